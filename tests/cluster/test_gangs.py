@@ -67,6 +67,7 @@ def test_what_fits_into_no_rack_waits_where_it_must_and_spreads_where_it_may(sta
     assert re.search(rf'topology "{stack.cluster}-\w+" allows to fit only 8 out of 9 pod\(s\)', why), why
 
 
+@pytest.mark.long
 def test_what_fits_into_no_rack_is_in_one_block(stack: KubernetesStack) -> None:
     """The racks of a block that are free, and no others, where a gang must and where it may; a block more does not."""
     whole = LEAF_NODES * SPINE_LEAVES
@@ -81,6 +82,7 @@ def test_what_fits_into_no_rack_is_in_one_block(stack: KubernetesStack) -> None:
     assert len({block(node) for node in found["nodes"]}) == 1
 
 
+@pytest.mark.long
 def test_a_level_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
     stack.submit(gang("lost", OWN, 2, required=True, level="topology.stampworks/rack"))
     why = stack.seen("lost", "waiting")["why"]
@@ -92,6 +94,7 @@ def test_a_queue_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
     assert stack.seen("nowhere", "waiting")["why"] == "LocalQueue fast doesn't exist"
 
 
+@pytest.mark.long
 def test_a_job_that_names_no_queue_waits_in_the_default_one(stack: KubernetesStack) -> None:
     """Nobody is past a quota because of a label that is missing."""
     nameless = gang("nameless", OWN, 2)
@@ -123,6 +126,7 @@ def test_nobody_is_where_queues_did_not_put_him(stack: KubernetesStack, asked: d
         assert refused in done.stderr
 
 
+@pytest.mark.long
 def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStack) -> None:
     """Kueue leaves alone what belongs to a job that it has let start: only controllers make such things."""
     made = gang("holder", OWN, 1)
@@ -152,6 +156,7 @@ def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStac
         each["metadata"]["ownerReferences"] = [owner]
 
 
+@pytest.mark.long
 def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> None:
     """Devices of the fabric, huge pages, scratch: where nodes have them a gang is placed, and nowhere else. Whatever
     else somebody asks for, no queue has."""
@@ -189,6 +194,7 @@ def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: i
     assert len(stack.seen("borrower", "running")["nodes"]) == 40 * times
 
 
+@pytest.mark.long
 def test_what_is_ones_own_is_not_taken(stack: KubernetesStack, times: int) -> None:
     """However urgent the other team's work is."""
     stack.submit(gang("own", OTHER, 16 * times))
@@ -212,6 +218,7 @@ def test_a_more_urgent_gang_goes_first_within_its_team(stack: KubernetesStack, t
 
 
 @CHANGES_ITS_CLUSTER
+@pytest.mark.long
 def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, times: int) -> None:
     """And the next `up` brings the node back."""
     stack.submit(gang("survivor", OWN, LEAF_NODES // 2, required=True))
@@ -223,6 +230,7 @@ def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, 
 
 
 @CHANGES_ITS_CLUSTER
+@pytest.mark.long
 def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack, times: int) -> None:
     """Two teams want all that a third one leaves: three to one, whoever came first, and nobody is asked twice."""
     stack.edit("- {name: product, share: 1}", "- {name: product, share: 1}\n        - {name: away, share: 4}")

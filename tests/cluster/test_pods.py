@@ -14,7 +14,7 @@ from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.cluster.pods import NODES, RUNS, TINY, asked, of_run, running, soon, through, told, until
 from tests.schedulers.schemas import definitions
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,6 @@ def test_programs_that_measure(stack: KubernetesStack) -> None:
     assert "memlock gpu-002" in stack.stampworks("logs", "look").stdout
 
 
-@pytest.mark.long
 def test_a_real_server_takes_what_is_written_down(stack: KubernetesStack) -> None:
     """With what Kueue, JobSet, Trainer and the MPI operator publish of their objects, and the rules in there; it
     refuses a field that nobody knows. Nothing of these operators runs, so that nothing becomes of them."""
@@ -80,7 +79,6 @@ def test_a_real_server_takes_what_is_written_down(stack: KubernetesStack) -> Non
     assert 'unknown field "spec.slotPerWorker"' in refused.stderr
 
 
-@pytest.mark.long
 def test_what_is_written_down_runs(stack: KubernetesStack) -> None:
     """As it was printed, without a cluster being asked: on both nodes to its end."""
     printed = stack.stampworks("submit", "training", "printed", *TINY, "--set", "steps=5", "--print", "jobset")
@@ -101,7 +99,6 @@ def test_a_training_of_a_user(stack: KubernetesStack) -> None:
     assert of_run(stack, "demo")["user"] == "bob"
 
 
-@pytest.mark.long
 def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
     """A run that is told to stop saves what it has, and the same again goes on behind it."""
     wanted = ["training", "stopped", *TINY, "--set", "steps=100", "--set", "pace_s=0.3"]
@@ -119,7 +116,6 @@ def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
     assert [(event["step"], event["source"]) for event in begun] == [(0, "nothing"), (done, "checkpoint")]
 
 
-@pytest.mark.long
 def test_pushed_aside_and_back(stack: KubernetesStack) -> None:
     """For a more urgent gang it saves what it has and waits; afterwards it goes on."""
     asked(stack, "submit", "training", "pushed", *TINY, "--set", "steps=120", "--set", "pace_s=0.3")
@@ -134,7 +130,6 @@ def test_pushed_aside_and_back(stack: KubernetesStack) -> None:
     assert sources == ["nothing", "checkpoint"]
 
 
-@pytest.mark.long
 def test_a_program_that_breaks_is_not_started_again(stack: KubernetesStack) -> None:
     found = stack.stampworks("submit", "training", "bad", *TINY, "--set", "data.source=/nowhere", "--wait")
     assert found.returncode == 1
@@ -143,7 +138,6 @@ def test_a_program_that_breaks_is_not_started_again(stack: KubernetesStack) -> N
     assert len(told(stack, "bad", "start")) == 1
 
 
-@pytest.mark.long
 def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
     """A pod has them from its node, and cannot write to them even as root where it mounts them to write."""
     pod = {
@@ -173,7 +167,6 @@ def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
     assert not [name for name in NODES if stack.shell(name, "ls /usr/bin/theirs 2>/dev/null || true")]
 
 
-@pytest.mark.long
 def test_nodes_are_lost(stack: KubernetesStack) -> None:
     """The run goes on without the node of its second program to its end, long after Kubernetes has missed it. The next
     `up` brings back that one, with a new disk, and another one with the disk it had; pods run on both.
@@ -243,7 +236,6 @@ def unproven(stack: KubernetesStack) -> set[str]:
     }
 
 
-@pytest.mark.long
 def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
     """Once what runs there has gone on elsewhere or is through; it is another node that has passed, and takes pods."""
     stack.edit("proof: {level: quick}", "proof: {level: quick}\n    roll: {jobs: requeue}")
@@ -271,7 +263,6 @@ def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
     stack.unchanged()
 
 
-@pytest.mark.long
 def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> None:
     """However it came to an end: as a run that was finished, and not one whose nodes were taken away."""
     asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=80", "--set", "pace_s=0.3")
@@ -290,7 +281,6 @@ def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> Non
     assert stack.stampworks("status").returncode == 0
 
 
-@pytest.mark.long
 def test_a_pool_becomes_one_for_scheduling_only_and_back(stack: KubernetesStack) -> None:
     """Machines leave as those of a pool that goes do, and then others have their names; the same on the way back. What
     is not through in time is as before, and so are the nodes."""

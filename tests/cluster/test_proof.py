@@ -50,6 +50,7 @@ def test_a_node_that_is_not_as_planned_fails_the_up(stack: Stack) -> None:
     assert [node["verdict"] for node in certificate(stack)["certificate"]["nodes"]] == ["pass", "fail", "pass"]
 
 
+@pytest.mark.long
 def test_fewer_nodes_than_declared_may_do(stack: Stack) -> None:
     """Where the declaration says so, the rest is a cluster; the node stays held back and stays named."""
     stack.edit("failed_nodes_max: 0", "failed_nodes_max: 1")
@@ -87,6 +88,7 @@ def test_the_certificate_is_checked_without_the_cluster(stack: Stack, tmp_path: 
     assert changed.stdout.startswith("signature: fail: it was changed after it was signed")
 
 
+@pytest.mark.long
 def test_growth_proves_what_is_new(stack: Stack) -> None:
     """Jobs go on; the node that was there before and works keeps its proof."""
     job = stack.shell("head", "sbatch --parsable -w gpu-001 --exclusive --output=/dev/null --wrap 'sleep 600'")

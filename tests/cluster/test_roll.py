@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.stack import Stack
 from tests.project import wait_for
 
-pytestmark = [pytest.mark.engine, pytest.mark.cluster]
+pytestmark = [pytest.mark.engine, pytest.mark.cluster, pytest.mark.long]
 
 DECLARATION = """\
 config:
@@ -90,7 +90,6 @@ def test_a_named_node_is_made_anew_and_no_other(stamped: Stack) -> None:
     assert "updated" not in stamped.up(), "nothing is left to do"
 
 
-@pytest.mark.long
 def test_jobs_outlive_a_new_image(stamped: Stack) -> None:
     """Each node, and the head, gets it when its own jobs are through: none is lost, none is started anew."""
     before = disks(stamped)
@@ -120,7 +119,6 @@ def test_jobs_outlive_a_new_image(stamped: Stack) -> None:
     assert "updated" not in stamped.up()
 
 
-@pytest.mark.long
 def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
     """The node takes no jobs and says why; whose turn did not come is untouched; it says how to go on."""
     stamped.edit("shm_broken: none", "shm_broken: gpu-001")
@@ -142,7 +140,6 @@ def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
     assert states["gpu-002"].startswith("idle")
 
 
-@pytest.mark.long
 def test_the_next_up_goes_on(stamped: Stack) -> None:
     """After the repair: who failed is proven again first, then the others have their turn."""
     before = disks(stamped)
@@ -154,7 +151,6 @@ def test_the_next_up_goes_on(stamped: Stack) -> None:
     assert "updated" not in stamped.up()
 
 
-@pytest.mark.long
 def test_a_new_node_takes_no_job_before_it_is_proven(stamped: Stack) -> None:
     """A job waits for a free node. It starts on the new one, when that has passed and not on the way there."""
     fills = submit(stamped, "sleep 600", "--nodes=3")
