@@ -667,6 +667,7 @@ def killing(at: int) -> None:
         setattr(os, name, wrapped(getattr(os, name)))
 
 
+@pytest.mark.long
 def test_a_kill_at_any_point_costs_at_most_what_was_being_written(folder: Path, tmp_path: Path) -> None:
     """Before each single thing that a save, a replacement and a removal do to the disk, in turn."""
     for at in range(200):

@@ -84,6 +84,7 @@ def losses(linear: type[nn.Linear], steps: int = 30) -> list[float]:
     return found
 
 
+@pytest.mark.long
 def test_a_model_learns_with_them_as_it_does_without() -> None:
     short, plain = losses(float8.Linear), losses(nn.Linear)
     assert short != plain
@@ -110,6 +111,7 @@ def test_what_does_not_fit_is_refused(make: Callable[[], Settings], why: str) ->
         make()
 
 
+@pytest.mark.long
 def test_a_run_says_that_a_processor_has_none(tmp_path: Path) -> None:
     with running(tmp_path / "it", ranks=1, steps=2, precision="float8") as run:
         [code], said = run.end()

@@ -34,6 +34,7 @@ def test_a_run_learns(undisturbed: Run) -> None:
     assert [path.name for path in (undisturbed.folder / "checkpoints").iterdir()] == [f"step-{STEPS:08}"]
 
 
+@pytest.mark.long
 def test_a_run_keeps_its_pace(tmp_path: Path) -> None:
     """Whoever only wants to see what becomes of a run need not have its load."""
     run = finished(tmp_path, ranks=2, **{**SETTINGS, "steps": 4, "pace_s": 0.5})
@@ -62,6 +63,7 @@ def test_killed_ranks_cost_a_step_each_and_nothing_else(undisturbed: Run, tmp_pa
     assert run.losses() == undisturbed.losses()
 
 
+@pytest.mark.long
 def test_a_lost_node_is_left_behind(undisturbed: Run, tmp_path: Path) -> None:
     """Its part of the state is in the memory of another one: the rest put all of it together anew, and go on."""
     with running(tmp_path, nodes=3, ranks=1, **SETTINGS) as run:
@@ -81,6 +83,7 @@ def test_a_lost_node_is_left_behind(undisturbed: Run, tmp_path: Path) -> None:
         assert loss == pytest.approx(expected[step], rel=1e-3), step
 
 
+@pytest.mark.long
 def test_a_lost_first_node_leaves_nobody_alone(undisturbed: Run, tmp_path: Path) -> None:
     """Without the coordinator the others end, with their ranks, and say why; started again they go on."""
     often = {**SETTINGS, "checkpoints": {"every_s": 0.1}, "patience": {"node": 2.0}}

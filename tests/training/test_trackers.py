@@ -305,6 +305,7 @@ def asked(url: str, what: str, **words: Any) -> Any:
         return json.loads(answer.read())
 
 
+@pytest.mark.long
 def test_a_run_on_a_server(tmp_path: Path, mlflow: str) -> None:
     """Settings, every step, a file and the end; the next attempt goes on with the same run."""
     record = tmp_path / "record.json"
