@@ -288,6 +288,7 @@ def lost(steps: set[tuple[str, str]]) -> set[tuple[str, str]]:
     return {(op, kind) for op, kind in steps if op in ("replace", "delete") and kind in HOLDS_DATA}
 
 
+@pytest.mark.long
 def test_what_a_change_does(rehearse: Rehearse) -> None:
     """Growth is a number of the group, another machine a version of its template; only what holds data is replaced when
     it becomes another kind."""
@@ -350,6 +351,7 @@ def test_each_kind_of_lustre_is_told_what_it_has(rehearse: Rehearse) -> None:
     }
 
 
+@pytest.mark.long
 def test_homes_on_openzfs(rehearse: Rehearse) -> None:
     """As they were declared last, where they were made anew; nothing is left over when they go."""
     [made] = rehearse("aws-dev-g6").with_changes().of("OpenZfsFileSystem")
