@@ -22,8 +22,8 @@ PYTEST = [sys.executable, "-m", "pytest", "--dist", "loadfile"]
 SUITES = {
     README: [*PYTEST, "-n", "0"],  # what rails carry proves its cluster: there is nothing beside it, as at its reader's
     CLUSTER: [*PYTEST, "-n", "4", f"--ignore={README}"],  # some of their time they wait
-    TRAINING: [str(TORCH), "-m", "pytest", "-c", str(TRAINING / "pytest.ini"), "-n", "2", "--dist", "loadfile"],
-    TESTS: [*PYTEST, "-n", "2", f"--ignore={CLUSTER}"],
+    TRAINING: [str(TORCH), "-m", "pytest", "-c", str(TRAINING / "pytest.ini"), "-n", "3", "--dist", "loadfile"],
+    TESTS: [*PYTEST, "-n", "3", f"--ignore={CLUSTER}"],
 }
 """The command of each suite; a test that is in none of the first ones belongs to the last."""
 NAMES = {README: "readme", CLUSTER: "clusters", TRAINING: "training", TESTS: "others"}

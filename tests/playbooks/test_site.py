@@ -39,6 +39,7 @@ def test_a_second_run_changes_nothing(cluster: Cluster) -> None:
     assert cluster.play().changed == 0
 
 
+@pytest.mark.long
 def test_a_machine_that_booted_another_image_is_made_like_ours_first(cluster: Cluster) -> None:
     """Once, and only there: what is noted on a node tells, and no task asks it."""
     bare = "rm -r /etc/stampworks/image /var/lib/stampworks/packages.json /usr/local/sbin/stampworks-metrics"
@@ -145,6 +146,7 @@ def test_a_configuration_that_slurmctld_refuses_never_reaches_it(cluster: Cluste
     assert after == before
 
 
+@pytest.mark.long
 def test_a_changed_configuration_disturbs_no_job(cluster: Cluster) -> None:
     """slurmctld reads it while a job runs on."""
     job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'")
@@ -172,6 +174,7 @@ def test_a_node_comes_back_by_itself(cluster: Cluster) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_head_comes_back_by_itself(cluster: Cluster) -> None:
     """With its jobs, since slurmctld keeps its state on disk; then nothing is left to configure anywhere."""
     job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'")
@@ -213,6 +216,7 @@ def test_a_job_goes_around_a_node_that_has_just_become_unwell(cluster: Cluster) 
     cluster.shell("head", f"scancel {job}")
 
 
+@pytest.mark.long
 def test_all_hosts_that_fail_are_named_at_once(cluster: Cluster) -> None:
     """One that cannot be reached and one where something is wrong come in the same message."""
     conflict = "useradd --uid 3001 carol"
@@ -329,6 +333,7 @@ def _commands() -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_a_cluster_grows_and_shrinks_around_its_jobs(cluster: Cluster) -> None:
     """A new node takes jobs at once; those that run do not notice, neither when it comes nor when it goes."""
     before = cluster.plan
@@ -348,6 +353,7 @@ def test_a_cluster_grows_and_shrinks_around_its_jobs(cluster: Cluster) -> None:
     cluster.until("head", STATES, "idle")
 
 
+@pytest.mark.long
 def test_a_real_service_under_runit(cluster: Cluster) -> None:
     """Defined, started, left alone, restarted when its configuration is another one, stopped; its log has an end."""
     unused: dict[str, Any] = {

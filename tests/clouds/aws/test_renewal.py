@@ -434,6 +434,7 @@ def with_head(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> tu
     return Scheduler(aws, monkeypatch, head), stamped(aws, plan)
 
 
+@pytest.mark.long
 def test_a_new_image_is_one_up(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine has replaced the head a moment ago, and the pool is outdated since: the roll waits for the head."""
     slurm, before = with_head(aws, plan, monkeypatch)
@@ -450,6 +451,7 @@ def test_a_new_image_is_one_up(aws: Simulated, plan: Plan, monkeypatch: pytest.M
     assert slurm.reasons == {}
 
 
+@pytest.mark.long
 def test_an_image_that_does_not_boot_stops_it_and_one_up_goes_back(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
