@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,14 @@ from bench import ending
 
 POLITE = "trap 'echo asked > said; exit 3' INT; echo begun > begun; while :; do sleep 0.05; done"
 STUBBORN = "trap '' INT; setsid -w true; sleep 600 & echo $! > begun.part; mv begun.part begun; wait; sleep 600"
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """A process that runs tests beside others ignores the interrupt."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted(folder: Path, command: str) -> None:

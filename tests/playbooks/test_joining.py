@@ -203,7 +203,8 @@ def bring(scene: Scene, folder: Path) -> None:
     shell("rm /usr/bin/ansible-playbook")
 
 
-@pytest.mark.parametrize("wheels", [False, pytest.param(True, marks=pytest.mark.long)], ids=["suite", "wheels"])
+@pytest.mark.long
+@pytest.mark.parametrize("wheels", [False, True], ids=["suite", "wheels"])
 def test_a_node_starts_with_its_job(scene: Scene, wheels: bool, tmp_path: Path) -> None:
     """The job waits until the node is one, and runs on both; whatever of both it configures itself with."""
     if wheels:
