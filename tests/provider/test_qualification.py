@@ -14,7 +14,7 @@ from stampworks.provider.handler import Call
 from stampworks.provider.handlers import PACKAGE
 from stampworks.provider.handlers.qualification import NotProvenError, Qualification
 from stampworks.provider.server import Context, Server
-from stampworks.qualification import Certificate, Finding
+from stampworks.qualification import Certificate, CheckFinding
 from stampworks.wire.protocol import provider_pb2 as pb
 from stampworks.wire.values import encode
 
@@ -98,7 +98,7 @@ def test_a_failure_keeps_its_evidence(found: list[Any]) -> None:
 
 def test_a_failure_of_the_whole_is_not_forgotten() -> None:
     """No node is to blame for it, and the next `up` measures all the same."""
-    trunk = Finding("trunks", "fail", (), "rail0", "", "", 0, None, None, "rail0 between leaves is slow", False)
+    trunk = CheckFinding("trunks", "fail", (), "rail0", "", "", 0, None, None, "rail0 between leaves is slow", False)
     whole = dataclasses.replace(PASSED, verdict="fail", findings=(trunk,))
     drift = Qualification().drift({"certificate": qualification.signed(whole, PRIVATE)})
     assert drift == {"verdict": ["proof: trunks (fail): rail0 between leaves is slow"]}

@@ -10,7 +10,7 @@ from typing import Any
 
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, Subject, campaign, subject_of
+from stampworks.qualification import Ask, CheckFinding, Evidence, Heard, Result, Subject, campaign, subject_of
 from stampworks.qualification.results import Problem, Text, Value
 
 EFFICIENCY = 1448 / 1514
@@ -87,7 +87,7 @@ class SimulatedCluster:
     takes: float = 5.0
     """Seconds of each start."""
 
-    def prove(self, level: Any = "standard") -> list[Finding]:
+    def prove(self, level: Any = "standard") -> list[CheckFinding]:
         return self.evidence(tuple(self.subject.nodes), level).findings
 
     def evidence(self, nodes: tuple[str, ...], level: Any, seconds: float | None = None) -> Evidence:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from stampworks.qualification import Ask, Finding, Result
+from stampworks.qualification import Ask, CheckFinding, Result
 from stampworks.qualification.results import Problem, Text, Value
 
 from tests.qualification.conftest import USUAL, SimulatedCluster, subject
@@ -88,16 +88,16 @@ class Fault:
     leaf: str = ""
     rail: str = ""
 
-    def caught(self, findings: Sequence[Finding]) -> bool:
+    def caught(self, findings: Sequence[CheckFinding]) -> bool:
         """Whether something fails, or is unknown, where it is."""
         about = [each for each in findings if each.verdict != "pass"]
         return any(self.node in each.nodes if self.node else self._is_trunk(each) for each in about)
 
-    def _is_trunk(self, finding: Finding) -> bool:
+    def _is_trunk(self, finding: CheckFinding) -> bool:
         return finding.check == "trunks" and finding.rail == self.rail and self.leaf in finding.why
 
 
-def named(faults: Sequence[Fault], findings: Sequence[Finding]) -> bool:
+def named(faults: Sequence[Fault], findings: Sequence[CheckFinding]) -> bool:
     """Whether these are all caught, and no node and no trunk is blamed besides."""
     failed = [each for each in findings if each.verdict == "fail"]
     blamed = {node for each in failed for node in each.nodes}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from stampworks.qualification import Ask, Finding, Result, Subject
+from stampworks.qualification import Ask, CheckFinding, Result, Subject
 from stampworks.qualification.results import Problem, Text, Value
 
 from tests.qualification.conftest import SimulatedCluster, subject
@@ -69,7 +69,7 @@ def of_eight(nodes: int = 4, **more: object) -> Subject:
 
 def matmul(cluster: SimulatedCluster) -> list[tuple[str, tuple[str, ...], str]]:
     """What does not pass."""
-    found: list[Finding] = cluster.prove()
+    found: list[CheckFinding] = cluster.prove()
     return [(each.verdict, each.nodes, each.why) for each in found if each.verdict != "pass" and each.check == "matmul"]
 
 

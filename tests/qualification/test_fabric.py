@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import pytest
-from stampworks.qualification import Ask, Evidence, Finding, Result
+from stampworks.qualification import Ask, CheckFinding, Evidence, Result
 from stampworks.qualification.fabric import used
 from stampworks.qualification.results import Problem, Text
 
@@ -15,7 +15,7 @@ from tests.qualification.conftest import SimulatedCluster, subject
 MIB = 1 << 20
 
 
-def judged(cluster: SimulatedCluster) -> list[Finding]:
+def judged(cluster: SimulatedCluster) -> list[CheckFinding]:
     return [each for each in cluster.prove() if each.check == "fabric"]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, Subject
+from stampworks.qualification import Ask, CheckFinding, Evidence, Heard, Result, Subject
 from stampworks.qualification.rates import of_devices, of_storms
 from stampworks.qualification.results import Value
 
@@ -59,7 +59,7 @@ def of_machine(name: str, accelerators: int = 8) -> Subject:
     return dataclasses.replace(found, pools=(dataclasses.replace(pool, machine=machine),))
 
 
-def about(evidence: Evidence, check: str) -> list[Finding]:
+def about(evidence: Evidence, check: str) -> list[CheckFinding]:
     return [each for each in evidence.findings if each.check == check]
 
 

@@ -21,7 +21,17 @@ from stampworks.operations.errors import InputError, nearest
 from stampworks.operations.ground import Ended, Progress, ProvingGround, Standing
 from stampworks.operations.schedulers import port_of
 from stampworks.plan import Level, Member, Roster
-from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
+from stampworks.qualification import (
+    Ask,
+    Certificate,
+    CheckFinding,
+    Evidence,
+    Heard,
+    Measured,
+    NodeVerdict,
+    Subject,
+    Verdict,
+)
 from stampworks.text.reasons import BYTES_MAX, DrainReason, written
 from stampworks.text.version import VERSION
 
@@ -410,7 +420,7 @@ def _one_line(text: str) -> str:
 
 def _kept(
     earlier: Certificate, still: Mapping[str, NodeVerdict], wanted: Sequence[str]
-) -> tuple[list[Finding], list[Measured]]:
+) -> tuple[list[CheckFinding], list[Measured]]:
     """What is known of nodes that were not looked at this time."""
     same = {name for name in still if name not in wanted}
     about = {finding: tuple(name for name in finding.nodes if name in same) for finding in earlier.findings}

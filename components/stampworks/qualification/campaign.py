@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from stampworks.plan import Level
 from stampworks.qualification import levels, windows
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, finding_without_number
+from stampworks.qualification.certificate import CheckFinding, finding_without_number
 from stampworks.qualification.levels import Step
 from stampworks.qualification.results import Heard, about
 from stampworks.qualification.subject import Subject
@@ -98,7 +98,7 @@ def _add_news(found: Evidence, evidence: Evidence, when: str) -> None:
             evidence.add([replace(each, why=when + each.why)])
 
 
-def _burnt_in(nodes: tuple[str, ...], rounds: int, budget: _Budget) -> Finding:
+def _burnt_in(nodes: tuple[str, ...], rounds: int, budget: _Budget) -> CheckFinding:
     if rounds > 1:
         return finding_without_number("burn-in", "pass", nodes, f"{rounds} rounds, and no slower in the last")
     why = f"the budget of {budget.minutes:g} min holds no second round, and who gets slower shows in two"

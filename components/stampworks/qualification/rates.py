@@ -16,7 +16,7 @@ from stampworks.physics.bounds import Bounds, UnknownFactError
 from stampworks.physics.machines import collective_on_machines
 from stampworks.qualification import peers
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, Measured, Verdict, worst
+from stampworks.qualification.certificate import CheckFinding, Measured, Verdict, worst
 from stampworks.qualification.concluding import Looks, Undecided, beside, conclude, left_out, measured, problems
 from stampworks.qualification.rails import SHARE_MIN
 from stampworks.qualification.results import Heard, Value
@@ -190,7 +190,7 @@ def _smaller_only(rate: _Rate, heard: Heard) -> Iterator[tuple[str, str]]:
             yield node, Undecided(f"{before}{rate.words}: measured with {size} bytes, and its peers with {largest}")
 
 
-def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[Finding]:
+def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[CheckFinding]:
     """What is known of the machine says more than its peers: all of them may be slow. Of a node its worst devices."""
     judged: dict[str, dict[Verdict, list[tuple[Value, Bounds]]]] = {}
     for value in (value for of in _by_directory(rate, heard).values() for value in of.values()):
@@ -204,7 +204,7 @@ def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[Finding]:
             yield _finding(rate, worst(its), [node], its[worst(its)])
 
 
-def _finding(rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[tuple[Value, Bounds]]) -> Finding:
+def _finding(rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[tuple[Value, Bounds]]) -> CheckFinding:
     """With the number of the slowest of these."""
     value, bounds = min(its, key=lambda each: each[0].value)
     ceiling, floor = bounds.ceiling, bounds.floor
@@ -212,7 +212,7 @@ def _finding(rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[
     which = f"{', '.join(filter(None, places))}: " if verdict != "pass" and any(places) else ""
     why = f"{which}{rate.words}: {value.value:.3g} of at most {ceiling.value:.3g} {value.unit}"
     why += ": more than can be, so that something else was measured" if verdict == "unknown" else ""
-    return Finding(
+    return CheckFinding(
         rate.program, verdict, tuple(nodes), "", rate.quantity, value.unit, value.bytes,
         value.value, round(floor.value, 6), why, value.simulated, f"at most: {ceiling.why}; at least: {floor.why}",
     )  # fmt: skip

@@ -44,7 +44,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CableFinding:
     kind: Kind
     text: str
     planned: tuple[Cable, ...]
@@ -55,7 +55,7 @@ class Finding:
 class Comparison:
     right: int
     """Cables that are where the plan has them, slow ones too."""
-    findings: tuple[Finding, ...]
+    findings: tuple[CableFinding, ...]
     unseen: int
     """Planned cables neither of whose devices was looked at."""
     rates_unknown: int
@@ -82,7 +82,7 @@ def compare(tree: FatTree, seen: Seen) -> Comparison:
     settled = {end for link in right for end in link.ends}
     found_at = {end: link for link in links for end in link.ends if end not in settled}
     missing: list[Cable] = []
-    findings: list[Finding] = [*_exchanged([*found_at.items()], plan_at)]
+    findings: list[CableFinding] = [*_exchanged([*found_at.items()], plan_at)]
     told = {end for finding in findings for link in finding.found for end in link.ends}
     settled |= told
     found_at = {end: link for end, link in found_at.items() if end not in told}
@@ -149,7 +149,7 @@ def _chains(
         yield tuple(planned), tuple(found)
 
 
-def _exchanged(found: Sequence[tuple[End, Link]], plan_at: Mapping[End, Cable]) -> Iterator[Finding]:
+def _exchanged(found: Sequence[tuple[End, Link]], plan_at: Mapping[End, Cable]) -> Iterator[CableFinding]:
     """Pairs of devices, each of which has at least half of the other's cables, on the same ports: told once."""
     links: dict[tuple[str, str], dict[Link, None]] = defaultdict(dict)
     for end, link in found:
@@ -165,17 +165,17 @@ def _exchanged(found: Sequence[tuple[End, Link]], plan_at: Mapping[End, Cable]) 
             both = (*moved, *back)
             planned = dict.fromkeys(plan_at[end] for link in both for end in link.ends if end in plan_at)
             text = f"{one} and {other} are exchanged: {len(moved)} cables of each are on the other, on the same ports"
-            yield Finding("exchanged", text, tuple(planned), both)
+            yield CableFinding("exchanged", text, tuple(planned), both)
 
 
-def _finding(planned: tuple[Cable, ...], found: tuple[Link, ...], plan_at: Mapping[End, Cable]) -> Finding:
+def _finding(planned: tuple[Cable, ...], found: tuple[Link, ...], plan_at: Mapping[End, Cable]) -> CableFinding:
     if not planned:
         (link,) = found
-        return Finding("surplus", f"{link.one} to {link.other}: the plan has nothing at either end", planned, found)
+        return CableFinding("surplus", f"{link.one} to {link.other}: the plan has nothing at either end", planned, found)
     texts = [_misplaced(link, plan_at) for link in found]
     ring = len(planned) == len(found)
     swapped = ring and len(found) == 2 and {*_ends(planned)} == {end for link in found for end in link.ends}
-    return Finding("swapped" if swapped else "wrong", "; ".join(texts), planned, found)
+    return CableFinding("swapped" if swapped else "wrong", "; ".join(texts), planned, found)
 
 
 def _misplaced(link: Link, plan_at: Mapping[End, Cable]) -> str:
@@ -198,7 +198,7 @@ def _difference(meant: End, there: End) -> str:
     return f"wrong {' and '.join(wrong)}"
 
 
-def _missing(cables: Sequence[Cable], connected: Set[str]) -> list[Finding]:
+def _missing(cables: Sequence[Cable], connected: Set[str]) -> list[CableFinding]:
     """A device without a single cable is told once, as one that is down or not there."""
     lost = defaultdict[str, list[Cable]](list)
     for each in cables:
@@ -211,16 +211,16 @@ def _missing(cables: Sequence[Cable], connected: Set[str]) -> list[Finding]:
         here = tuple(each for each in lost[device] if each not in told)
         if len(here) > 1:
             told |= {*here}
-            findings.append(Finding("missing", f"{device} has no cable at all: {len(here)} are missing", here, ()))
+            findings.append(CableFinding("missing", f"{device} has no cable at all: {len(here)} are missing", here, ()))
     single = [each for each in cables if each not in told]
-    return findings + [Finding("missing", f"{each.lower} to {each.upper}", (each,), ()) for each in single]
+    return findings + [CableFinding("missing", f"{each.lower} to {each.upper}", (each,), ()) for each in single]
 
 
-def _slow(links: Iterable[Link], planned_gbps: int) -> Iterator[Finding]:
+def _slow(links: Iterable[Link], planned_gbps: int) -> Iterator[CableFinding]:
     for link in links:
         if link.rate_gbps is not None and link.rate_gbps < planned_gbps:
             text = f"{link.one} to {link.other}: {link.rate_gbps:g} Gb/s of {planned_gbps}"
-            yield Finding("slow", text, (), (link,))
+            yield CableFinding("slow", text, (), (link,))
 
 
 def _devices(cable: Cable) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from stampworks.plan import Plan, fingerprint, to_dict
-from stampworks.qualification import Certificate, Checked, Finding, Measured
+from stampworks.qualification import Certificate, Checked, CheckFinding, Measured
 from stampworks.views.report import (
     alone,
     curves,
@@ -52,7 +52,7 @@ class Report:
     nodes: tuple[alone.Spread, ...]
     training: training.Training
     timeline: timeline.Timeline
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
     plan: planned.Planned
 
 

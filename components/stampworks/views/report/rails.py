@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from stampworks.plan import Plan
-from stampworks.qualification import Certificate, Finding, Verdict, worst
+from stampworks.qualification import Certificate, CheckFinding, Verdict, worst
 from stampworks.qualification.rails import QUANTITY, SHARE_MIN
 from stampworks.views.report import tree
 from stampworks.views.report.markdown import table
@@ -62,7 +62,7 @@ class Rails:
 def of(certificate: Certificate, pairs: Pairs, plan: Plan | None) -> Rails:
     planned = {node.name: node for pool in plan.pools for node in pool.nodes} if plan else {}
     shares = _best(pairs)
-    found: dict[tuple[str, str], list[Finding]] = {}
+    found: dict[tuple[str, str], list[CheckFinding]] = {}
     for finding in certificate.findings:
         for node in finding.nodes:
             found.setdefault((node, finding.rail), []).append(finding)
@@ -97,7 +97,7 @@ def _best(pairs: Pairs) -> Mapping[tuple[str, str], float]:
     return shares
 
 
-def _judged(failed: Finding) -> float | None:
+def _judged(failed: CheckFinding) -> float | None:
     """The share that a verdict rests on; None when nothing arrived."""
     if failed.measured is None or not failed.expected:
         return None
