@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from stampworks.configuration import Failure, Look, drift
+from stampworks.configuration import Look, TaskFailure, drift
 
 RAIL = {"interface": "rail1", "address": "10.0.1.1", "rate_mbps": 200}
 INVENTORY: dict[str, Any] = {
@@ -187,7 +187,7 @@ def test_the_layers_and_what_could_not_be_seen() -> None:
     found = Look(
         drift=(("gpu-001", "slurmd does not run"), ("gpu-001", "/etc/hosts differs"), ("head", "/etc/hosts differs")),
         facts={name: facts[name] for name in ("head", "gpu-001")},
-        failures=(Failure("gpu-002", "", "No route\nto host"), Failure("head", "base : Make the users", "no python")),
+        failures=(TaskFailure("gpu-002", "", "No route\nto host"), TaskFailure("head", "base : Make the users", "no python")),
     )
     assert drift.of_look(INVENTORY, HOSTS, found) == [
         "system: gpu-001, head: /etc/hosts differs",

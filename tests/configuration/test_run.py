@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from stampworks.configuration import (
-    Failure,
     Look,
     PlaybookFailed,
     Recap,
+    TaskFailure,
     look,
     play,
     playbooks_digest,
@@ -86,9 +86,9 @@ def test_secrets_are_in_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
 def test_all_failures_are_in_one_message() -> None:
     """Hosts that failed alike stand together; one that was not reached comes with what to check."""
     failures = (
-        Failure("gpu-001", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
-        Failure("gpu-002", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
-        Failure("gpu-003", "", "No route to host"),
+        TaskFailure("gpu-001", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
+        TaskFailure("gpu-002", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
+        TaskFailure("gpu-003", "", "No route to host"),
     )
     assert str(PlaybookFailed("site.yml", Recap(4, 1, failures))) == (
         "site.yml failed on 3 hosts.\n"
@@ -110,7 +110,7 @@ def test_a_failure_fails_the_run(tmp_path: Path) -> None:
     )
     with pytest.raises(PlaybookFailed, match=r"site\.yml failed on 1 host\.\n  one: base : Do\n    no") as caught:
         run_play(stand_in(tmp_path, code))
-    assert caught.value.recap == Recap(1, 2, (Failure("one", "base : Do", "no"),))
+    assert caught.value.recap == Recap(1, 2, (TaskFailure("one", "base : Do", "no"),))
 
 
 def test_what_a_role_rescued_is_no_failure(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_look_brings_what_it_saw_and_what_it_could_not_see(tmp_path: Path) -> 
     assert run_look(stand_in(tmp_path, code)) == Look(
         drift=(("one", "/etc/hosts differs"), ("one", "True"), ("one", "one")),
         facts={"one": {"cores": 4}},
-        failures=(Failure("two", "", "gone"),),
+        failures=(TaskFailure("two", "", "gone"),),
     )
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from stampworks.configuration.run import Failure, Look
+from stampworks.configuration.run import Look, TaskFailure
 from stampworks.text.names import fold
 
 WORDS_MAX = 240
@@ -77,7 +77,7 @@ def of_look(
     return lines("system", system, mask) + lines("runtime", absent + seen, mask)
 
 
-def _unseen(failure: Failure) -> Found:
+def _unseen(failure: TaskFailure) -> Found:
     if not failure.task:
         return failure.host, f"unknown: it cannot be reached: {failure.message}"
     return failure.host, f"unknown from {failure.task} on: {failure.message}"

@@ -31,7 +31,7 @@ EVENT_BYTES_MAX = 2**24
 
 
 @dataclass(frozen=True)
-class Failure:
+class TaskFailure:
     host: str
     task: str
     """role : task, as Ansible shows it; empty when the host was never reached."""
@@ -43,7 +43,7 @@ class Recap:
     hosts: int
     changed: int
     """Tasks that changed something, summed over the hosts."""
-    failures: tuple[Failure, ...]
+    failures: tuple[TaskFailure, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Look:
     """(host, what is not as its task says), in words."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """By host, what it says of itself. Nobody has checked it."""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[TaskFailure, ...] = ()
     """Where a look was not possible; what comes after on the same host was not looked at either."""
     broken: str = ""
     """Why the look as a whole did not come to its end."""
@@ -232,7 +232,7 @@ class _State:
     changed: int = 0
     finished: bool = False
     broken: str = ""
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[TaskFailure] = field(default_factory=list)
     drift: list[tuple[str, str]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -243,7 +243,7 @@ class _State:
             self.place = f"{event['role']} : {event['task']}"
             return f"{self.place} ({event['stage']} of {event['stages']})"
         if kind == "failure":
-            self.failures.append(Failure(event["host"], event["task"], event["message"]))
+            self.failures.append(TaskFailure(event["host"], event["task"], event["message"]))
         elif kind == "restarts":
             return restarting(event["why"])
         elif kind == "drift":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stampworks.declaration.bases import moved
 from stampworks.declaration.errors import DeclarationError
-from stampworks.declaration.nodes import Node, Place, find, merged
+from stampworks.declaration.nodes import FilePosition, Node, find, merged
 from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown, similar
 
@@ -45,7 +45,7 @@ def stack_file(stack: str, directory: Path) -> Path:
         stacks = [file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in directory.glob("Pulumi.*.yaml")]
         meant = name.removeprefix("Pulumi.").removesuffix(".yaml")
         hint = did_you_mean(meant, stacks) or "write the file; another stack's is a good start"
-        raise DeclarationError([Place(displayed(path)).problem("", f"there is no stack {shown(name)}", hint)])
+        raise DeclarationError([FilePosition(displayed(path)).problem("", f"there is no stack {shown(name)}", hint)])
     return path
 
 
@@ -54,7 +54,7 @@ def read_declared(path: Path) -> Node:
     try:
         text = text_of(path)
     except UnreadableError as error:
-        raise DeclarationError([Place(displayed(path)).problem("", str(error), error.hint)]) from None
+        raise DeclarationError([FilePosition(displayed(path)).problem("", str(error), error.hint)]) from None
     return _with_bases(path, text, (), len(text))
 
 
@@ -114,7 +114,7 @@ def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> No
 
 def _declared(text: str, path: Path) -> Node:
     """The mapping that declares a cluster: the whole file, or the part of a stack file."""
-    place = Place(displayed(path))
+    place = FilePosition(displayed(path))
     root = read(text, place.file)
     is_stack = path.name.startswith("Pulumi.") or (root is not None and "config" in _entries(root))
     if root is None:
@@ -164,7 +164,7 @@ def text_of(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> str:
         before = content[: error.start].decode()
         line = content.split(b"\n")[before.count("\n")].decode(errors="replace")
         column = len(before) - before.rfind("\n")
-        place = Place(displayed(path), before.count("\n") + 1, column, line)
+        place = FilePosition(displayed(path), before.count("\n") + 1, column, line)
         message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
         raise DeclarationError([place.problem("", message, "save the file as UTF-8")]) from None
 

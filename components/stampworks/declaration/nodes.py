@@ -18,7 +18,7 @@ class Unread:
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePosition:
     """A character in a file; line 0 for an origin that has no lines."""
 
     file: str
@@ -34,7 +34,7 @@ class Place:
 class Defect:
     """What the reader found wrong inside a node, before anyone asked what the node means."""
 
-    place: Place
+    place: FilePosition
     key: str
     """The entry it is about; empty for the node itself."""
     message: str
@@ -49,9 +49,9 @@ class Node:
     """A value, and where to point when it is wrong."""
 
     value: Value
-    entry: Place
+    entry: FilePosition
     """Where its key is written, or, in a list, where it begins."""
-    place: Place
+    place: FilePosition
     """Where problems with the value are shown: at a scalar itself, else at the entry that holds it."""
     written: str = ""
     """A scalar as it stands in the file."""

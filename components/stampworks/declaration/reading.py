@@ -17,7 +17,7 @@ import yaml
 
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.models import Section
-from stampworks.declaration.nodes import Defect, Node, Place, Unread, Value
+from stampworks.declaration.nodes import Defect, FilePosition, Node, Unread, Value
 from stampworks.declaration.syntax import broken
 from stampworks.declaration.wording import brief, shown
 
@@ -44,7 +44,7 @@ def read(text: str, file: str) -> Node | None:
 
 def from_value(value: Any, origin: str) -> Node:
     """Plain data as nodes, which know where they come from but have no lines."""
-    root = _from_value(value, Place(origin), 1)
+    root = _from_value(value, FilePosition(origin), 1)
     if not isinstance(root.value, dict):
         raise DeclarationError([root.place.problem("", "the declaration must be a mapping", "")])
     if "extends" not in root.value:
@@ -53,7 +53,7 @@ def from_value(value: Any, origin: str) -> Node:
     return replace(root, defects=(*root.defects, defect))
 
 
-def _from_value(value: Any, place: Place, depth: int) -> Node:
+def _from_value(value: Any, place: FilePosition, depth: int) -> Node:
     if depth > DEPTH_MAX:
         raise DeclarationError([place.problem("", *TOO_DEEP)])
     if isinstance(value, Section):
@@ -100,7 +100,7 @@ class _Reader:
             return node
         raise self._stop(_start(behind), "a second document begins here", "keep one document in one file")
 
-    def _node(self, event: yaml.Event, key: Place | None, depth: int) -> Node:
+    def _node(self, event: yaml.Event, key: FilePosition | None, depth: int) -> Node:
         start = self._place(_start(event))
         if depth > DEPTH_MAX:
             raise self._stop(_start(event), *TOO_DEEP)
@@ -120,13 +120,13 @@ class _Reader:
         )
         return replace(node, value=Unread(), defects=(defect,))
 
-    def _sequence(self, entry: Place, depth: int) -> Node:
+    def _sequence(self, entry: FilePosition, depth: int) -> Node:
         items = []
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             items.append(self._node(event, None, depth + 1))
         return Node(items, entry, entry)
 
-    def _mapping(self, entry: Place, depth: int) -> Node:
+    def _mapping(self, entry: FilePosition, depth: int) -> Node:
         entries: dict[str, Node] = {}
         defects = []
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
@@ -138,9 +138,9 @@ class _Reader:
                 entries[key.written] = node
         return Node(entries, entry, entry, defects=tuple(defects))
 
-    def _place(self, index: int) -> Place:
+    def _place(self, index: int) -> FilePosition:
         line = bisect_right(self._starts, index) - 1
-        return Place(self._file, line + 1, index - self._starts[line] + 1, self._lines[line])
+        return FilePosition(self._file, line + 1, index - self._starts[line] + 1, self._lines[line])
 
     def _stop(self, index: int, message: str, hint: str) -> DeclarationError:
         return DeclarationError([self._place(index).problem("", message, hint)])
@@ -150,7 +150,7 @@ def _start(event: yaml.Event) -> int:
     return event.start_mark.index if event.start_mark else 0
 
 
-def _scalar(event: yaml.ScalarEvent, entry: Place, start: Place) -> Node:
+def _scalar(event: yaml.ScalarEvent, entry: FilePosition, start: FilePosition) -> Node:
     value = event.value if event.style else _resolved(event.value)
     return Node(value, entry, entry if value is None else start, event.value)
 

@@ -19,7 +19,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Failure:
+class InputFailure:
     """An input that cannot be, and where it is."""
 
     path: str
@@ -106,7 +106,7 @@ class Handler(ABC):
         """The id, the same however often a creation is tried, so that a second try finds what the first one left."""
         return hashlib.sha256(urn.encode()).hexdigest()[:12]
 
-    def check(self, inputs: Mapping[str, Any]) -> Iterable[Failure]:  # noqa: ARG002
+    def check(self, inputs: Mapping[str, Any]) -> Iterable[InputFailure]:  # noqa: ARG002
         """What is wrong with the inputs beyond what the table says; only asked when all of them are known."""
         return ()
 

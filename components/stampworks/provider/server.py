@@ -19,7 +19,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
 from stampworks.provider.checks import failures
-from stampworks.provider.handler import Call, Failure, Handler, Package
+from stampworks.provider.handler import Call, Handler, InputFailure, Package
 from stampworks.provider.progress import Engine
 from stampworks.provider.schema import schema
 from stampworks.text.printable import masking, printable_lines
@@ -254,7 +254,7 @@ class _Work:
         coming = {**self.handler.outputs, **settled}
         return self.state({name: old.get(name, UNKNOWN) if row.stable else UNKNOWN for name, row in coming.items()})
 
-    def failure(self, failure: Failure) -> pb.CheckFailure:
+    def failure(self, failure: InputFailure) -> pb.CheckFailure:
         if _top(failure.path) in self._secrets:  # the engine shows the value of the property that it is told
             return pb.CheckFailure(reason=f"{failure.path} {failure.reason}")
         return pb.CheckFailure(property=failure.path, reason=failure.reason)

@@ -16,7 +16,7 @@ from stampworks.rehearsal.engine import Engine, EngineError, Ran, State
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.result import Phase, Rehearsal, Step
 from stampworks.rehearsal.rules import rules_of, token_of
-from stampworks.rehearsal.scenario import Failure, Scenario
+from stampworks.rehearsal.scenario import InjectedFailure, Scenario
 from stampworks.rehearsal.servers import Servers, packages
 from stampworks.rehearsal.stack import Stack, changed
 
@@ -161,7 +161,7 @@ def _destroy(stage: Stage, last: State) -> Phase:
     return Phase("destroy", "pass", f"{sum(each.counted for each in done)} deleted", done, tuple(notes))
 
 
-def _failed(stage: Stage, failure: Failure) -> Phase:
+def _failed(stage: Stage, failure: InjectedFailure) -> Phase:
     """An `up` that fails, and the next one, which has to finish what the first one left."""
     name = f"failure: {failure}"
     stage.recording.begin(failure)

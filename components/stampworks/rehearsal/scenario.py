@@ -37,7 +37,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Failure:
+class InjectedFailure:
     """Something that goes wrong in an `up` that begins with nothing: at one creation, or at what matches."""
 
     kind: str
@@ -51,7 +51,7 @@ class Failure:
     urn: str = ""
     """What has that number; an `up` that begins with nothing need not create in the same order."""
 
-    def numbered(self, creations: Sequence[str]) -> Failure:
+    def numbered(self, creations: Sequence[str]) -> InjectedFailure:
         """Of the first `up`."""
         return self if self.at is None else replace(self, urn="".join(creations[self.at - 1 : self.at]))
 
@@ -69,7 +69,7 @@ class Failure:
 @dataclass(frozen=True)
 class Scenario:
     changes: tuple[Change, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[InjectedFailure, ...] = ()
     latency: Mapping[str, float] = field(default_factory=dict)
     """Seconds that a creation takes, by type: waited for, and counted in the critical path."""
     durations: Mapping[str, float] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class _Reader:
             problem=lambda message, hint: target.place.problem(f"{where}.{key}", message, hint),
         )
 
-    def _failure(self, node: Node, where: str) -> Failure:
+    def _failure(self, node: Node, where: str) -> InjectedFailure:
         said = self._members(node, where, ("fail", "at", "type", "name", "times"))
         kind = self._text(said["fail"], f"{where}.fail") if "fail" in said else ""
         if kind not in KINDS:
@@ -161,7 +161,7 @@ class _Reader:
             self._wrong(node, where, "does not say which creation fails", hint)
         if "times" in said and kind != "throttle":
             self._wrong(said["times"], f"{where}.times", "is of throttle only", "take it out")
-        return Failure(
+        return InjectedFailure(
             kind=kind,
             at=self._count(said["at"], f"{where}.at") if "at" in said else None,
             type=self._type(said["type"], f"{where}.type") if "type" in said else "",

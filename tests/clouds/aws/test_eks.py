@@ -28,7 +28,7 @@ from stampworks.qualification import subject_of
 from stampworks.rehearsal import read_stack
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.recording import Recording
-from stampworks.rehearsal.scenario import Failure
+from stampworks.rehearsal.scenario import InjectedFailure
 from stampworks.rehearsal.servers import Servers
 from stampworks.schedulers import kubernetes
 
@@ -373,7 +373,7 @@ def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path:
     with Servers() as servers, servers.serving(recording := Recording({}, lambda: None, io.StringIO())) as ports:
         engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
         try:
-            recording.begin(Failure("quota", type="stampworks:cluster:KubernetesQueues"))  # the first that asks
+            recording.begin(InjectedFailure("quota", type="stampworks:cluster:KubernetesQueues"))  # the first that asks
             ran = engine.run("up", "--yes", "--skip-preview", "--continue-on-error")
             made = [each["urn"].split("::")[-2:] for each in engine.state().resources]
         finally:

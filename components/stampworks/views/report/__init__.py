@@ -45,7 +45,7 @@ _NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'"
 class Report:
     version: int
     headline: headline.Headline
-    failures: tuple[failures.Failure, ...]
+    failures: tuple[failures.FailureRow, ...]
     rails: rails.Rails
     pairs: pairs.Pairs
     collectives: tuple[curves.Point, ...]

@@ -80,7 +80,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Failure:
+class RecordedFailure:
     at: float
     kind: str
     node: str
@@ -147,7 +147,7 @@ class Record:
     curve: tuple[Point, ...]
     interval: Interval | None
     checkpoints: tuple[Checkpoint, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[RecordedFailure, ...]
     generations: tuple[Generation, ...]
     attempts: tuple[Attempt, ...]
     notices: tuple[Notice, ...]

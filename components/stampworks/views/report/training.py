@@ -12,7 +12,7 @@ from stampworks.qualification import Certificate
 from stampworks.views.report import timeline, tree
 from stampworks.views.report.markdown import items, plain, table
 from stampworks.views.report.marks import figures, number, simulated_mark
-from stampworks.views.report.record import Checkpoint, Failure, Interval, Point, Record
+from stampworks.views.report.record import Checkpoint, Interval, Point, Record, RecordedFailure
 from stampworks.views.report.tree import e
 
 TITLE = "Training"
@@ -125,7 +125,7 @@ def _bins(run: Record) -> list[tuple[str, str, str, str]]:
     return [(name, _span(took), _part(took / wall if wall else None), meaning) for name, took, meaning in rows]
 
 
-def _failure(failure: Failure) -> tuple[str, ...]:
+def _failure(failure: RecordedFailure) -> tuple[str, ...]:
     where = " ".join(filter(None, (failure.node, "" if failure.rank is None else f"rank {failure.rank}")))
     until = "never" if failure.until_step_s is None else _span(failure.until_step_s)
     return (
