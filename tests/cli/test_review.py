@@ -14,7 +14,7 @@ import pytest
 from stampworks import declaration, planning
 from stampworks.cli import exits
 from stampworks.cli.main import main
-from stampworks.declaration import Source
+from stampworks.declaration import DeclarationSource
 from stampworks.declaration.nodes import Node
 from stampworks.plan import Plan
 
@@ -329,7 +329,7 @@ def test_a_sibling_that_stays_as_it_is(repository: Repository, capsys: Capsys, m
     read: list[Path] = []
     plan, named_in = planning.plan, declaration.named_in
 
-    def planning_noted(source: Source) -> Plan:
+    def planning_noted(source: DeclarationSource) -> Plan:
         planned.append(source.declaration.name)
         return plan(source)
 

@@ -58,7 +58,7 @@ print("left:", *(path.name for path in state.rglob("*") if path.is_file()))
     ],
 )
 def test_a_full_state_folder_is_named(
-    image: room.Image, key: tuple[str, str], tmp_path: Path, when: str, what: str, up: list[str]
+    image: room.NodeImage, key: tuple[str, str], tmp_path: Path, when: str, what: str, up: list[str]
 ) -> None:
     """The file that could not be written, why, and what to do; nodes that run go on; with room again all is made."""
     state, private, public = tmp_path / "state", tmp_path / "key", tmp_path / "key.pub"

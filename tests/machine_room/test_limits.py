@@ -66,7 +66,7 @@ def group() -> Iterator[Path]:
 
 
 def test_a_limit_of_processes_is_named(
-    image: room.Image, key: tuple[str, str], group: Path, state: Path, tmp_path: Path
+    image: room.NodeImage, key: tuple[str, str], group: Path, state: Path, tmp_path: Path
 ) -> None:
     """With the limits that count; once there are more all nodes come up."""
     state.mkdir(exist_ok=True)

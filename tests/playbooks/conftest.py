@@ -59,7 +59,7 @@ class Cluster:
 
     plan: Plan
     key: Path
-    image: room.Image
+    image: room.NodeImage
     said: list[str] = field(default_factory=list)
 
     def boot(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_stack
-from stampworks.rehearsal.rules import FOLDER, Rule, Rules, Source, rules_of, without_sdk
+from stampworks.rehearsal.rules import FOLDER, Rule, Rules, RuleSource, rules_of, without_sdk
 from stampworks.schedulers import addons
 from stampworks.schedulers.kubernetes import objects
 from stampworks.wire.values import UNKNOWN
@@ -94,7 +94,7 @@ def test_durations_carry_their_source(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "with-durations.yaml").write_text(file)
     rules = rules_of("with-durations")
     found = rules.types["a:b:C"]
-    assert (found.seconds, found.seconds_source) == (90, Source("https://x/y", "2026-11-22"))
+    assert (found.seconds, found.seconds_source) == (90, RuleSource("https://x/y", "2026-11-22"))
     assert rules.types["a:b:D"].seconds is None
 
 

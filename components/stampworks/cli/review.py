@@ -21,7 +21,7 @@ from stampworks.text.printable import printable
 
 if TYPE_CHECKING:
     from stampworks.changes.review import Review, Sibling
-    from stampworks.declaration import Source
+    from stampworks.declaration import DeclarationSource
     from stampworks.planning import Facts
     from stampworks.planning.changes.review import Side
 
@@ -246,7 +246,7 @@ def _stay_inside(opened: Opened, file: Path) -> None:
                 raise DeclarationError([node.place.problem(path, message, "name a file of the repository")])
 
 
-def _named_files(source: Source, folder: Path) -> dict[tuple[str, str], Path]:
+def _named_files(source: DeclarationSource, folder: Path) -> dict[tuple[str, str], Path]:
     """Where its roles and checks are."""
     from stampworks.declaration import check_name, role_name
 
@@ -256,7 +256,7 @@ def _named_files(source: Source, folder: Path) -> dict[tuple[str, str], Path]:
     return {(kind, name): Path(os.path.normpath(folder / path)) for kind, name, path in named}
 
 
-def _written(source: Source) -> frozenset[str]:
+def _written(source: DeclarationSource) -> frozenset[str]:
     from stampworks.declaration.fields import pattern
     from stampworks.declaration.nodes import walk
 

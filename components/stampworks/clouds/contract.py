@@ -139,7 +139,7 @@ class Account(Protocol):
         """Read it for a plan; UnansweredError where nothing is answered."""
 
 
-class Image(Protocol):
+class CloudImage(Protocol):
     """An image that a cloud publishes."""
 
     @property
@@ -168,7 +168,7 @@ class Images(Protocol[A_contra]):
     def published(self, api: A_contra, parameter: str) -> str | None:
         """Return the image that a parameter names now; None where the region has no such parameter."""
 
-    def described(self, api: A_contra, ids: Iterable[str]) -> Mapping[str, Image]:
+    def described(self, api: A_contra, ids: Iterable[str]) -> Mapping[str, CloudImage]:
         """Describe those of the images that are there."""
 
 

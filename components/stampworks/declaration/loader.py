@@ -26,7 +26,7 @@ ENOUGH = PROBLEMS_MAX + 1
 
 
 @dataclass(frozen=True)
-class Source:
+class DeclarationSource:
     """A declaration together with the places where its values are written, and what is wrong in it."""
 
     sound: Declaration
@@ -63,7 +63,7 @@ class Source:
         return replace(node.place.problem(path, message, hint), last=last)
 
 
-def load_file(path: Path, locked: bool = True) -> Source:
+def load_file(path: Path, locked: bool = True) -> DeclarationSource:
     """The declaration in a file of its own, or below stampworks:cluster in a stack file; with its bases and its lock.
 
     Without its lock, whatever is wrong with that, for who is about to write it anew.
@@ -71,12 +71,12 @@ def load_file(path: Path, locked: bool = True) -> Source:
     return replace(_load(read_declared(path), path.parent), lock=read_lock(path) if locked else NONE)
 
 
-def load_stack(stack: str, directory: Path) -> Source:
+def load_stack(stack: str, directory: Path) -> DeclarationSource:
     """The declaration of a stack, by the stack's name."""
     return load_file(stack_file(stack, directory))
 
 
-def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = NONE) -> Source:
+def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = NONE) -> DeclarationSource:
     """A declaration that does not come from a file: Pulumi's configuration, or one made in Python.
 
     Its problems have no lines, and the origin for a file; its paths begin in the directory.
@@ -84,7 +84,7 @@ def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = N
     return replace(_load(from_value(value, origin), directory), lock=lock)
 
 
-def _load(root: Node, directory: Path) -> Source:
+def _load(root: Node, directory: Path) -> DeclarationSource:
     if problem := explain.of_another_version(root):
         raise DeclarationError([problem])
     problems = _defects(root)
@@ -104,7 +104,7 @@ def _load(root: Node, directory: Path) -> Source:
         wrong.add(path)
     if declaration is None or problems:
         declaration = part(data, frozenset(wrong))
-    return Source(declaration, root, tuple(problems))
+    return DeclarationSource(declaration, root, tuple(problems))
 
 
 def _over(path: Sequence[str | int], file: str, root: Node) -> str:

@@ -13,7 +13,7 @@ from stampworks.machine_room.specs import Commission, GroupSpec, NodeSpec, commi
 
 
 @dataclass(frozen=True)
-class Image:
+class NodeImage:
     """What nodes boot from."""
 
     digest: str
@@ -108,7 +108,7 @@ def disk_of(room: Room, name: str) -> Disk:
     return Disk(room.nodes / name)
 
 
-def commission(node: NodeSpec, group: GroupSpec, image: Image) -> Commission:
+def commission(node: NodeSpec, group: GroupSpec, image: NodeImage) -> Commission:
     return Commission(node, group.machine, group.accelerators, image.digest, group.volumes)
 
 

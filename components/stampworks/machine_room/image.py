@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stampworks.machine_room import apt, disks, files, nodes, programs, retention, rooms
 from stampworks.machine_room.commands import CONTAINED, MAPPED_ROOT, run
-from stampworks.machine_room.disks import Image
+from stampworks.machine_room.disks import NodeImage
 from stampworks.machine_room.errors import RoomError
 from stampworks.machine_room.room import Progress, Room
 from stampworks.machine_room.specs import GroupSpec, ImageSpec, NetworkSpec, NodeSpec
@@ -87,21 +87,21 @@ class Recipe:
     """What is copied onto nodes because no package of the suite has it."""
 
     @property
-    def image(self) -> Image:
+    def image(self) -> NodeImage:
         layers = (self.node / "layer", self.base / "tree")
-        return Image(self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs))
+        return NodeImage(self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs))
 
     @property
     def whole(self) -> bool:
         return self.base.exists() and self.repository.exists() and self.node.exists()
 
 
-def image_of(spec: ImageSpec, content_digest: str) -> Image:
+def image_of(spec: ImageSpec, content_digest: str) -> NodeImage:
     """What ensure_image would return, whether it was made before or not."""
     return _recipe(spec, content_digest).image
 
 
-def ensure_image(spec: ImageSpec, install: Callable[[Builder], None], content_digest: str, progress: Progress) -> Image:
+def ensure_image(spec: ImageSpec, install: Callable[[Builder], None], content_digest: str, progress: Progress) -> NodeImage:
     """Finds the image or makes it; `install` configures the builder, and its error fails the build.
 
     The digest stands for what `install` does: the same digest, the same image.
@@ -187,7 +187,7 @@ def _make_repository(recipe: Recipe, draft: Path, progress: Progress) -> None:
 
 def _make_node(recipe: Recipe, draft: Path, install: Callable[[Builder], None], progress: Progress) -> None:
     room = Room(draft / "room", WHERE)
-    bare = Image("", (str(recipe.base / "tree"),), recipe.image.packages)
+    bare = NodeImage("", (str(recipe.base / "tree"),), recipe.image.packages)
     with room.leashed():
         key = disks.make_key(draft / "key", WHERE)
         rooms.furnish(room, BUILDER_NETWORK, (), key, (draft / "key.pub").read_text())

@@ -11,7 +11,7 @@ from typing import Literal
 
 from stampworks.machine_room import cgroups, disks, files, hands, network, retention
 from stampworks.machine_room.commands import ENVIRONMENT, MAPPED_ROOT
-from stampworks.machine_room.disks import Disk, Image, disk_of
+from stampworks.machine_room.disks import Disk, NodeImage, disk_of
 from stampworks.machine_room.errors import RoomError
 from stampworks.machine_room.network import Link, Links
 from stampworks.machine_room.processes import Process
@@ -63,7 +63,7 @@ class NodeState:
 
 
 def ensure_nodes(
-    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: Image, progress: Progress
+    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: NodeImage, progress: Progress
 ) -> dict[str, str]:
     """Makes each node of the group run as declared and returns their instances.
 
@@ -80,7 +80,7 @@ def ensure_nodes(
 
 
 def renew_nodes(
-    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: Image, names: Collection[str], progress: Progress
+    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: NodeImage, names: Collection[str], progress: Progress
 ) -> None:
     """Gives these nodes of the group new disks where they are outdated, whether they run or not."""
     room = of_cluster(cluster)
@@ -90,7 +90,7 @@ def renew_nodes(
         keep_running(room, _without(group, others), rails, image, progress)
 
 
-def new_nodes(cluster: str, group: GroupSpec, image: Image) -> list[str]:
+def new_nodes(cluster: str, group: GroupSpec, image: NodeImage) -> list[str]:
     """The nodes of a group that get a new disk as soon as they are made to run."""
     room = of_cluster(cluster)
     late = _outdated(room, group, image)
@@ -104,7 +104,7 @@ def starting_nodes(cluster: str, group: GroupSpec) -> list[str]:
     return [node.name for node in group.nodes if not _is_whole(disk_of(room, node.name))]
 
 
-def outdated_nodes(cluster: str, group: GroupSpec, image: Image) -> dict[str, str]:
+def outdated_nodes(cluster: str, group: GroupSpec, image: NodeImage) -> dict[str, str]:
     """The running nodes of a group that need a new disk, and why."""
     room = of_cluster(cluster)
     return {name: why for name, why in _outdated(room, group, image).items() if _runs(room, name)}
@@ -122,7 +122,7 @@ def condemn_nodes(cluster: str, names: Collection[str], why: str) -> None:
                 files.write(disk.condemned_file, why)
 
 
-def keep_running(room: Room, group: GroupSpec, rails: Sequence[RailSpec], image: Image, progress: Progress) -> None:
+def keep_running(room: Room, group: GroupSpec, rails: Sequence[RailSpec], image: NodeImage, progress: Progress) -> None:
     """Makes every node of the group run on a disk that is up to date, in any room; the caller holds its lock."""
     nodes = group.nodes
     commissions = {node.name: disks.commission(node, group, image) for node in nodes}
@@ -227,7 +227,7 @@ def _plug_in(room: Room, nodes: Sequence[NodeSpec], rails: Sequence[RailSpec]) -
     hands.arrange(room, [*spaces, ports, *(network.interfaces(node, planned, rails) for node in nodes)])
 
 
-def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
+def _boot_of(room: Room, wanted: Commission, image: NodeImage) -> hands.Boot:
     disk = disk_of(room, wanted.node.name)
     return hands.Boot(
         name=wanted.node.name,
@@ -312,7 +312,7 @@ def _power_off(disk: Disk) -> None:
 # -- looking
 
 
-def _outdated(room: Room, group: GroupSpec, image: Image) -> dict[str, str]:
+def _outdated(room: Room, group: GroupSpec, image: NodeImage) -> dict[str, str]:
     """The nodes that have a disk and need another one, and why."""
     wanted = {node.name: disks.commission(node, group, image) for node in group.nodes}
     reasons = {name: _why_outdated(disk_of(room, name), one) for name, one in wanted.items()}

@@ -19,7 +19,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
-class Source:
+class RuleSource:
     """Where a rule was read, and when."""
 
     url: str
@@ -47,11 +47,11 @@ class Rule:
     """Numbers and versions that can grow in place, and not shrink."""
     counts: tuple[str, ...] = ()
     """Outputs that are one more after each update."""
-    source: Source | None = None
+    source: RuleSource | None = None
     """Of what replaces."""
     seconds: float | None = None
     """How long a creation takes; None where nobody says so."""
-    seconds_source: Source | None = None
+    seconds_source: RuleSource | None = None
 
     def replacing(self, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
         """Whether a change at this path is one that replaces; inputs that are not known yet may be anything."""
@@ -79,7 +79,7 @@ class Rules:
     """Outputs that every type of the package has."""
     attempts: int = 1
     """How often the provider tries what it is told to try later; once where nobody says that it tries again."""
-    attempts_source: Source | None = None
+    attempts_source: RuleSource | None = None
     version: str = ""
     """Of the plugin, for a package whose resources a program makes without its SDK."""
 
@@ -143,9 +143,9 @@ def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
     )
 
 
-def _source(said: Mapping[str, Any], file: Mapping[str, Any]) -> Source | None:
+def _source(said: Mapping[str, Any], file: Mapping[str, Any]) -> RuleSource | None:
     read = said.get("read", file["read"])
-    return Source(f"{file['sources']}{said['source']}", str(read)) if "source" in said else None
+    return RuleSource(f"{file['sources']}{said['source']}", str(read)) if "source" in said else None
 
 
 def without_sdk() -> dict[str, str]:

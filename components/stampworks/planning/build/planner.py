@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from stampworks.declaration import Declaration, Source
+from stampworks.declaration import Declaration, DeclarationSource
 from stampworks.plan import (
     BUDGET_MINUTES,
     PLAN_VERSION,
@@ -56,7 +56,7 @@ class Draft:
     """The parts of a plan that are made so far. Each stage reads the parts above it and makes one."""
 
     declared: Declaration
-    source: Source
+    source: DeclarationSource
     """The file of the declaration and the lock beside it."""
     notes: Notes
     """Collects problems and reasons, in the order of the stages."""
@@ -123,7 +123,7 @@ To add a stage, add a line here; for a new part a field of `Draft`, and of `Plan
 """
 
 
-def plan(source: Source) -> Plan:
+def plan(source: DeclarationSource) -> Plan:
     """Return the complete meaning of a declaration. Raises DeclarationError with every problem at the user's own line.
 
     Pure: the same declaration and catalog give the same plan for everybody, everywhere and at any time.
@@ -131,7 +131,7 @@ def plan(source: Source) -> Plan:
     return completed(*draft(source))
 
 
-def draft(source: Source) -> tuple[Plan, Notes]:
+def draft(source: DeclarationSource) -> tuple[Plan, Notes]:
     """Return the plan without expectations; of a wrong declaration the parts that do not depend on what is wrong.
 
     Reading another part of that raises AbsentError.

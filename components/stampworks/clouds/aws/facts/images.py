@@ -12,7 +12,7 @@ _GONE = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavai
 
 
 @dataclass(frozen=True)
-class Image:
+class CloudImage:
     id: str
     name: str
     created: str
@@ -33,9 +33,9 @@ def published(api: Api, parameter: str) -> str | None:
         raise
 
 
-def described(api: Api, ids: Iterable[str]) -> dict[str, Image]:
+def described(api: Api, ids: Iterable[str]) -> dict[str, CloudImage]:
     """Those of them that there are; one by one, for AWS describes none when one is gone."""
-    found: dict[str, Image] = {}
+    found: dict[str, CloudImage] = {}
     for each in sorted(set(ids)):
         try:
             images = api.ask("ec2:DescribeImages", ImageIds=[each])["Images"]
@@ -47,8 +47,8 @@ def described(api: Api, ids: Iterable[str]) -> dict[str, Image]:
     return found
 
 
-def _image(one: dict[str, Any]) -> Image:
-    return Image(
+def _image(one: dict[str, Any]) -> CloudImage:
+    return CloudImage(
         id=one["ImageId"],
         name=one.get("Name", ""),
         created=one.get("CreationDate", "")[:10],
