@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stampworks.declaration import DeclarationError
 from stampworks.rehearsal import Scenario, load_scenario
-from stampworks.rehearsal.scenario import Change, InjectedFailure
+from stampworks.rehearsal.scenario import ConfigurationChange, InjectedFailure
 
 
 def loaded(tmp_path: Path, text: str) -> Scenario:
@@ -41,8 +41,8 @@ secrets: {"aws:secretKey": anything}
 """,
     )
     assert found.changes == (
-        Change("more", "pools.gpu.count", 6),
-        Change("aws:region", "aws:region", "eu-west-1", config=True),
+        ConfigurationChange("more", "pools.gpu.count", 6),
+        ConfigurationChange("aws:region", "aws:region", "eu-west-1", config=True),
     )
     assert found.failures == (InjectedFailure("throttle", type="aws:ec2/vpc:Vpc", times=3), InjectedFailure("crash", at=2))
     assert found.latency == {"aws:ec2/vpc:Vpc": 0.5}

@@ -19,7 +19,7 @@ Stage = Literal["network", "storage", "head", "nodes", "roll", "playbook", "proo
 
 
 @dataclass(frozen=True)
-class Change:
+class DeclaredChange:
     """A value that somebody has decided on, and what the decision does."""
 
     difference: Difference
@@ -136,7 +136,7 @@ class Review:
     head: str
     kind: Kind
     verdict: Verdict
-    changes: tuple[Change, ...]
+    changes: tuple[DeclaredChange, ...]
     following: tuple[Difference, ...]
     """What follows from the changes."""
     restart: tuple[Nodes, ...]

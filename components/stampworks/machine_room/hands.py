@@ -55,7 +55,7 @@ class Boot:
     """(directory, kind, options) of the control groups that are the node's own; none where it divides nothing."""
 
 
-def look(room: Room) -> dict[str, dict[str, network.Link]]:
+def look(room: Room) -> dict[str, dict[str, network.InterfaceState]]:
     """All interfaces there are, by node; the room's own under ""."""
     command = [*room.inside, sys.executable, "-I", "-S", str(SURVEY)]
     try:

@@ -23,7 +23,7 @@ TRUNK_ENDS = ("-up", "-dn")
 
 
 @dataclass(frozen=True)
-class Link:
+class InterfaceState:
     """An interface as it was found."""
 
     up: bool
@@ -34,7 +34,7 @@ class Link:
     addresses: tuple[str, ...]
 
 
-Links = Mapping[str, Link]
+Links = Mapping[str, InterfaceState]
 
 
 @dataclass(frozen=True)
@@ -164,9 +164,9 @@ def with_prefix(address: str, cidr: str) -> str:
     return f"{address}/{ipaddress.ip_network(cidr).prefixlen}"
 
 
-def link(found: Mapping[str, Any]) -> Link:
+def link(found: Mapping[str, Any]) -> InterfaceState:
     """What survey.py says of one interface."""
-    return Link(found["up"], found["master"], found["rate_mbps"], tuple(found["addresses"]))
+    return InterfaceState(found["up"], found["master"], found["rate_mbps"], tuple(found["addresses"]))
 
 
 def _interfaces(node: NodeSpec, rails: Sequence[RailSpec]) -> Iterator[tuple[str, str, int]]:

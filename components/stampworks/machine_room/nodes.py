@@ -13,7 +13,7 @@ from stampworks.machine_room import cgroups, disks, files, hands, network, reten
 from stampworks.machine_room.commands import ENVIRONMENT, MAPPED_ROOT
 from stampworks.machine_room.disks import Disk, NodeImage, disk_of
 from stampworks.machine_room.errors import RoomError
-from stampworks.machine_room.network import Link, Links
+from stampworks.machine_room.network import InterfaceState, Links
 from stampworks.machine_room.processes import Process
 from stampworks.machine_room.room import Progress, Room, enter, of_cluster
 from stampworks.machine_room.specs import Commission, GroupSpec, NodeSpec, RailSpec, read_network
@@ -374,7 +374,7 @@ def _state(disk: Disk, room_links: Links, node_links: Links) -> NodeState | None
 
 
 def _rail_state(node: NodeSpec, interface: str, index: int, room_links: Links, node_links: Links) -> RailState:
-    ends: list[Link | None] = [node_links.get(interface), room_links.get(network.port(node.name, interface))]
+    ends: list[InterfaceState | None] = [node_links.get(interface), room_links.get(network.port(node.name, interface))]
     plug = ends[1]
     plugged = plug is not None and plug.master == network.bridge(index, node.leaf)
     up = plugged and all(end is not None and end.up for end in ends)

@@ -189,7 +189,7 @@ def compute_seconds(model: Transformer, tokens: float, ranks: int, tflops: float
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """A step of training; None where the catalog does not know enough."""
 
     fastest: Bound
@@ -203,7 +203,7 @@ def step(
     machine: catalog.Machine,
     nodes: int,
     precision: Precision = "bfloat16",
-) -> Step:
+) -> TrainingStep:
     """`samples` of the copy that has most. Raises UnknownFactError where nothing can be said."""
     [sequence] = known_shape(model, "sequence")
     tokens, split = float(samples * sequence), layout.ranks // layout.copies
@@ -217,11 +217,11 @@ def step(
     try:
         least = mfu_range(machine, model, precision)[0]
     except UnknownFactError:
-        return Step(floor, None)
+        return TrainingStep(floor, None)
     slowest = least.value * peak_tflops(machine, precision).value
     slow = compute_seconds(model, tokens, split, slowest, "of the slowest run")
     exposed = slow.value + moved.value
-    return Step(
+    return TrainingStep(
         floor,
         Bound(
             max(exposed, fastest),

@@ -26,7 +26,7 @@ from stampworks.text.printable import masking, printable_lines
 from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
 from stampworks.wire.protocol import provider_pb2 as pb
-from stampworks.wire.values import UNKNOWN, Change, changes, decode, encode, said, secret_names
+from stampworks.wire.values import UNKNOWN, PropertyChange, changes, decode, encode, said, secret_names
 
 R = TypeVar("R")
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -93,7 +93,7 @@ class Server(Plugin):
         for values in (before, after):
             values |= {name: said(values[name]) for name in texts & values.keys()}
         inputs = [_whole(one, texts) for one in changes(before, after) if _top(one.path) not in silent]
-        drifted = [Change(path, "update") for path in handler.drift(olds)]
+        drifted = [PropertyChange(path, "update") for path in handler.drift(olds)]
         # an input of an earlier version may be one that the table no longer has
         replaces = [one.path for one in inputs if (row := handler.inputs.get(_top(one.path))) and row.replaces]
         detailed = {change.path: _difference(change, replaces, of_input=True) for change in inputs}
@@ -272,13 +272,13 @@ def _top(path: str) -> str:
     return path.replace("[", ".").split(".")[0]
 
 
-def _whole(change: Change, texts: Collection[str]) -> Change:
+def _whole(change: PropertyChange, texts: Collection[str]) -> PropertyChange:
     """What differs, as the engine knows it: a text has no parts."""
     top = _top(change.path)
-    return Change(top, "update") if top in texts and top != change.path else change
+    return PropertyChange(top, "update") if top in texts and top != change.path else change
 
 
-def _difference(change: Change, replaces: list[str], of_input: bool) -> pb.PropertyDiff:
+def _difference(change: PropertyChange, replaces: list[str], of_input: bool) -> pb.PropertyDiff:
     name = f"{change.kind.upper()}{'_REPLACE' if of_input and change.path in replaces else ''}"
     return pb.PropertyDiff(kind=pb.PropertyDiff.Kind.Value(name), inputDiff=of_input)
 

@@ -24,7 +24,7 @@ KINDS = ("stock-out", "quota", "throttle", "crash")
 
 
 @dataclass(frozen=True)
-class Change:
+class ConfigurationChange:
     """One value of the declaration, or of the stack's other configuration, that becomes another one."""
 
     name: str
@@ -68,7 +68,7 @@ class InjectedFailure:
 
 @dataclass(frozen=True)
 class Scenario:
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ConfigurationChange, ...] = ()
     failures: tuple[InjectedFailure, ...] = ()
     latency: Mapping[str, float] = field(default_factory=dict)
     """Seconds that a creation takes, by type: waited for, and counted in the critical path."""
@@ -133,7 +133,7 @@ class _Reader:
             if len(self.problems) == before:
                 yield entry
 
-    def _change(self, node: Node, where: str) -> Change:
+    def _change(self, node: Node, where: str) -> ConfigurationChange:
         said = self._members(node, where, ("name", "path", "config", "value"))
         if ("path" in said) == ("config" in said):
             hint = "path: leads to a value of the declaration, config: to another key of the stack's configuration"
@@ -143,7 +143,7 @@ class _Reader:
         key = "path" if "path" in said else "config"
         target = said.get(key, node)
         path = self._text(target, f"{where}.{key}")
-        return Change(
+        return ConfigurationChange(
             name=self._text(said["name"], f"{where}.name") if "name" in said else path,
             path=path,
             value=plain(said["value"]) if "value" in said else None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stampworks import catalog
-from stampworks.changes.differences import Difference, Step, differences
+from stampworks.changes.differences import Difference, PathStep, differences
 from stampworks.plan import Group, Plan, Queue, Storage, User, fingerprint, to_dict
 from stampworks.text.names import fold
 from stampworks.text.printable import printable
@@ -142,7 +142,7 @@ def _sentence(each: Difference, a: str, b: str) -> str:
     return f"{what}: {shown(each.a, last.field, each.unit)} in {a}, {shown(each.b, last.field, each.unit)} in {b}"
 
 
-def _thing(way: Sequence[Step]) -> str:
+def _thing(way: Sequence[PathStep]) -> str:
     """What it is about, from the innermost entry on: `pool gpu machine`, `queue main time limit`, `network range`."""
     entries = [index for index, step in enumerate(way) if step.key]
     inner = entries[-1] if entries else 0
@@ -151,7 +151,7 @@ def _thing(way: Sequence[Step]) -> str:
     return " ".join(map(_step, way[start:], keys[start:]))
 
 
-def _step(step: Step, key: str) -> str:
+def _step(step: PathStep, key: str) -> str:
     words = FIELDS | THINGS if step.key else FIELDS  # the groups of the plan are pools; those of a role are its groups
     name = words.get(step.field, step.field)
     if step.field == "groups" and step.key in NO_POOLS:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import planning
-from stampworks.changes.review import Change, Review
+from stampworks.changes.review import DeclaredChange, Review
 from stampworks.declaration import load_value
 from stampworks.plan import fingerprint
 from stampworks.planning.changes.review import Side, review
@@ -55,7 +55,7 @@ def reviewed(base: dict[str, Any], head: dict[str, Any]) -> Review:
     return review("big", side("a", base), side("b", head))
 
 
-def one(found: Review, written: str) -> Change:
+def one(found: Review, written: str) -> DeclaredChange:
     return next(each for each in found.changes if each.written == written)
 
 

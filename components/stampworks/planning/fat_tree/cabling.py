@@ -21,7 +21,7 @@ _LEAF = re.compile(r"leaf-(?P<unit>\d+)-rail(?P<rail>\d+)(?:-plane(?P<plane>\d+)
 
 
 @dataclass(frozen=True)
-class Link:
+class FoundCable:
     """A cable that a dump shows."""
 
     one: End
@@ -38,7 +38,7 @@ class Link:
 class Seen:
     """What a dump shows."""
 
-    links: tuple[Link, ...]
+    links: tuple[FoundCable, ...]
     devices: Set[str] | None
     """Whose ports were looked at; None where that is every device there is."""
 
@@ -48,7 +48,7 @@ class CableFinding:
     kind: Kind
     text: str
     planned: tuple[Cable, ...]
-    found: tuple[Link, ...]
+    found: tuple[FoundCable, ...]
 
 
 @dataclass(frozen=True)
@@ -119,20 +119,20 @@ def _is_of_fabric(end: End, devices: Set[str]) -> bool:
     return end.device in devices and _FABRIC_PORT.fullmatch(end.port) is not None
 
 
-def _is_planned(link: Link, plan_at: Mapping[End, Cable]) -> bool:
+def _is_planned(link: FoundCable, plan_at: Mapping[End, Cable]) -> bool:
     cable = plan_at.get(link.one)
     return cable is not None and {cable.lower, cable.upper} == {*link.ends}
 
 
 def _chains(
-    cables: Sequence[Cable], plan_at: Mapping[End, Cable], found_at: Mapping[End, Link]
-) -> Iterator[tuple[tuple[Cable, ...], tuple[Link, ...]]]:
+    cables: Sequence[Cable], plan_at: Mapping[End, Cable], found_at: Mapping[End, FoundCable]
+) -> Iterator[tuple[tuple[Cable, ...], tuple[FoundCable, ...]]]:
     """What hangs together over shared ends, of what does not agree."""
     done: set[End] = set()
     for start in [*(each.lower for each in cables), *found_at]:
         if start in done:
             continue
-        waiting, planned, found = [start], dict[Cable, None](), dict[Link, None]()
+        waiting, planned, found = [start], dict[Cable, None](), dict[FoundCable, None]()
         done.add(start)
         while waiting:
             end = waiting.pop()
@@ -149,9 +149,9 @@ def _chains(
         yield tuple(planned), tuple(found)
 
 
-def _exchanged(found: Sequence[tuple[End, Link]], plan_at: Mapping[End, Cable]) -> Iterator[CableFinding]:
+def _exchanged(found: Sequence[tuple[End, FoundCable]], plan_at: Mapping[End, Cable]) -> Iterator[CableFinding]:
     """Pairs of devices, each of which has at least half of the other's cables, on the same ports: told once."""
-    links: dict[tuple[str, str], dict[Link, None]] = defaultdict(dict)
+    links: dict[tuple[str, str], dict[FoundCable, None]] = defaultdict(dict)
     for end, link in found:
         there = link.other if end == link.one else link.one
         if cable := plan_at.get(there):
@@ -168,7 +168,7 @@ def _exchanged(found: Sequence[tuple[End, Link]], plan_at: Mapping[End, Cable]) 
             yield CableFinding("exchanged", text, tuple(planned), both)
 
 
-def _finding(planned: tuple[Cable, ...], found: tuple[Link, ...], plan_at: Mapping[End, Cable]) -> CableFinding:
+def _finding(planned: tuple[Cable, ...], found: tuple[FoundCable, ...], plan_at: Mapping[End, Cable]) -> CableFinding:
     if not planned:
         (link,) = found
         return CableFinding("surplus", f"{link.one} to {link.other}: the plan has nothing at either end", planned, found)
@@ -178,7 +178,7 @@ def _finding(planned: tuple[Cable, ...], found: tuple[Link, ...], plan_at: Mappi
     return CableFinding("swapped" if swapped else "wrong", "; ".join(texts), planned, found)
 
 
-def _misplaced(link: Link, plan_at: Mapping[End, Cable]) -> str:
+def _misplaced(link: FoundCable, plan_at: Mapping[End, Cable]) -> str:
     """Told from the end that is planned, the lower one where both are."""
     ends = [end for end in link.ends if end in plan_at]
     end = next((each for each in ends if plan_at[each].lower == each), ends[0])
@@ -216,7 +216,7 @@ def _missing(cables: Sequence[Cable], connected: Set[str]) -> list[CableFinding]
     return findings + [CableFinding("missing", f"{each.lower} to {each.upper}", (each,), ()) for each in single]
 
 
-def _slow(links: Iterable[Link], planned_gbps: int) -> Iterator[CableFinding]:
+def _slow(links: Iterable[FoundCable], planned_gbps: int) -> Iterator[CableFinding]:
     for link in links:
         if link.rate_gbps is not None and link.rate_gbps < planned_gbps:
             text = f"{link.one} to {link.other}: {link.rate_gbps:g} Gb/s of {planned_gbps}"
