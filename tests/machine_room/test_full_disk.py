@@ -18,7 +18,7 @@ MOUNT = 'mount -t tmpfs -o size=8m none "$0" && exec "$@"'
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from stampworks.machine_room import Image, RoomError, read_nodes
+from stampworks.machine_room import NodeImage, RoomError, read_nodes
 from tests.machine_room.stamping import Stamp
 
 state, when, image, private, public = Path(os.environ["STAMPWORKS_STATE"]), *sys.argv[1:3], *sys.argv[3:5]
@@ -80,10 +80,10 @@ def test_a_full_state_folder_is_named(
 SHARED = """
 import os, subprocess
 from pathlib import Path
-from stampworks.machine_room import Image, RoomError
+from stampworks.machine_room import NodeImage, RoomError
 from tests.machine_room.stamping import Stamp
 
-exports, stamp = Path(os.environ["STAMPWORKS_STATE"]) / "rooms/full/exports", Stamp("full", Image("", (), ""), "", "")
+exports, stamp = Path(os.environ["STAMPWORKS_STATE"]) / "rooms/full/exports", Stamp("full", NodeImage("", (), ""), "", "")
 stamp.ensure_room(0)
 subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=3,size=1m", "none", exports], check=True)
 (exports / "one").touch()

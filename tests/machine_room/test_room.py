@@ -414,7 +414,7 @@ def test_processes_that_ensure_at_once_do_not_collide(stamp: Stamp, tmp_path: Pa
     wanted = f"{stamp.cluster!r}, {group(3)!r}, {rails(3)!r}, {stamp.image!r}, str"
     program.write_text(
         textwrap.dedent(f"""
-        from stampworks.machine_room import Image, ensure_nodes
+        from stampworks.machine_room import NodeImage, ensure_nodes
         from stampworks.machine_room.specs import GroupSpec, NodeSpec, RailSpec, TrunkSpec
         print(sorted(ensure_nodes({wanted}).items()))
         """)

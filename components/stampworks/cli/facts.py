@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import accounts, exits
 
 if TYPE_CHECKING:
-    from stampworks.planning.rules.account import Account
+    from stampworks.planning.rules.account import CloudAccount
 
 
 def add_verbs(verbs: Any) -> None:
@@ -63,14 +63,14 @@ def _read_account(arguments: argparse.Namespace) -> int:
             read = reading.read_account(planned, progress)
     except UnansweredError as error:
         what = f"the account in {planned.region} was not read: {error}"
-        raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
+        raise accounts.AccountUnansweredError(source.problem("region", what, error.hint)) from None
     account = write_account(declared, read)
     told = displayed(account_file(declared))
     print(json.dumps(read, indent=2) if arguments.json else "\n".join(_told(told, account)))
     return exits.UNKNOWN if any(each.why for each in account.readings) else exits.FINE
 
 
-def _told(file: str, account: Account) -> Iterator[str]:
+def _told(file: str, account: CloudAccount) -> Iterator[str]:
     from stampworks.text.printable import printable
 
     known = [each for each in account.readings if not each.why]

@@ -94,7 +94,7 @@ def _looked_up(source: DeclarationSource, plan: Plan, users: Mapping[str, list[G
             versions |= version
     except UnansweredError as error:
         what = f"{asked} in {plan.region} was not looked up: {error}"
-        raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
+        raise accounts.AccountUnansweredError(source.problem("region", what, error.hint)) from None
     if problems:
         raise DeclarationError(problems)
     return found, versions

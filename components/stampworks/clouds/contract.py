@@ -132,7 +132,7 @@ class Faults(Protocol):
     def clear(self, plan: Plan, one: Injected) -> None: ...
 
 
-class Account(Protocol):
+class AccountReader(Protocol):
     """`facts.account`: what an account has and allows."""
 
     def read_account(self, plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
@@ -243,7 +243,7 @@ class Cloud:
     kubernetes: Kubernetes | None = None
     elastic: Elastic | None = None
     database: Callable[[], DatabaseMaker[Any, Any]] | None = None
-    account: Callable[[], Account] | None = None
+    account: Callable[[], AccountReader] | None = None
     lookups: Callable[[], Lookups[Any]] | None = None
     image_builder: Callable[[], ImageBuilder] | None = None
     faults: Callable[[], Faults] | None = None

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import planning
-from stampworks.clouds.aws.session import PERMIT, Api, UnansweredError
+from stampworks.clouds.aws.session import PERMIT, Api, AwsUnansweredError
 from stampworks.declaration import DeclarationError, load_stack, load_value
 from stampworks.operations import UnknownError
 from stampworks.operations.kubernetes.client import NotRunningError, reach
@@ -636,7 +636,7 @@ def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch
     """In their own words, and with AWS's; a look at who is there goes by what is known then, and says so."""
 
     def refuse(_: Api, action: str, **__: Any) -> dict[str, Any]:
-        raise UnansweredError(action, "not permitted (AccessDeniedException: not you)", PERMIT, "AccessDeniedException")
+        raise AwsUnansweredError(action, "not permitted (AccessDeniedException: not you)", PERMIT, "AccessDeniedException")
 
     monkeypatch.setattr(Api, "ask", refuse)
     why = f"AWS {REGION}: the Kubernetes of cluster test: eks:DescribeCluster: not permitted (AccessDeniedException: "

@@ -24,7 +24,7 @@ from stampworks.cluster import plan_of_stack
 from stampworks.declaration import Lock, LockedImage, load_file, lock_file, lock_text
 from stampworks.planning import Facts
 from stampworks.planning.clouds.aws import PODS
-from stampworks.planning.rules.account import FACTS, Account
+from stampworks.planning.rules.account import FACTS, CloudAccount
 from stampworks.state.facts import known_facts
 
 from tests.clouds.aws.simulated import Simulated
@@ -74,7 +74,7 @@ def full(aws: Simulated, declared: Path) -> Simulated:
     return aws
 
 
-def account(declared: Path) -> Account:
+def account(declared: Path) -> CloudAccount:
     found = known_facts(declared).account
     assert found is not None
     return found
@@ -453,7 +453,7 @@ def test_each_fact_asks_what_the_table_says(full: Simulated, declared: Path, mon
     api = Api(plan.region)
     for fact in reading.FACTS:
         full.calls.clear()
-        with contextlib.suppress(session.UnansweredError):  # moto has no such group
+        with contextlib.suppress(session.AwsUnansweredError):  # moto has no such group
             fact.read(reading.Asked(plan, api, "123456789012"))
         called = {each.replace(GROUPS, "resource-groups:ListGroupResources") for each in full.calls}
         assert called == {*fact.actions}, fact.name

@@ -25,7 +25,7 @@ from stampworks.clouds.aws.machines import (
     shown_key,
     tags_of,
 )
-from stampworks.clouds.aws.session import NOT_PERMITTED, Api, UnansweredError, shortened
+from stampworks.clouds.aws.session import NOT_PERMITTED, Api, AwsUnansweredError, shortened
 from stampworks.plan import CONTROLLER, Ending, Member, Refusal, Roster
 from stampworks.state import paths
 
@@ -116,7 +116,7 @@ def endings(cluster: str, region: str) -> tuple[Ending, ...]:
     ids = sorted({reservation for _, reservation in held})
     try:
         answer = api.ask("ec2:DescribeCapacityReservations", CapacityReservationIds=ids)["CapacityReservations"]
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         return tuple(Ending(group, reservation, "", str(error)) for group, reservation in held)
     ends = {each["CapacityReservationId"]: each.get("EndDate") for each in answer}
     return tuple(
@@ -135,7 +135,7 @@ def refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal,
         all_ = api.ask(_GROUPS, **_of_cluster(cluster))["AutoScalingGroups"]
         known = [(group, each) for each in all_ if (group := tags_of(each).get(tags.GROUP, "")) in groups]
         lasts = [(group, _last_refused(api, each["AutoScalingGroupName"])) for group, each in known]
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
     return (
         *(_refused(group, _minute(_begun(last)), last["StatusMessage"]) for group, last in lasts if last),
@@ -177,7 +177,7 @@ def node_refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Ref
     try:
         names = api.ask("eks:ListNodegroups", **of)["nodegroups"]
         known = [api.ask("eks:DescribeNodegroup", **of, nodegroupName=name)["nodegroup"] for name in names]
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
     return tuple(
         refusal
@@ -288,12 +288,12 @@ def _later() -> Iterator[None]:
     """AWS's parts hear of a machine one after the other."""
     try:
         yield
-    except (AwsError, UnansweredError) as error:
+    except (AwsError, AwsUnansweredError) as error:
         if not _is_late(error):
             raise
 
 
-def _is_late(error: AwsError | UnansweredError) -> bool:
+def _is_late(error: AwsError | AwsUnansweredError) -> bool:
     return bool(_LATE.search(f"{error.code} {error}"))
 
 

@@ -16,7 +16,7 @@ from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import LOOK, AwsError
 from stampworks.clouds.aws.machines import THERE, Machine, batched, end, machines, put_tags, shown_key
 from stampworks.clouds.aws.members import PATIENCE_S, join, refusals
-from stampworks.clouds.aws.session import Api, UnansweredError
+from stampworks.clouds.aws.session import Api, AwsUnansweredError
 from stampworks.plan import Plan, remedies
 
 Failure = AwsError
@@ -129,7 +129,7 @@ def _sizes(api: Api, images: Collection[str]) -> dict[str, int]:
         return {}
     try:  # by a filter: by their ids, AWS describes none when one is gone
         found = api.ask("ec2:DescribeImages", Filters=[{"Name": "image-id", "Values": sorted(images)}])["Images"]
-    except UnansweredError:
+    except AwsUnansweredError:
         return {}
     return {
         each["ImageId"]: disk["Ebs"]["VolumeSize"]

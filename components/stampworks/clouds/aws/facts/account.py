@@ -10,7 +10,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from stampworks.clouds.aws.facts import images, parts
-from stampworks.clouds.aws.session import Api, UnansweredError
+from stampworks.clouds.aws.session import Api, AwsUnansweredError
 from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
 
@@ -78,7 +78,7 @@ def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dic
         if not why:
             try:
                 asked.found[fact.name] = fact.read(asked)
-            except UnansweredError as error:
+            except AwsUnansweredError as error:
                 why = str(error)
                 silent |= {service: why} if error.silent else {}
             except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -153,7 +153,7 @@ def _in_group(asked: Asked, name: str) -> list[str] | None:
     """None where AWS says that there is no such group, or that this is no name of one."""
     try:
         found = asked.api.ask("resource-groups:ListGroupResources", Group=name)["ResourceIdentifiers"]
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         if error.code in _NO_GROUP:
             return None
         raise

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.clouds.aws.session import Api, UnansweredError
+from stampworks.clouds.aws.session import Api, AwsUnansweredError
 
 _GONE = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 
@@ -27,7 +27,7 @@ def published(api: Api, parameter: str) -> str | None:
     """The image that a public parameter names now; None when the region has no such parameter."""
     try:
         return str(api.ask("ssm:GetParameter", Name=parameter)["Parameter"]["Value"])
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         if error.code == "ParameterNotFound":
             return None
         raise
@@ -39,7 +39,7 @@ def described(api: Api, ids: Iterable[str]) -> dict[str, CloudImage]:
     for each in sorted(set(ids)):
         try:
             images = api.ask("ec2:DescribeImages", ImageIds=[each])["Images"]
-        except UnansweredError as error:
+        except AwsUnansweredError as error:
             if error.code not in _GONE:
                 raise
             continue
