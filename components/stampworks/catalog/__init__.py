@@ -60,7 +60,7 @@ from stampworks.catalog.rows import (
     Nic,
     Regions,
     Release,
-    Run,
+    PublishedRun,
     Shape,
     Software,
     Source,
@@ -115,7 +115,7 @@ __all__ = [
     "Ranges",
     "Regions",
     "Release",
-    "Run",
+    "PublishedRun",
     "Shape",
     "Software",
     "Source",
@@ -210,9 +210,9 @@ def trained_models() -> Mapping[str, TrainedModel]:
 
 
 @cache
-def runs() -> Mapping[str, Run]:
+def runs() -> Mapping[str, PublishedRun]:
     """Training of which it is published how fast it was."""
-    table = rows(Run, load("runs.yaml")["runs"], "runs.yaml")
+    table = rows(PublishedRun, load("runs.yaml")["runs"], "runs.yaml")
     for each in table.values():
         if each.accelerator not in accelerators():
             raise CatalogError(f"runs.yaml: {each.name}: no accelerator is called {each.accelerator!r}")

@@ -25,7 +25,7 @@ class HeldError(OperationError):
 
 
 @dataclass(frozen=True)
-class Standing:
+class NodeStanding:
     """How a node stands with its scheduler."""
 
     busy: str = ""
@@ -59,7 +59,7 @@ class ProvingGround(Protocol):
     def await_turn(self, patience_s: float, progress: Progress) -> None:
         """Returns once no other proof is at work; takes away what one that was killed has left."""
 
-    def look(self, names: Collection[str]) -> dict[str, Standing]:
+    def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
         """All nodes that it knows; the named ones as they are now."""
 
     def held(self) -> dict[str, DrainReason]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from stampworks import qualification
 from stampworks.operations.errors import InputError, nearest
-from stampworks.operations.ground import Ended, Progress, ProvingGround, Standing
+from stampworks.operations.ground import Ended, Progress, ProvingGround, NodeStanding
 from stampworks.operations.schedulers import port_of
 from stampworks.plan import Level, Member, Roster
 from stampworks.qualification import (
@@ -169,7 +169,7 @@ def _reserved(
     return _Nodes()
 
 
-def _sorted_out(ground: ProvingGround, look: Mapping[str, Standing], wanted: Sequence[str]) -> _Nodes:
+def _sorted_out(ground: ProvingGround, look: Mapping[str, NodeStanding], wanted: Sequence[str]) -> _Nodes:
     found = _Nodes()
     for name in wanted:
         node = look.get(name)
@@ -191,7 +191,7 @@ def _sorted_out(ground: ProvingGround, look: Mapping[str, Standing], wanted: Seq
 
 
 def _partners(
-    subject: Subject, ground: ProvingGround, look: Mapping[str, Standing], found: _Nodes, others: Sequence[str]
+    subject: Subject, ground: ProvingGround, look: Mapping[str, NodeStanding], found: _Nodes, others: Sequence[str]
 ) -> list[str]:
     """As many free nodes as are to be measured, and two at least, neighbours first: nobody can be measured alone."""
     if not found.ready or not others:

@@ -11,7 +11,7 @@ from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.operations import jobs
 from stampworks.operations.errors import InputError, OperationError
-from stampworks.operations.job import Job, Wanted
+from stampworks.operations.job import Job, JobRequest
 from stampworks.operations.kubernetes.client import RefusedError, Server
 from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
 from stampworks.plan import Account, Member, Plan, Queue, Roster, User
@@ -52,9 +52,9 @@ def spec_of(plan: Plan) -> Any:
     return made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
 
 
-def wanted(plan: Plan) -> Wanted:
+def wanted(plan: Plan) -> JobRequest:
     machine = plan.pools[0].machine
-    return Wanted("first", "training", "/shared/runs/first", "main", 1, (), machine, "/opt", ("python",))
+    return JobRequest("first", "training", "/shared/runs/first", "main", 1, (), machine, "/opt", ("python",))
 
 
 def run(name: str, team: str = "research", **spec: Any) -> Any:
@@ -133,7 +133,7 @@ def test_a_run_is_in_one_pool(asked: dict[str, Any], fits: bool) -> None:
     plan = on_eks("other")
     there = [(pool.name, number) for pool in plan.pools for number in range(pool.count)]
     members = tuple(Member(f"{pool}-{number}", pool, "", "", (), "") for pool, number in there)
-    roster, one = replace(ROSTER, members=members), jobs.Asked("validation", "first", **asked)
+    roster, one = replace(ROSTER, members=members), jobs.RunRequest("validation", "first", **asked)
     if fits:
         assert jobs.wanted_of(plan, roster, one)[0].nodes == 3
         return

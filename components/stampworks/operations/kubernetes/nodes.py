@@ -11,7 +11,7 @@ from typing import Any
 
 from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Progress, check_names
 from stampworks.operations.errors import InputError
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes.client import Manifest, Server, name_of
 from stampworks.operations.members import managed, too_few, waiting
@@ -223,9 +223,9 @@ def _annotations(each: Manifest) -> Manifest:
     return found if isinstance(found, Mapping) else {}
 
 
-def standing(node: Manifest, runs: Sequence[str]) -> Standing:
+def standing(node: Manifest, runs: Sequence[str]) -> NodeStanding:
     silent, why = not kubernetes.ready(node), held(node)
-    return Standing(
+    return NodeStanding(
         busy=f"{runs[0]} is on it" if runs else "",
         held=why,
         out=next(_out(node, silent, why), ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from stampworks.operations.drain import DRAINED, Progress
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.operations.kubernetes import nodes
 from stampworks.operations.kubernetes.client import Server
 from stampworks.operations.members import joined
@@ -18,7 +18,7 @@ class KubernetesService:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def look(self) -> dict[str, Standing]:
+    def look(self) -> dict[str, NodeStanding]:
         known, busy = self._server.nodes(), nodes.runs(self._server)
         return {name: nodes.standing(node, busy.get(name, ())) for name, node in known.items()}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from stampworks.operations import remote
 from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Progress, check_names
 from stampworks.operations.errors import InputError, OperationError, UnknownError
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.operations.slurm import client as slurm
 from stampworks.plan import Plan, Roster
 from stampworks.text.reasons import DrainReason, written
@@ -177,9 +177,9 @@ def busy_nodes(jobs: Sequence[slurm.Job]) -> dict[str, str]:
     return {name: f"job {job.id} runs on it" for job in jobs for name in job.nodes}
 
 
-def standing(node: slurm.Node, busy: str) -> Standing:
+def standing(node: slurm.Node, busy: str) -> NodeStanding:
     held = node.reason if "drain" in node.states else None
-    return Standing(busy, held, out_of_order(node), "not_responding" in node.states)
+    return NodeStanding(busy, held, out_of_order(node), "not_responding" in node.states)
 
 
 def out_of_order(node: slurm.Node) -> str:
