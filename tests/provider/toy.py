@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stampworks.properties import Property, Table
+from stampworks.properties import Property, PropertyTable
 from stampworks.provider.handler import Call, Handler, InputFailure, Package
 from stampworks.provider.server import serve
 
@@ -26,7 +26,7 @@ class File(Handler):
     """A file of some lines."""
 
     refresh = True
-    table = Table(
+    table = PropertyTable(
         "toy:index:File",
         inputs={
             "folder": Property("string", "where it lies", replaces=True),

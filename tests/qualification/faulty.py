@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from stampworks.qualification import Ask, CheckFinding, Result
-from stampworks.qualification.results import Problem, Text, Value
+from stampworks.qualification.results import MeasurementProblem, Text, MeasuredValue
 
 from tests.qualification.conftest import USUAL, SimulatedCluster, subject
 
@@ -56,12 +56,12 @@ class NoisyCluster(SimulatedCluster):
         peer: str = "",
         size: int = 0,
         device: str = "",
-    ) -> Value:
+    ) -> MeasuredValue:
         noise = NOISE[quantity](self.chance) if quantity in NOISE else 1.0
         return super().value(quantity, unit, value * noise, rail, node, peer, size, device)
 
     def result(
-        self, workload: str, asked: Ask, values: Sequence[Value], problems: Sequence[Problem], rank: int = 0
+        self, workload: str, asked: Ask, values: Sequence[MeasuredValue], problems: Sequence[MeasurementProblem], rank: int = 0
     ) -> Result:
         made = super().result(workload, asked, values, problems, rank)
         node = asked.nodes[rank]
@@ -74,7 +74,7 @@ class NoisyCluster(SimulatedCluster):
             ]
             made = dataclasses.replace(made, values=(*made.values, *sizes))
         if what := self.misses.get((node, workload)):
-            made = dataclasses.replace(made, problems=(*made.problems, Problem(node, "", what)))
+            made = dataclasses.replace(made, problems=(*made.problems, MeasurementProblem(node, "", what)))
         return made
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from stampworks.qualification import Ask, CheckFinding, Evidence, Result
 from stampworks.qualification.fabric import used
-from stampworks.qualification.results import Problem, Text
+from stampworks.qualification.results import MeasurementProblem, Text
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
@@ -114,7 +114,7 @@ class Blind(SimulatedCluster):
 
     def fabric(self, asked: Ask) -> list[Result]:
         first, second, *others = super().fabric(asked)
-        problem = Problem(asked.nodes[1], "", "rdmap0s6/1: No such file or directory")
+        problem = MeasurementProblem(asked.nodes[1], "", "rdmap0s6/1: No such file or directory")
         return [first, dataclasses.replace(second, values=(), problems=(problem,)), *others]
 
 

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from stampworks.declaration.errors import PROBLEMS_MAX, Problem
 from stampworks.declaration.fields import fields, pattern
 from stampworks.declaration.models import VERSION
-from stampworks.declaration.nodes import Node, Path, Unread, find, spelled
+from stampworks.declaration.nodes import Node, Path, UnreadValue, find, spelled
 from stampworks.declaration.wording import alternatives, brief, only, shown, similar
 
 # What each complaint about a type asks for.
@@ -69,7 +69,7 @@ def _follows(error: ErrorDetails, root: Node) -> bool:
         return any(not defect.key for defect in node.defects)
     if error["type"] == "too_short":  # pydantic does not count the items that are wrong
         return bool(error["input"])
-    return found and isinstance(node.value, Unread) and error["type"] != "extra_forbidden"
+    return found and isinstance(node.value, UnreadValue) and error["type"] != "extra_forbidden"
 
 
 def _said(error: ErrorDetails, path: Path, node: Node) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, Declaration
 from stampworks.declaration.files import read_declared, stack_file
 from stampworks.declaration.lock import NONE, Lock, read_lock
 from stampworks.declaration.models import Declaration
-from stampworks.declaration.nodes import Node, Unread, find, parsed, plain, spelled, walk
+from stampworks.declaration.nodes import Node, UnreadValue, find, parsed, plain, spelled, walk
 from stampworks.declaration.own import check_paths
 from stampworks.declaration.reading import from_value
 from stampworks.declaration.sound import part, sound
@@ -88,7 +88,7 @@ def _load(root: Node, directory: Path) -> DeclarationSource:
     if problem := explain.of_another_version(root):
         raise DeclarationError([problem])
     problems = _defects(root)
-    wrong = {path for path, node in walk(root) if isinstance(node.value, Unread)}
+    wrong = {path for path, node in walk(root) if isinstance(node.value, UnreadValue)}
     data = plain(root)
     try:
         declaration = Declaration.model_validate(data)

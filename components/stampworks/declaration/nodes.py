@@ -13,7 +13,7 @@ from stampworks.declaration.wording import shown
 Path: TypeAlias = tuple[str | int, ...]
 
 
-class Unread:
+class UnreadValue:
     """The value of a node that says something we do not read, such as an alias."""
 
 

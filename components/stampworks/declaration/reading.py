@@ -17,7 +17,7 @@ import yaml
 
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.models import Section
-from stampworks.declaration.nodes import Defect, FilePosition, Node, Unread, Value
+from stampworks.declaration.nodes import Defect, FilePosition, Node, UnreadValue, Value
 from stampworks.declaration.syntax import broken
 from stampworks.declaration.wording import brief, shown
 
@@ -65,7 +65,7 @@ def _from_value(value: Any, place: FilePosition, depth: int) -> Node:
     if value is None or isinstance(value, (bool, int, float, str)):
         return Node(value, place, place, value if isinstance(value, str) else json.dumps(value))
     defect = Defect(place, "", f"values of type {type(value).__name__} are not read", "give plain data")
-    return Node(Unread(), place, place, defects=(defect,))
+    return Node(UnreadValue(), place, place, defects=(defect,))
 
 
 class _Reader:
@@ -106,7 +106,7 @@ class _Reader:
             raise self._stop(_start(event), *TOO_DEEP)
         if isinstance(event, yaml.AliasEvent):
             defect = Defect(start, "", f"aliases such as {brief('*' + str(event.anchor))} are not read", REPEAT_HINT)
-            return Node(Unread(), key or start, start, defects=(defect,))
+            return Node(UnreadValue(), key or start, start, defects=(defect,))
         if isinstance(event, yaml.ScalarEvent):
             node = _scalar(event, key or start, start)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -118,7 +118,7 @@ class _Reader:
         defect = Defect(
             start, "", f"tags such as {brief(tag.replace(CORE_TAG, '!!'))} are not read", "leave the tag out"
         )
-        return replace(node, value=Unread(), defects=(defect,))
+        return replace(node, value=UnreadValue(), defects=(defect,))
 
     def _sequence(self, entry: FilePosition, depth: int) -> Node:
         items = []

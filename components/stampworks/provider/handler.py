@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, ParamSpec, TypeVar, cast
 
-from stampworks.properties import Property, Table
+from stampworks.properties import Property, PropertyTable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,7 +86,7 @@ class Call:
 class Handler(ABC):
     """One type of resource. Its docstring is its description in the schema."""
 
-    table: ClassVar[Table]
+    table: ClassVar[PropertyTable]
     refresh: ClassVar[bool] = False
     """Whether every preview and up looks at the world first."""
 

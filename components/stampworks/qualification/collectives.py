@@ -16,7 +16,7 @@ from stampworks.physics.rails import collective_on_rails
 from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import CheckFinding, Measured, Verdict
-from stampworks.qualification.results import BUSY, Heard, Value, in_spite_of_the_host
+from stampworks.qualification.results import BUSY, Heard, MeasuredValue, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
@@ -141,7 +141,7 @@ def _bounds(subject: Subject, rail: Rail, operation: Operation, sweep: _Sweep, b
     return Bounds(*(Bound(bound.value / 2, f"{why}: {bound.why}") for bound in (bounds.ceiling, bounds.floor)))
 
 
-def _judged(rail: Rail, how: str, heard: Value, bounds: Bounds, shared: bool) -> CheckFinding:
+def _judged(rail: Rail, how: str, heard: MeasuredValue, bounds: Bounds, shared: bool) -> CheckFinding:
     floor, ceiling = round(bounds.floor.value, 6), bounds.ceiling
     value = in_spite_of_the_host(heard, floor, shared)
     why = f"{how} reaches {value.value:.3g} of {ceiling.value:.3g} GB/s" + (f"; {BUSY}" if value.note == BUSY else "")
@@ -165,14 +165,14 @@ def _not_heard(rail: Rail, operation: Operation, heard: Heard, bounds: Bounds) -
     )  # fmt: skip
 
 
-def _measured(value: Value, bounds: Bounds, sweep: _Sweep) -> Measured:
+def _measured(value: MeasuredValue, bounds: Bounds, sweep: _Sweep) -> Measured:
     return Measured(
         f"{value.quantity}.worst_order" if sweep.worst else value.quantity, value.unit, "", "", value.rail, value.bytes,
         value.value, value.low, value.high, value.samples, round(bounds.ceiling.value, 6), value.simulated,
     )  # fmt: skip
 
 
-def _values(heard: Heard, operation: Operation, ranks: int) -> Iterator[Value]:
+def _values(heard: Heard, operation: Operation, ranks: int) -> Iterator[MeasuredValue]:
     """What the first rank says, if as many took part as were asked: of fewer it would be another measurement."""
     for result in heard.of("collectives"):
         if result.rank == 0 and result.ranks == ranks:

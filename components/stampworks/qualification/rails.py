@@ -12,7 +12,7 @@ from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import CheckFinding, Measured, Verdict
 from stampworks.qualification.localise import Located, Pair, Round, localise
-from stampworks.qualification.results import BUSY, Heard, Problem, Value, in_spite_of_the_host
+from stampworks.qualification.results import BUSY, Heard, MeasurementProblem, MeasuredValue, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
 from stampworks.text.names import fold
 
@@ -38,12 +38,12 @@ _STARTUP_S = 20.0
 class Measure:
     """What a pair reached on a rail."""
 
-    ways: tuple[Value, ...]
+    ways: tuple[MeasuredValue, ...]
     """One for each direction of which something arrived."""
     expected_gbps: float
     why: str
     """Why nothing arrived, where that is so."""
-    lost: tuple[Value, ...] = ()
+    lost: tuple[MeasuredValue, ...] = ()
     """What was sent again, of each direction; none where a queue before something narrower may drop some."""
     uncounted: bool = False
     """Whether what was sent again should be known and is not."""
@@ -224,7 +224,7 @@ class _Search:
         why = next((p.what for p in _problems(heard, self.rail.interface) if p.node in pair), "nothing arrived")
         return Measure(ways, expected, why, lost, undisturbed and len(lost) < len(ways))
 
-    def _said(self, heard: Heard, pair: Pair, quantity: str, unit: str) -> tuple[Value, ...]:
+    def _said(self, heard: Heard, pair: Pair, quantity: str, unit: str) -> tuple[MeasuredValue, ...]:
         """What was measured in each direction."""
         of_sender = {
             value.node: value
@@ -301,7 +301,7 @@ def _rounds(of_rails: Iterable[Round]) -> list[list[Pair]]:
     return [pairs] if pairs else []
 
 
-def _problems(heard: Heard, rail: str) -> list[Problem]:
+def _problems(heard: Heard, rail: str) -> list[MeasurementProblem]:
     return [each for result in heard.of("pairs") for each in result.problems if each.rail in ("", rail)]
 
 

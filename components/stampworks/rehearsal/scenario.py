@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stampworks.declaration.errors import DeclarationError, Problem
-from stampworks.declaration.nodes import Node, Unread, plain, spelled, walk
+from stampworks.declaration.nodes import Node, UnreadValue, plain, spelled, walk
 from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown
 from stampworks.rehearsal.rules import name_of, token_of
@@ -197,7 +197,7 @@ class _Reader:
     def _text(self, node: Node, where: str) -> str:
         if isinstance(node.value, str) and node.value:
             return node.value
-        if not isinstance(node.value, Unread):
+        if not isinstance(node.value, UnreadValue):
             self._wrong(node, where, "must be a text", "put it in quotes")
         return ""
 

@@ -18,14 +18,14 @@ _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 (a mark of the protocol, no password)
 
 
-class Unknown:
+class UnknownValue:
     """A value that exists only after something else was created."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
 
 
-UNKNOWN: Final = Unknown()
+UNKNOWN: Final = UnknownValue()
 
 
 def decode(struct: Struct) -> dict[str, Any]:

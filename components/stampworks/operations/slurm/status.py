@@ -10,7 +10,7 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.members import endings
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm.nodes import TAKES_JOBS
-from stampworks.operations.status import NodesStatus, Table, Verdict, holder
+from stampworks.operations.status import NodesStatus, StatusTable, Verdict, holder
 from stampworks.plan import Ending, Group, Member, Node, Plan, Roster
 from stampworks.text.reasons import DrainReason
 
@@ -50,7 +50,7 @@ class Status:
     endings: tuple[Ending, ...] = ()
     """What takes nodes along when it ends: no verdict on how they are, and a reason to save what runs."""
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[StatusTable, ...]:
         return (_table(self.nodes),)
 
 
@@ -157,8 +157,8 @@ def _short(group: Group, rows: list[NodeStatus]) -> str:
     return f"{group.name}: {found} of {group.counts} nodes" if found < group.count_min else ""
 
 
-def _table(nodes: Sequence[NodeStatus]) -> Table:
-    return Table(_HEADER, [_cells(node) for node in nodes])
+def _table(nodes: Sequence[NodeStatus]) -> StatusTable:
+    return StatusTable(_HEADER, [_cells(node) for node in nodes])
 
 
 def _cells(node: NodeStatus) -> tuple[object, ...]:

@@ -22,7 +22,7 @@ _WIDTH, _HEIGHT = 150.0, 16.0
 
 
 @dataclass(frozen=True)
-class Value:
+class NodeValue:
     node: str
     value: float
     device: str
@@ -44,7 +44,7 @@ class Spread:
     expected: float | None
     """What it can reach at most, where something is known of the machine."""
     median: float
-    values: tuple[Value, ...]
+    values: tuple[NodeValue, ...]
     """The lowest first."""
 
 
@@ -60,7 +60,7 @@ def of(certificate: Certificate) -> tuple[Spread, ...]:
             *key,
             median=statistics.median(each.value for each in its),
             values=tuple(
-                Value(each.node, each.value, each.device if each.device.startswith(ACCELERATOR) else "")
+                NodeValue(each.node, each.value, each.device if each.device.startswith(ACCELERATOR) else "")
                 for each in sorted(its, key=lambda each: each.value)
             ),
         )
