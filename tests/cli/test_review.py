@@ -15,7 +15,7 @@ from stampworks import declaration, planning
 from stampworks.cli import exits
 from stampworks.cli.main import main
 from stampworks.declaration import DeclarationSource
-from stampworks.declaration.nodes import Node
+from stampworks.declaration.nodes import ValueNode
 from stampworks.plan import Plan
 
 BASE = """\
@@ -333,7 +333,7 @@ def test_a_sibling_that_stays_as_it_is(repository: Repository, capsys: Capsys, m
         planned.append(source.declaration.name)
         return plan(source)
 
-    def reading_noted(file: Path) -> list[tuple[str, Node]]:
+    def reading_noted(file: Path) -> list[tuple[str, ValueNode]]:
         read.append(file)
         return named_in(file)
 

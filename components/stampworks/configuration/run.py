@@ -47,7 +47,7 @@ class Recap:
 
 
 @dataclass(frozen=True)
-class Look:
+class CheckModeResult:
     """What a playbook in check mode saw on its hosts: nothing of it was changed."""
 
     drift: tuple[tuple[str, str], ...] = ()
@@ -99,13 +99,13 @@ async def look(
     on_progress: OnProgress,
     timeout_minutes: float = 30,
     roles: Sequence[Mapping[str, str]] = (),
-) -> Look:
+) -> CheckModeResult:
     """Runs one of our playbooks in check mode on some of the inventory's hosts: changes nothing, and never fails."""
     work = _Work(playbook, inventory, tuple(hosts), check=True, roles=tuple(roles))
     state = await _run(work, reach, secrets, on_progress, timeout_minutes)
     silent = not (state.finished or state.failures)
     broken = state.broken or ("it ended without a result" if silent else "")
-    return Look(tuple(state.drift), state.facts, tuple(state.failures), broken)
+    return CheckModeResult(tuple(state.drift), state.facts, tuple(state.failures), broken)
 
 
 @dataclass(frozen=True)

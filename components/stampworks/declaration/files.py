@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stampworks.declaration.bases import moved
 from stampworks.declaration.errors import DeclarationError
-from stampworks.declaration.nodes import FilePosition, Node, find, merged
+from stampworks.declaration.nodes import FilePosition, ValueNode, find, merged
 from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown, similar
 
@@ -49,7 +49,7 @@ def stack_file(stack: str, directory: Path) -> Path:
     return path
 
 
-def read_declared(path: Path) -> Node:
+def read_declared(path: Path) -> ValueNode:
     """The declaration in a file, merged with its bases; DeclarationError for what keeps it from being read."""
     try:
         text = text_of(path)
@@ -58,7 +58,7 @@ def read_declared(path: Path) -> Node:
     return _with_bases(path, text, (), len(text))
 
 
-def named_in(path: Path) -> list[tuple[str, Node]]:
+def named_in(path: Path) -> list[tuple[str, ValueNode]]:
     """The files and folders that a file names, seen from its own folder, each with the field that names it.
 
     Nothing where it cannot be read: whoever loads it says why.
@@ -85,7 +85,7 @@ def displayed(path: Path) -> str:
     return str(absolute.relative_to(here) if absolute.is_relative_to(here) else path)
 
 
-def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> Node:
+def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> ValueNode:
     """Size is how much was read with it, and with the files above."""
     node = _declared(text, path)
     extends, found = find(node, ("extends",))
@@ -112,7 +112,7 @@ def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> No
     return merged(below, node)
 
 
-def _declared(text: str, path: Path) -> Node:
+def _declared(text: str, path: Path) -> ValueNode:
     """The mapping that declares a cluster: the whole file, or the part of a stack file."""
     place = FilePosition(displayed(path))
     root = read(text, place.file)
@@ -130,7 +130,7 @@ def _declared(text: str, path: Path) -> Node:
     )
 
 
-def _in_stack(root: Node) -> Node:
+def _in_stack(root: ValueNode) -> ValueNode:
     twice = [defect for defect in root.defects if defect.key == "config"]
     config, found = find(root, ("config",))
     twice += [defect for defect in config.defects if found and defect.key == STACK_KEY]
@@ -144,7 +144,7 @@ def _in_stack(root: Node) -> Node:
     raise DeclarationError([cluster.place.problem("", f"there is no {STACK_KEY} in the configuration", hint)])
 
 
-def _entries(node: Node) -> dict[str, Node]:
+def _entries(node: ValueNode) -> dict[str, ValueNode]:
     return node.value if isinstance(node.value, dict) else {}
 
 

@@ -16,7 +16,7 @@ from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, Declaration
 from stampworks.declaration.files import read_declared, stack_file
 from stampworks.declaration.lock import NONE, Lock, read_lock
 from stampworks.declaration.models import Declaration
-from stampworks.declaration.nodes import Node, UnreadValue, find, parsed, plain, spelled, walk
+from stampworks.declaration.nodes import ValueNode, UnreadValue, find, parsed, plain, spelled, walk
 from stampworks.declaration.own import check_paths
 from stampworks.declaration.reading import from_value
 from stampworks.declaration.sound import part, sound
@@ -31,7 +31,7 @@ class DeclarationSource:
 
     sound: Declaration
     """Without what is wrong: a read of that raises AbsentError, so that planning finds what is wrong elsewhere."""
-    root: Node
+    root: ValueNode
     problems: tuple[Problem, ...] = ()
     lock: Lock = NONE
     """What was looked up once for it."""
@@ -84,7 +84,7 @@ def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = N
     return replace(_load(from_value(value, origin), directory), lock=lock)
 
 
-def _load(root: Node, directory: Path) -> DeclarationSource:
+def _load(root: ValueNode, directory: Path) -> DeclarationSource:
     if problem := explain.of_another_version(root):
         raise DeclarationError([problem])
     problems = _defects(root)
@@ -107,7 +107,7 @@ def _load(root: Node, directory: Path) -> DeclarationSource:
     return DeclarationSource(declaration, root, tuple(problems))
 
 
-def _over(path: Sequence[str | int], file: str, root: Node) -> str:
+def _over(path: Sequence[str | int], file: str, root: ValueNode) -> str:
     """Of a list in a base, on which others stand, too: where a declaration has one of its own."""
     lists = [index for index, step in enumerate(path) if isinstance(step, int)]
     if file == root.place.file or not lists:
@@ -115,7 +115,7 @@ def _over(path: Sequence[str | int], file: str, root: Node) -> str:
     return f" (a list {spelled(tuple(path[: lists[0]]))} in {root.place.file} takes the place of the one in the base)"
 
 
-def _defects(root: Node) -> list[Problem]:
+def _defects(root: ValueNode) -> list[Problem]:
     defects = (
         defect.place.problem(spelled((*path, defect.key) if defect.key else path), defect.message, defect.hint)
         for path, node in walk(root)

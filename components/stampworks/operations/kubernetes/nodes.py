@@ -40,7 +40,7 @@ _BUCKET = "s3.csi.aws.com/mountpoint-version"
 
 
 @dataclass(frozen=True)
-class NodeState:
+class KubernetesNodeState:
     name: str
     ready: bool
     held: DrainReason | None
@@ -49,11 +49,11 @@ class NodeState:
     """Pods and runs of people that it has, in words."""
 
 
-def states(plan: Plan, names: Iterable[str]) -> tuple[NodeState, ...]:
+def states(plan: Plan, names: Iterable[str]) -> tuple[KubernetesNodeState, ...]:
     server = Server.of(plan)
     known, busy = server.nodes(), runs(server)
     return tuple(
-        NodeState(name, kubernetes.ready(known[name]), held(known[name]), busy.get(name, ()))
+        KubernetesNodeState(name, kubernetes.ready(known[name]), held(known[name]), busy.get(name, ()))
         for name in dict.fromkeys(names)
         if name in known
     )

@@ -123,5 +123,5 @@ def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> lis
     ]
 
 
-def _held_by_health(node: slurm.Node) -> bool:
+def _held_by_health(node: slurm.SlurmNode) -> bool:
     return "drain" in node.states and node.reason.by == "health"
