@@ -65,7 +65,7 @@ def look(room: Room) -> dict[str, dict[str, network.InterfaceState]]:
     return {space: {name: network.link(found) for name, found in links.items()} for space, links in seen.items()}
 
 
-def arrange(room: Room, batches: Sequence[network.Batch], forget: Sequence[str] = ()) -> None:
+def arrange(room: Room, batches: Sequence[network.CommandBatch], forget: Sequence[str] = ()) -> None:
     """Carries out network commands, then removes the namespaces of nodes to forget."""
     request = {"batches": [dataclasses.asdict(batch) for batch in batches], "forget": list(forget)}
     _visit(room, "cannot set up the network", request)

@@ -73,7 +73,7 @@ class Builder:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ImageRecipe:
     """All that goes into an image, and where each part of it is kept."""
 
     spec: ImageSpec
@@ -125,7 +125,7 @@ def ensure_image(spec: ImageSpec, install: Callable[[Builder], None], content_di
     return recipe.image
 
 
-def _recipe(spec: ImageSpec, content_digest: str) -> Recipe:
+def _recipe(spec: ImageSpec, content_digest: str) -> ImageRecipe:
     sources = apt.sources_of(spec.suite)
     base_packages = tuple(sorted({*spec.base_packages, *NEEDED}))
     packages = tuple(sorted({*BREAKING, *spec.packages}))
@@ -136,7 +136,7 @@ def _recipe(spec: ImageSpec, content_digest: str) -> Recipe:
     built = tuple(Path(programs.program(name)) for name in ON_NODES) if spec.runs_containers else ()
     node = _digest([repository, content_digest, STRIP, *map(str, built)])
     images = files.make_directory(paths.cache_dir() / "images", 0o700)
-    return Recipe(
+    return ImageRecipe(
         spec,
         sources,
         base_packages,
@@ -167,7 +167,7 @@ def _keep(path: Path, make: Callable[[Path], None], what: str, progress: Progres
     progress(f"{what}: done after {time.monotonic() - begun:.0f} s")
 
 
-def _make_base(recipe: Recipe, draft: Path, progress: Progress) -> None:
+def _make_base(recipe: ImageRecipe, draft: Path, progress: Progress) -> None:
     tree = draft / "tree"
     apt.make_tree(tree, recipe.spec.suite, recipe.sources, recipe.base_packages, progress)
     for trace in (*HOST_TRACES, *(str(path.relative_to(tree)) for path in tree.glob("etc/ssh/ssh_host_*"))):
@@ -181,11 +181,11 @@ def _make_base(recipe: Recipe, draft: Path, progress: Progress) -> None:
     files.make_directory(tree / "exports")
 
 
-def _make_repository(recipe: Recipe, draft: Path, progress: Progress) -> None:
+def _make_repository(recipe: ImageRecipe, draft: Path, progress: Progress) -> None:
     apt.download(draft / "repository", recipe.base / "tree", recipe.sources, recipe.packages, progress)
 
 
-def _make_node(recipe: Recipe, draft: Path, install: Callable[[Builder], None], progress: Progress) -> None:
+def _make_node(recipe: ImageRecipe, draft: Path, install: Callable[[Builder], None], progress: Progress) -> None:
     room = Room(draft / "room", WHERE)
     bare = NodeImage("", (str(recipe.base / "tree"),), recipe.image.packages)
     with room.leashed():

@@ -11,7 +11,7 @@ from typing import Literal
 
 from stampworks.machine_room import cgroups, disks, files, hands, network, retention
 from stampworks.machine_room.commands import ENVIRONMENT, MAPPED_ROOT
-from stampworks.machine_room.disks import Disk, NodeImage, disk_of
+from stampworks.machine_room.disks import NodeDisk, NodeImage, disk_of
 from stampworks.machine_room.errors import RoomError
 from stampworks.machine_room.network import InterfaceState, Links
 from stampworks.machine_room.processes import Process
@@ -222,7 +222,7 @@ def _authorize(room: Room, nodes: Sequence[NodeSpec]) -> None:
 
 def _plug_in(room: Room, nodes: Sequence[NodeSpec], rails: Sequence[RailSpec]) -> None:
     planned = read_network(room.network_file.read_text())
-    spaces = [network.Batch(node.name, ()) for node in nodes]  # they are there before anything is plugged into them
+    spaces = [network.CommandBatch(node.name, ()) for node in nodes]  # they are there before anything is plugged into them
     ports = network.ports(nodes, rails, hands.look(room)[""])
     hands.arrange(room, [*spaces, ports, *(network.interfaces(node, planned, rails) for node in nodes)])
 
@@ -271,7 +271,7 @@ def _boot(room: Room, boots: Sequence[hands.Boot], total: int, progress: Progres
         raise room.failed(f"{len(failed)} of {total} nodes did not boot", "\n" + "\n".join(reports))
 
 
-def _console(disk: Disk) -> str:
+def _console(disk: NodeDisk) -> str:
     try:
         said = disk.console.read_text(errors="replace").strip().splitlines()[-3:]
     except FileNotFoundError:
@@ -303,7 +303,7 @@ def _shut_down(room: Room, name: str) -> None:
             run_inside(room, name, ["sh", "-c", "sv -w 20 force-stop /etc/stampworks/services/*"], timeout=40)
 
 
-def _power_off(disk: Disk) -> None:
+def _power_off(disk: NodeDisk) -> None:
     if process := disk.process:
         process.end(disk.folder.name)
     cgroups.remove(disk.cgroups_file, disk.folder.name)
@@ -319,7 +319,7 @@ def _outdated(room: Room, group: GroupSpec, image: NodeImage) -> dict[str, str]:
     return {name: why for name, why in reasons.items() if why}
 
 
-def _why_outdated(disk: Disk, wanted: Commission) -> str:
+def _why_outdated(disk: NodeDisk, wanted: Commission) -> str:
     found = disk.commission
     if found is None:
         return ""
@@ -339,7 +339,7 @@ def _without(group: GroupSpec, names: Collection[str]) -> GroupSpec:
     return replace(group, nodes=tuple(node for node in group.nodes if node.name not in names))
 
 
-def _is_whole(disk: Disk) -> bool:
+def _is_whole(disk: NodeDisk) -> bool:
     """Whether it runs, and has mounted what it should."""
     process = disk.process
     return disk.commission is not None and process is not None and not process.frozen and not _lost(disk)
@@ -351,7 +351,7 @@ def _running(room: Room, name: str) -> Process:
     raise RoomError(room.name, f"node {name} is not running", "", "run: pulumi up")
 
 
-def _state(disk: Disk, room_links: Links, node_links: Links) -> NodeState | None:
+def _state(disk: NodeDisk, room_links: Links, node_links: Links) -> NodeState | None:
     commission = disk.commission
     if commission is None:
         return None
@@ -381,7 +381,7 @@ def _rail_state(node: NodeSpec, interface: str, index: int, room_links: Links, n
     return RailState(interface, up, min(end.rate_mbps if end else 0 for end in ends))
 
 
-def _lost(disk: Disk) -> tuple[str, ...]:
+def _lost(disk: NodeDisk) -> tuple[str, ...]:
     """Mount points of the shared directories and of volumes on which nothing is mounted."""
     commission, process = disk.commission, disk.process
     wanted = ("/exports", *(volume.mount for volume in commission.volumes)) if commission and process else ()

@@ -20,7 +20,7 @@ _LOOKS = 16
 Progress = Callable[[str], None]
 
 
-class HeldError(OperationError):
+class ProofHeldError(OperationError):
     """Another proof is at work on the same cluster."""
 
 

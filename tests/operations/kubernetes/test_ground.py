@@ -14,7 +14,7 @@ from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import HeldError, NodeStanding
+from stampworks.operations.ground import ProofHeldError, NodeStanding
 from stampworks.operations.kubernetes.client import RefusedError
 from stampworks.operations.kubernetes.ground import KubernetesGround, _how, _standing
 from stampworks.plan import Member, Roster
@@ -149,7 +149,7 @@ def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn
     clock = itertools.count(step=400)
     monkeypatch.setattr(sys.modules["stampworks.operations.kubernetes.ground"].time, "monotonic", lambda: next(clock))
     server.lease = lease(ALICE)
-    with pytest.raises(HeldError) as caught:
+    with pytest.raises(ProofHeldError) as caught:
         ground.await_turn(600, print)
     assert str(caught.value) == (
         "another proof of alice@laptop since 2026-11-21T23:00:00Z is at work on cluster k\n"

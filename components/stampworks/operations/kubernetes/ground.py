@@ -25,7 +25,7 @@ from typing import Any
 
 from stampworks.operations import holder
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import Ended, HeldError, Progress, NodeStanding, look_again
+from stampworks.operations.ground import Ended, ProofHeldError, Progress, NodeStanding, look_again
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes.client import OURS_ONLY, name_of
@@ -111,7 +111,7 @@ class KubernetesGround:
             if time.monotonic() > until:
                 what = f"another proof {who} is at work on cluster {self._server.cluster}"
                 hint = f"let it end, or end it there; {LEASE_S // 60} minutes after one was killed another may begin"
-                raise HeldError(what, hint)
+                raise ProofHeldError(what, hint)
             progress(f"waiting for another proof {who}")
             time.sleep(_TURN_S)
 

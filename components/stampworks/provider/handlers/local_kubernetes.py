@@ -146,7 +146,7 @@ def _pool(inputs: Mapping[str, Any]) -> nodes.SimulatedPool:
     return nodes.SimulatedPool(inputs["pool"], inputs["labels"], inputs["capacity"])
 
 
-def _outputs(found: control_plane.ControlPlane) -> dict[str, Any]:
+def _outputs(found: control_plane.ControlPlaneState) -> dict[str, Any]:
     return {
         "kubeconfig": found.kubeconfig,
         "bootstrap": found.bootstrap,
