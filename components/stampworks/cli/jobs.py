@@ -185,9 +185,9 @@ def cancel_run(arguments: argparse.Namespace) -> int:
 def _watch(pieces: Iterator[Piece], name: str, show: bool) -> Job:
     """Shows pieces as they come, and how far the run is beside them; returns what became of it."""
     from stampworks.cli.output import Progress
-    from stampworks.views.running import Running
+    from stampworks.views.running import RunProgress
 
-    running, half, tenth = Running(), "", -1
+    running, half, tenth = RunProgress(), "", -1
     with Progress(f"run {name}") as progress:
         for piece in pieces:
             running.take(piece.events)

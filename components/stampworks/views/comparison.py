@@ -58,7 +58,7 @@ entries is said once."""
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """One of the two: a stack, its plan, and what its backend says."""
 
     name: str
@@ -69,7 +69,7 @@ class Side:
     """Why it could not be told whether it was."""
 
 
-def verdict(a: Side, b: Side) -> Verdict:
+def verdict(a: ComparedSide, b: ComparedSide) -> Verdict:
     """Equal only when both are declared the same, and neither runs what the other does not."""
     declared = any(each.kind == "difference" for each in differences(a.plan, b.plan))
     if declared or (a.stamped and b.stamped and a.stamped != b.stamped):
@@ -80,7 +80,7 @@ def verdict(a: Side, b: Side) -> Verdict:
     return "equal" if (a.stamped or fingerprint(a.plan)) == (b.stamped or fingerprint(b.plan)) else "different"
 
 
-def comparison_text(a: Side, b: Side) -> str:
+def comparison_text(a: ComparedSide, b: ComparedSide) -> str:
     """What a person reads; ends with a newline."""
     found = differences(a.plan, b.plan)
     counted = [each for each in found if each.kind == "difference"]
@@ -101,7 +101,7 @@ def comparison_text(a: Side, b: Side) -> str:
     return "\n\n".join("\n".join(map(printable, block)) for block in blocks) + "\n"
 
 
-def comparison_data(a: Side, b: Side) -> dict[str, Any]:
+def comparison_data(a: ComparedSide, b: ComparedSide) -> dict[str, Any]:
     """The same for programs, every difference by itself."""
     found = [
         {
@@ -207,7 +207,7 @@ def _data(value: Any) -> Any:
     return to_dict(value) if dataclasses.is_dataclass(value) else value
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: ComparedSide) -> dict[str, Any]:
     return {
         "stack": side.name,
         "cluster": side.plan.name,
@@ -218,7 +218,7 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _stamped(side: Side) -> str:
+def _stamped(side: ComparedSide) -> str:
     now = fingerprint(side.plan)
     if side.unknown:
         return f"{side.name}: {now}; could not tell what was stamped: {side.unknown}"

@@ -21,7 +21,7 @@ Contents = Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True)
-class Side:
+class ReviewedStack:
     """A stack before or after a change."""
 
     name: str
@@ -36,7 +36,7 @@ class Side:
     """What is in its roles and was not read, so that it is in no digest."""
 
 
-def review(stack: str, base: Side, head: Side, siblings: Sequence[Sibling] = (), unknown: Sequence[str] = ()) -> Review:
+def review(stack: str, base: ReviewedStack, head: ReviewedStack, siblings: Sequence[Sibling] = (), unknown: Sequence[str] = ()) -> Review:
     """Review the change from one plan to the other; at least one of them is there."""
     changes, following = _changes(base, head)
     before, after = (_cost(side.plan) for side in (base, head))
@@ -63,7 +63,7 @@ def review(stack: str, base: Side, head: Side, siblings: Sequence[Sibling] = (),
     )
 
 
-def _changes(base: Side, head: Side) -> tuple[tuple[DeclaredChange, ...], tuple[Difference, ...]]:
+def _changes(base: ReviewedStack, head: ReviewedStack) -> tuple[tuple[DeclaredChange, ...], tuple[Difference, ...]]:
     """Split differences into declared changes and their consequences."""
     a, b = base.plan, head.plan
     if a is None or b is None:
@@ -85,7 +85,7 @@ def _changes(base: Side, head: Side) -> tuple[tuple[DeclaredChange, ...], tuple[
     return (*changes.values(), *_contents(base, head)), tuple(each for each in found if each not in shown)
 
 
-def _derived(field: str, *sides: Side) -> bool:
+def _derived(field: str, *sides: ReviewedStack) -> bool:
     """Whether nobody wrote it, before or after: then it is so because of what somebody did write."""
     return all(side.written is not None and field not in side.written for side in sides)
 
@@ -144,7 +144,7 @@ def _of_whole(each: Difference, base: Plan | None) -> DeclaredChange:
     return DeclaredChange(each, field, written, "destroy", 0, loses=loses)
 
 
-def _contents(base: Side, head: Side) -> Iterable[DeclaredChange]:
+def _contents(base: ReviewedStack, head: ReviewedStack) -> Iterable[DeclaredChange]:
     """Roles and checks whose files are others under the same name."""
     one, other = base.contents or {}, head.contents or {}
     for key in one.keys() & other.keys():
@@ -156,7 +156,7 @@ def _contents(base: Side, head: Side) -> Iterable[DeclaredChange]:
             yield DeclaredChange(of, f"extras.{kind}[].path", what, "in place", 0)
 
 
-def _unknown_contents(base: Side, head: Side) -> list[str]:
+def _unknown_contents(base: ReviewedStack, head: ReviewedStack) -> list[str]:
     unread = [
         f"what is behind {len(side.unread)} names in the roles of {side.name}, {side.unread[0]} first: no file of it"
         for side in (base, head)
@@ -171,7 +171,7 @@ def _unknown_contents(base: Side, head: Side) -> list[str]:
     return [*plans, *unread]
 
 
-def _unknown(changes: Sequence[DeclaredChange], base: Side, head: Side, before: Cost, after: Cost) -> Iterable[str]:
+def _unknown(changes: Sequence[DeclaredChange], base: ReviewedStack, head: ReviewedStack, before: Cost, after: Cost) -> Iterable[str]:
     """What nobody could tell of the change. What was as unknown before is not the matter of a review."""
     if not changes:
         return

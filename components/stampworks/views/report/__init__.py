@@ -48,9 +48,9 @@ class Report:
     failures: tuple[failures.FailureRow, ...]
     rails: rails.Rails
     pairs: pairs.Pairs
-    collectives: tuple[curves.Point, ...]
-    nodes: tuple[alone.Spread, ...]
-    training: training.Training
+    collectives: tuple[curves.CurvePoint, ...]
+    nodes: tuple[alone.QuantitySpread, ...]
+    training: training.TrainingReport
     timeline: timeline.Timeline
     findings: tuple[CheckFinding, ...]
     plan: planned.Planned

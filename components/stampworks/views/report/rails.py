@@ -48,14 +48,14 @@ class NodeRow:
 
 
 @dataclass(frozen=True)
-class Rail:
+class RailSummary:
     name: str
     verdict: Verdict
 
 
 @dataclass(frozen=True)
 class Rails:
-    rails: tuple[Rail, ...]
+    rails: tuple[RailSummary, ...]
     nodes: tuple[NodeRow, ...]
 
 
@@ -85,7 +85,7 @@ def of(certificate: Certificate, pairs: Pairs, plan: Plan | None) -> Rails:
         )
         for node in certificate.nodes
     ]
-    return Rails(tuple(Rail(rail.name, rail.verdict) for rail in certificate.rails), tuple(rows))
+    return Rails(tuple(RailSummary(rail.name, rail.verdict) for rail in certificate.rails), tuple(rows))
 
 
 def _best(pairs: Pairs) -> Mapping[tuple[str, str], float]:

@@ -54,7 +54,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Point:
+class TrainingPoint:
     step: int
     at: float
     loss: float | None
@@ -144,7 +144,7 @@ class Record:
     digest: str
     account: Figures
     bins: tuple[Bin, ...]
-    curve: tuple[Point, ...]
+    curve: tuple[TrainingPoint, ...]
     interval: Interval | None
     checkpoints: tuple[Checkpoint, ...]
     failures: tuple[RecordedFailure, ...]
