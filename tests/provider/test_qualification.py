@@ -13,7 +13,7 @@ from stampworks import operations, plan, qualification
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers import PACKAGE
 from stampworks.provider.handlers.qualification import NotProvenError, Qualification
-from stampworks.provider.server import Context, Server
+from stampworks.provider.server import Context, PluginServer
 from stampworks.qualification import Certificate, CheckFinding
 from stampworks.wire.protocol import provider_pb2 as pb
 from stampworks.wire.values import encode
@@ -65,7 +65,7 @@ def test_what_an_earlier_version_said_in_plain_data_is_the_same_as_text() -> Non
         urn = f"urn:pulumi:test::test::{Qualification.table.token}::one"
         olds = encode({"certificate": qualification.signed(PASSED, PRIVATE)})
         request = pb.DiffRequest(urn=urn, old_inputs=encode(earlier), olds=olds, news=encode(news))
-        return dict((await Server(PACKAGE, "").Diff(request, cast(Context, None))).detailedDiff)
+        return dict((await PluginServer(PACKAGE, "").Diff(request, cast(Context, None))).detailedDiff)
 
     assert asyncio.run(differing(call().inputs)) == {}
     assert list(asyncio.run(differing(another))) == ["subject"]

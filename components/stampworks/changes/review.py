@@ -38,7 +38,7 @@ class DeclaredChange:
 
 
 @dataclass(frozen=True)
-class Nodes:
+class AffectedNodes:
     """Some nodes of a group."""
 
     group: str
@@ -139,9 +139,9 @@ class Review:
     changes: tuple[DeclaredChange, ...]
     following: tuple[Difference, ...]
     """What follows from the changes."""
-    restart: tuple[Nodes, ...]
-    join: tuple[Nodes, ...]
-    leave: tuple[Nodes, ...]
+    restart: tuple[AffectedNodes, ...]
+    join: tuple[AffectedNodes, ...]
+    leave: tuple[AffectedNodes, ...]
     order: tuple[Operation, ...]
     before: Cost
     after: Cost

@@ -20,7 +20,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from stampworks.provider.checks import failures
 from stampworks.provider.handler import Call, Handler, InputFailure, Package
-from stampworks.provider.progress import Engine
+from stampworks.provider.progress import EngineLog
 from stampworks.provider.schema import schema
 from stampworks.text.printable import masking, printable_lines
 from stampworks.wire.plugin import Plugin
@@ -42,25 +42,25 @@ class InterruptedByUserError(Exception):
     """The engine asked for an end in the middle of an operation."""
 
 
-class Server(Plugin):
+class PluginServer(Plugin):
     """Answers one engine for one run."""
 
     def __init__(self, package: Package, engine_address: str) -> None:
         super().__init__(package.version)
         self._package = package
         self._handlers = {handler.token: handler for handler in package.handlers}
-        self._engine = Engine(engine_address)
+        self._engine = EngineLog(engine_address)
         self._running: set[asyncio.Task[Any]] = set()
         self._told: set[tuple[str, str]] = set()
 
     # -- the plugin
 
     async def Handshake(self, request: pb.ProviderHandshakeRequest, context: Context) -> pb.ProviderHandshakeResponse:
-        self._engine = Engine(request.engine_address)
+        self._engine = EngineLog(request.engine_address)
         return await super().Handshake(request, context)
 
     async def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
-        self._engine = Engine(request.address)
+        self._engine = EngineLog(request.address)
         return Empty()
 
     async def GetSchema(self, request: pb.GetSchemaRequest, context: Context) -> pb.GetSchemaResponse:
@@ -307,7 +307,7 @@ async def serve(package: Package, engine_address: str) -> None:
 
     limits = [("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX)]
     server = grpc.aio.server(options=limits)
-    servicer = Server(package, engine_address)
+    servicer = PluginServer(package, engine_address)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

@@ -30,7 +30,7 @@ class RuleSource:
 
 
 @dataclass(frozen=True)
-class Rule:
+class ResourceRule:
     """One type of resource."""
 
     id: str = "{digest}"
@@ -73,7 +73,7 @@ class Rules:
     """Those of one package; empty where there is no file."""
 
     package: str
-    types: Mapping[str, Rule] = field(default_factory=dict)
+    types: Mapping[str, ResourceRule] = field(default_factory=dict)
     functions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     every: Mapping[str, Any] = field(default_factory=dict)
     """Outputs that every type of the package has."""
@@ -87,7 +87,7 @@ class Rules:
     def file(self) -> Path:
         return FOLDER / f"{self.package}.yaml"
 
-    def rule(self, token: str) -> Rule | None:
+    def rule(self, token: str) -> ResourceRule | None:
         return self.types.get(token)
 
     def outputs(self, urn: str, number: int, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -95,7 +95,7 @@ class Rules:
 
         What the program gave is what comes back.
         """
-        rule = self.rule(token_of(urn)) or Rule()
+        rule = self.rule(token_of(urn)) or ResourceRule()
         digest, name = hashlib.sha256(f"{urn} {number}".encode()).hexdigest()[:17], name_of(urn)
         unique = inputs.get(rule.unique) or f"{name}-{digest[:7]}"
         words = {**inputs, "digest": digest, "name": name, "unique": unique}
@@ -104,7 +104,7 @@ class Rules:
 
     def computed(self, token: str) -> frozenset[str]:
         """The outputs that are not known before there is a resource, unless they are given."""
-        rule = self.rule(token) or Rule()
+        rule = self.rule(token) or ResourceRule()
         return frozenset(self.every) | frozenset(rule.outputs)
 
 
@@ -127,9 +127,9 @@ def rules_of(package: str) -> Rules:
     )
 
 
-def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
+def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> ResourceRule:
     takes = said.get("takes", {})
-    return Rule(
+    return ResourceRule(
         id=said.get("id", "{digest}"),
         outputs=said.get("outputs", {}),
         unique=said.get("unique", ""),

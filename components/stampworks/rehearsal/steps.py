@@ -10,7 +10,7 @@ from stampworks.provider.handler import Handler
 from stampworks.provider.handlers import PACKAGE
 from stampworks.rehearsal.engine import Ran
 from stampworks.rehearsal.result import CriticalPath, ResourceStep, Why
-from stampworks.rehearsal.rules import Rule, name_of, rules_of, token_of
+from stampworks.rehearsal.rules import ResourceRule, name_of, rules_of, token_of
 
 _TOLD = frozenset({"create", "update", "replace", "delete", "import", "read"})
 _LOOKED_UP = frozenset({"import", "read"})
@@ -20,7 +20,7 @@ _SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  # by which the engin
 _OWN: Mapping[str, Handler] = {handler.token: handler for handler in PACKAGE.handlers}
 
 
-def rule_of(token: str) -> Rule | None:
+def rule_of(token: str) -> ResourceRule | None:
     return rules_of(token.partition(":")[0]).rule(token)
 
 

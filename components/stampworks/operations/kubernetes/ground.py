@@ -90,7 +90,7 @@ class KubernetesGround:
     def __init__(self, subject: Subject, roster: Roster) -> None:
         self._subject, self._roster = subject, roster
         self._addresses = {member.name: member.address for member in roster.members}
-        self._server = kubernetes.Server(roster.cluster, roster.cloud, roster.region)
+        self._server = kubernetes.KubernetesApi(roster.cluster, roster.cloud, roster.region)
         self._left: dict[str, Any] | None = None
         """The lease of a proof that was killed, to be taken over."""
         self._holder = ""

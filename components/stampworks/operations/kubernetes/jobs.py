@@ -30,7 +30,7 @@ _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 class KubernetesJobs:
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
-        self._server = kubernetes.Server.of(plan)
+        self._server = kubernetes.KubernetesApi.of(plan)
 
     def submit(self, wanted: JobRequest, user: str) -> str:
         """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
@@ -86,7 +86,7 @@ class KubernetesJobs:
         return found
 
 
-def pods_of(plan: Plan, roster: Roster, wanted: JobRequest, user: str) -> jobset.Pods:
+def pods_of(plan: Plan, roster: Roster, wanted: JobRequest, user: str) -> jobset.PodJob:
     """What a run is to Kubernetes, whichever kind of object it becomes."""
     declared = next((each for each in plan.users if each.name == user), None)
     out = {member.group for member in roster.members if member.name in wanted.exclude}
@@ -94,7 +94,7 @@ def pods_of(plan: Plan, roster: Roster, wanted: JobRequest, user: str) -> jobset
     among = [pool for pool in plan.pools if pool.machine == wanted.machine]
     levels = scheduling.level_labels(plan) if all(pool.rails for pool in among) else ()
     devices = _devices(plan, wanted)
-    return jobset.Pods(
+    return jobset.PodJob(
         name=wanted.name,
         workload=wanted.workload,
         team=_team(plan, declared),

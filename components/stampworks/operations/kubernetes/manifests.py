@@ -11,7 +11,7 @@ from stampworks.operations.job import JobRequest
 from stampworks.operations.kubernetes.jobs import pods_of
 from stampworks.operations.qualify import PYTHON, PYTHON_OF_IMAGE
 from stampworks.plan import Member, Plan, Roster
-from stampworks.schedulers.jobset import Pods
+from stampworks.schedulers.jobset import PodJob
 from stampworks.schedulers.kubeflow import OPTIONS, TOLD, Kind, manifests
 from stampworks.schedulers.kubernetes import PROGRAMS_PATH
 
@@ -52,7 +52,7 @@ def _as_declared(plan: Plan) -> Roster:
     return Roster(plan.name, plan.cloud, (), "", "", members, plan.region)
 
 
-def _told_otherwise(pods: Pods, wanted: JobRequest, image: str) -> Pods:
+def _told_otherwise(pods: PodJob, wanted: JobRequest, image: str) -> PodJob:
     """What `submit` would write into the run's folder is part of what is written down."""
     instead = {f"{wanted.folder}/{OPTIONS}": f"{TOLD}/{OPTIONS}"} | ({PYTHON: PYTHON_OF_IMAGE} if image else {})
     pods = replace(pods, told=TOLD, program=tuple(instead.get(word, word) for word in pods.program))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from stampworks.operations.drain import DRAINED, Progress
 from stampworks.operations.ground import NodeStanding
 from stampworks.operations.kubernetes import nodes
-from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.client import KubernetesApi
 from stampworks.operations.members import joined
 from stampworks.plan import Plan
 from stampworks.schedulers import kubernetes as scheduling
@@ -15,7 +15,7 @@ from stampworks.text.reasons import DrainReason
 
 
 class KubernetesService:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: KubernetesApi) -> None:
         self._server = server
 
     def look(self) -> dict[str, NodeStanding]:

@@ -13,7 +13,7 @@ from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes.client import (
     Manifest,
     RefusedError,
-    Server,
+    KubernetesApi,
     conditions,
     is_true,
     name_of,
@@ -160,7 +160,7 @@ def status(plan: Plan) -> KubernetesStatus:
 
 def _objects(plan: Plan) -> list[dict[str, Any]]:
     kinds = "nodes,clusterqueues.kueue.x-k8s.io,workloads.kueue.x-k8s.io"
-    server = Server.of(plan)
+    server = KubernetesApi.of(plan)
     try:
         return server.listed_soon(kinds, "--all-namespaces")
     except RefusedError as error:  # its cluster may be well all the same

@@ -58,7 +58,7 @@ class SlurmJobs:
         """What has to lie in the run's folder beforehand."""
         machine = wanted.machine
         return batch.files(
-            batch.Batch(
+            batch.BatchJob(
                 name=wanted.name,
                 workload=wanted.workload,
                 folder=wanted.folder,

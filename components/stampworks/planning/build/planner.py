@@ -42,7 +42,7 @@ from stampworks.planning.build import (
     storage,
     training,
 )
-from stampworks.planning.build.layout import Layout
+from stampworks.planning.build.layout import ClusterLayout
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
@@ -68,7 +68,7 @@ class Draft:
     logs: Logs = _LATER
     release: Release = _LATER
     """All software of the release; the last stage that makes it adds drivers and clients for the groups."""
-    placed: Layout = _LATER
+    placed: ClusterLayout = _LATER
     """Groups with machines, names and addresses. They stay as they are, for stages that need nothing else of them."""
     groups: tuple[Group, ...] = _LATER
     """The placed groups, complete after the last stage that makes them."""

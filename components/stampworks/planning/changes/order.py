@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from stampworks.changes.differences import Difference
-from stampworks.changes.review import DeclaredChange, Nodes, Operation, Policy, Stage
+from stampworks.changes.review import DeclaredChange, AffectedNodes, Operation, Policy, Stage
 from stampworks.plan import EVERYBODY, Group, Plan, declared_pools
 from stampworks.planning.build.storage import EXPIRY
 from stampworks.planning.changes import stateful
@@ -33,32 +33,32 @@ def _recables(each: Difference, plan: Plan) -> bool:
     return each.way[0].field == "fabric" and plan.fabric.kind != "simulated"
 
 
-def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[Nodes, ...]:
+def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
     """The nodes of these groups that are there before and after."""
     return tuple(
-        Nodes(one.name, min(one.count, other.count), min(_names(one), _names(other), key=len))
+        AffectedNodes(one.name, min(one.count, other.count), min(_names(one), _names(other), key=len))
         for one, other in _in_both(a, b)
         if one.name in groups
     )
 
 
-def restarted(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> tuple[Nodes, ...]:
+def restarted(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
     """The nodes that any of these changes makes anew."""
     of_each = (restarting(each.difference, each.policy, a, b) for each in changes)
     return staying(frozenset[str]().union(*of_each), a, b)
 
 
-def joining(a: Plan | None, b: Plan | None) -> tuple[Nodes, ...]:
+def joining(a: Plan | None, b: Plan | None) -> tuple[AffectedNodes, ...]:
     """The nodes that the `up` from one plan to the other starts; elastic ones start with the work, before and after."""
     return _only_in(b, a, lambda group: group.count_min)
 
 
-def leaving(a: Plan | None, b: Plan | None) -> tuple[Nodes, ...]:
+def leaving(a: Plan | None, b: Plan | None) -> tuple[AffectedNodes, ...]:
     """The nodes that go with it, if all of them run."""
     return _only_in(a, b, lambda group: group.count)
 
 
-def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int]) -> tuple[Nodes, ...]:
+def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int]) -> tuple[AffectedNodes, ...]:
     others = {group.name: group for group in _real(there)}
     found = []
     for group in _real(here):
@@ -67,14 +67,14 @@ def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int])
         more = run(group) - (run(other) if other else 0)
         if more > 0:
             names = tuple(name for name in _names(group)[: run(group)] if name not in known)
-            found.append(Nodes(group.name, more, names))
+            found.append(AffectedNodes(group.name, more, names))
     return tuple(found)
 
 
-def idling(a: Plan, b: Plan) -> tuple[Nodes, ...]:
+def idling(a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
     """The nodes that always ran, and start and stop with the work from then on."""
     found = [(one.name, _names(other)[other.count_min : one.count_min]) for one, other in _in_both(a, b)]
-    return tuple(Nodes(name, len(names), names) for name, names in found if names)
+    return tuple(AffectedNodes(name, len(names), names) for name, names in found if names)
 
 
 def operations(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> tuple[Operation, ...]:
@@ -217,7 +217,7 @@ def _logins(group: str, plan: Plan) -> bool:
     return any(each.name == group for each in plan.login)
 
 
-def _words(nodes: Nodes) -> str:
+def _words(nodes: AffectedNodes) -> str:
     return fold(nodes.names) or f"{nodes.count} of {nodes.group}"
 
 
