@@ -74,7 +74,7 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
 
 
 def _looked_up(source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]]) -> tuple[dict[str, CloudImage], dict[str, str]]:
-    """What the parameters name now, and the versions of parts by what a lock calls them; accounts.UnansweredError, or
+    """What the parameters name now, and the versions of parts by what a lock calls them; accounts.AccountUnansweredError, or
     DeclarationError with all that is wrong about it."""
     from stampworks.clouds.errors import UnansweredError
 

@@ -41,7 +41,7 @@ class Defect:
     hint: str
 
 
-Value: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | Unread | None"
+Value: TypeAlias = "bool | int | float | str | list[ValueNode] | dict[str, ValueNode] | UnreadValue | None"
 
 
 @dataclass(frozen=True)

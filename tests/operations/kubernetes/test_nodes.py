@@ -391,7 +391,7 @@ def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("stampworks.clouds.aws.members.node_refusals", refusals)
     server = StandIn(of_pool("b"), of_pool("a", ready=False), node("head"))
-    monkeypatch.setattr(kubernetes_nodes, "Server", lambda *_: server)
+    monkeypatch.setattr(kubernetes_nodes, "KubernetesApi", lambda *_: server)
     told: list[str] = []
 
     def starts(_: float) -> None:

@@ -119,7 +119,7 @@ def call(queues: Any) -> Call:
 
 def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """An `up` that failed after it was let go on has removed nothing yet: the next one looks again."""
-    monkeypatch.setattr(kubernetes_server, "Server", lambda *_: server)
+    monkeypatch.setattr(kubernetes_server, "KubernetesApi", lambda *_: server)
     assert asyncio.run(KubernetesQueues().ensure(call(BOTH))) == {"drift": []}
     with pytest.raises(BusyError, match="run product/e"):
         asyncio.run(KubernetesQueues().ensure(call({"research": MAIN})))
@@ -175,7 +175,7 @@ def test_a_server_that_is_not_heard_fails_nothing(server: StandIn, monkeypatch: 
         raise UnknownError("the Kubernetes of cluster k does not answer", "ask from elsewhere")
 
     monkeypatch.setattr(server, "awaited", awaited)
-    monkeypatch.setattr(kubernetes_server, "Server", lambda *_: server)
+    monkeypatch.setattr(kubernetes_server, "KubernetesApi", lambda *_: server)
     said: list[str] = []
     of = {"cluster": "k", "cloud": "local", "region": "", "server": "one"}
     assert asyncio.run(kubernetes_server.KubernetesServer().ensure(Call("urn", "", of, say=said.append))) == {}

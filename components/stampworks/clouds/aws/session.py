@@ -66,7 +66,7 @@ class Api:
         self._clients: dict[str, Any] = {}
 
     def ask(self, action: str, **parameters: Any) -> dict[str, Any]:
-        """All pages of an answer, by the action's name in a policy: ec2:DescribeImages. UnansweredError without one."""
+        """All pages of an answer, by the action's name in a policy: ec2:DescribeImages. AwsUnansweredError without one."""
         service, _, name = action.partition(":")
         method = xform_name(name)
         try:

@@ -33,7 +33,7 @@ def of_this(plan: Plan, facts: Facts) -> Facts:
 
 
 def known(facts: Facts, fact: str) -> Any:
-    """Return a fact about the account; raise Unread where it is unknown."""
+    """Return a fact about the account; raise UnknownFact where it is unknown."""
     if facts.account is None:
         raise UnknownFact(facts.account_why)
     value = getattr(facts.account, fact)
