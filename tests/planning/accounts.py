@@ -8,7 +8,7 @@ from stampworks import planning
 from stampworks.declaration import DeclarationSource, Lock, LockedImage, load_value
 from stampworks.plan import Plan
 from stampworks.planning import Facts
-from stampworks.planning.rules.account import FACTS, VERSION, CloudAccount, account_of
+from stampworks.planning.rules.account import FACTS, VERSION, Account, account_of
 
 TODAY = "2026-11-22"
 P = "Running On-Demand P instances"
@@ -86,7 +86,7 @@ def written(unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any
     return {**of, "readings": readings, **KNOWN, **facts, **dict.fromkeys(why)}
 
 
-def account(unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any) -> CloudAccount:
+def account(unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any) -> Account:
     return account_of(written(unknown, at, **facts))
 
 

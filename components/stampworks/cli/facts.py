@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import accounts, exits
 
 if TYPE_CHECKING:
-    from stampworks.planning.rules.account import CloudAccount
+    from stampworks.planning.rules.account import Account
 
 
 def add_verbs(verbs: Any) -> None:
@@ -70,7 +70,7 @@ def _read_account(arguments: argparse.Namespace) -> int:
     return exits.UNKNOWN if any(each.why for each in account.readings) else exits.FINE
 
 
-def _told(file: str, account: CloudAccount) -> Iterator[str]:
+def _told(file: str, account: Account) -> Iterator[str]:
     from stampworks.text.printable import printable
 
     known = [each for each in account.readings if not each.why]

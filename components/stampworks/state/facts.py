@@ -10,7 +10,7 @@ from typing import Any
 
 from stampworks.declaration import beside, read_beside
 from stampworks.planning import Facts
-from stampworks.planning.rules.account import VERSION, CloudAccount, account_of
+from stampworks.planning.rules.account import VERSION, Account, account_of
 from stampworks.state import paths
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -31,7 +31,7 @@ def account_file(declared: Path) -> Path:
     return beside(declared, "facts")
 
 
-def write_account(declared: Path, read: dict[str, Any]) -> CloudAccount:
+def write_account(declared: Path, read: dict[str, Any]) -> Account:
     """Keeps what was read, whole or not at all; gives it as it will be read back."""
     kept = {"version": VERSION, **read}
     account = account_of(kept)
@@ -39,7 +39,7 @@ def write_account(declared: Path, read: dict[str, Any]) -> CloudAccount:
     return account
 
 
-def _account(file: Path) -> CloudAccount | None:
+def _account(file: Path) -> Account | None:
     return read_beside(file, account_of, "holds no facts", _AGAIN) if os.path.lexists(file) else None
 
 

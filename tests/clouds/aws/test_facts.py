@@ -24,7 +24,7 @@ from stampworks.cluster import plan_of_stack
 from stampworks.declaration import Lock, LockedImage, load_file, lock_file, lock_text
 from stampworks.planning import Facts
 from stampworks.planning.clouds.aws import PODS
-from stampworks.planning.rules.account import FACTS, CloudAccount
+from stampworks.planning.rules.account import FACTS, Account
 from stampworks.state.facts import known_facts
 
 from tests.clouds.aws.simulated import Simulated
@@ -74,7 +74,7 @@ def full(aws: Simulated, declared: Path) -> Simulated:
     return aws
 
 
-def account(declared: Path) -> CloudAccount:
+def account(declared: Path) -> Account:
     found = known_facts(declared).account
     assert found is not None
     return found

@@ -144,7 +144,7 @@ class GroupSpread:
 
 
 @dataclass(frozen=True)
-class CloudAccount:
+class Account:
     """Every fact that is not there is None, and its reading says why."""
 
     version: int
@@ -188,13 +188,13 @@ class CloudAccount:
         return said or "it was not asked for"
 
 
-FACTS: Final = tuple(each.name for each in fields(CloudAccount))[7:]
+FACTS: Final = tuple(each.name for each in fields(Account))[7:]
 """The names of what may be unknown."""
 
 
-def account_of(data: Any) -> CloudAccount:
+def account_of(data: Any) -> Account:
     """What a file says, as it was written; ValueError for anything else."""
-    account = from_dict(CloudAccount, data)
+    account = from_dict(Account, data)
     if account.version != VERSION:
         raise ValueError(f"its version is not {VERSION}")
     told = {each.fact for each in account.readings}
@@ -210,12 +210,12 @@ def account_of(data: Any) -> CloudAccount:
     return account
 
 
-def _limits(account: CloudAccount) -> Iterator[Limit]:
+def _limits(account: Account) -> Iterator[Limit]:
     for each in (account.machine_limits, account.network_limits, account.storage_limits):
         yield from each or ()
 
 
-def _days(account: CloudAccount) -> Iterator[str]:
+def _days(account: Account) -> Iterator[str]:
     """All that are said."""
     yield from (each.at for each in account.readings)
     for one in account.reservations or ():
@@ -224,7 +224,7 @@ def _days(account: CloudAccount) -> Iterator[str]:
         yield from filter(None, (image.created, image.deprecated))
 
 
-def of_another(account: CloudAccount, cloud: str, region: str, cluster: str) -> str:
+def of_another(account: Account, cloud: str, region: str, cluster: str) -> str:
     """Why an account's facts say nothing about this cluster; empty where they do."""
     for what, read, asked in (
         ("cloud", account.cloud, cloud),
@@ -236,7 +236,7 @@ def of_another(account: CloudAccount, cloud: str, region: str, cluster: str) -> 
     return ""
 
 
-def too_old(account: CloudAccount, as_of: str | None) -> str:
+def too_old(account: Account, as_of: str | None) -> str:
     """Why it says nothing today; empty where it does."""
     if as_of is None:
         return "nobody said what day it is"

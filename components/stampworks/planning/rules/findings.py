@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stampworks.changes.review import Outcome
-from stampworks.planning.rules.account import CloudAccount
+from stampworks.planning.rules.account import Account
 
 Verdict = Literal["pass", "fail", "unknown"]
 Severity = Literal["error", "warning"]
@@ -17,7 +17,7 @@ class Facts:
     """What was measured or looked up about the machine or the account of the cluster; None where nothing was."""
 
     loopback_mbps: int | None = None
-    account: CloudAccount | None = None
+    account: Account | None = None
     account_why: str = ""
     """Why no account says anything about the plan."""
     as_of: str | None = None
