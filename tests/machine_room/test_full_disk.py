@@ -83,7 +83,8 @@ from pathlib import Path
 from stampworks.machine_room import NodeImage, RoomError
 from tests.machine_room.stamping import Stamp
 
-exports, stamp = Path(os.environ["STAMPWORKS_STATE"]) / "rooms/full/exports", Stamp("full", NodeImage("", (), ""), "", "")
+exports = Path(os.environ["STAMPWORKS_STATE"]) / "rooms/full/exports"
+stamp = Stamp("full", NodeImage("", (), ""), "", "")
 stamp.ensure_room(0)
 subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=3,size=1m", "none", exports], check=True)
 (exports / "one").touch()

@@ -11,7 +11,7 @@ from typing import Any
 from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.qualification import Ask, CheckFinding, Evidence, Heard, Result, Subject, campaign, subject_of
-from stampworks.qualification.results import MeasurementProblem, Text, MeasuredValue
+from stampworks.qualification.results import MeasuredValue, MeasurementProblem, Text
 
 EFFICIENCY = 1448 / 1514
 USUAL = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from stampworks.qualification import Ask, CheckFinding, Result
-from stampworks.qualification.results import MeasurementProblem, Text, MeasuredValue
+from stampworks.qualification.results import MeasuredValue, MeasurementProblem, Text
 
 from tests.qualification.conftest import USUAL, SimulatedCluster, subject
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from stampworks.qualification import Ask, CheckFinding, Result, Subject
-from stampworks.qualification.results import MeasurementProblem, Text, MeasuredValue
+from stampworks.qualification.results import MeasuredValue, MeasurementProblem, Text
 
 from tests.qualification.conftest import SimulatedCluster, subject
 

@@ -8,7 +8,7 @@ import pytest
 from stampworks.qualification import Ask, Heard, Result
 from stampworks.qualification.alone import _differing, _limits, _packets
 from stampworks.qualification.hardware import complaints
-from stampworks.qualification.results import Text, MeasuredValue
+from stampworks.qualification.results import MeasuredValue, Text
 
 from tests.qualification.conftest import SimulatedCluster, subject
 from tests.qualification.faulty import NoisyCluster

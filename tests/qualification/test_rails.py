@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from stampworks.qualification import Ask, Evidence, Result
 from stampworks.qualification.rails import LAST_SECONDS, SECONDS, pairs
-from stampworks.qualification.results import MeasurementProblem, MeasuredValue
+from stampworks.qualification.results import MeasuredValue, MeasurementProblem
 
 from tests.qualification.conftest import SimulatedCluster, subject
 

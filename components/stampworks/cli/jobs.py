@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stampworks.cli.output import Progress
     from stampworks.operations.job import Job
-    from stampworks.operations.jobs import RunRequest, Piece
+    from stampworks.operations.jobs import Piece, RunRequest
 
 _HEADER = ("run", "workload", "state", "job", "user", "nodes", "since", "why")
 _CODES = {"finished": exits.FINE, "unknown": exits.UNKNOWN}

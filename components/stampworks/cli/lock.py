@@ -74,8 +74,10 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
 
 
 def _looked_up(source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]]) -> tuple[dict[str, CloudImage], dict[str, str]]:
-    """What the parameters name now, and the versions of parts by what a lock calls them; accounts.AccountUnansweredError, or
-    DeclarationError with all that is wrong about it."""
+    """Return the images that the parameters name now, and the versions of parts by their names in a lock.
+
+    Raises accounts.AccountUnansweredError, or DeclarationError with all that is wrong about it.
+    """
     from stampworks.clouds.errors import UnansweredError
 
     lookups: Lookups[object] = accounts.asking(plan.cloud, lambda cloud: cloud.lookups)

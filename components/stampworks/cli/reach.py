@@ -16,7 +16,7 @@ from stampworks.cli import exits, stacks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stampworks.operations.run import Commands, CommandRun
+    from stampworks.operations.run import CommandRun, Commands
 
 _SSH_FAILED = 255
 _LOOK_S = 0.2

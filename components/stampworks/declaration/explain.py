@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from stampworks.declaration.errors import PROBLEMS_MAX, Problem
 from stampworks.declaration.fields import fields, pattern
 from stampworks.declaration.models import VERSION
-from stampworks.declaration.nodes import ValueNode, Path, UnreadValue, find, spelled
+from stampworks.declaration.nodes import Path, UnreadValue, ValueNode, find, spelled
 from stampworks.declaration.wording import alternatives, brief, only, shown, similar
 
 # What each complaint about a type asks for.

@@ -16,7 +16,7 @@ from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, Declaration
 from stampworks.declaration.files import read_declared, stack_file
 from stampworks.declaration.lock import NONE, Lock, read_lock
 from stampworks.declaration.models import Declaration
-from stampworks.declaration.nodes import ValueNode, UnreadValue, find, parsed, plain, spelled, walk
+from stampworks.declaration.nodes import UnreadValue, ValueNode, find, parsed, plain, spelled, walk
 from stampworks.declaration.own import check_paths
 from stampworks.declaration.reading import from_value
 from stampworks.declaration.sound import part, sound

@@ -17,7 +17,7 @@ import yaml
 
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.models import Section
-from stampworks.declaration.nodes import Defect, FilePosition, ValueNode, UnreadValue, Value
+from stampworks.declaration.nodes import Defect, FilePosition, UnreadValue, Value, ValueNode
 from stampworks.declaration.syntax import broken
 from stampworks.declaration.wording import brief, shown
 

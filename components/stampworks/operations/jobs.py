@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from stampworks.operations import run_options, runs
 from stampworks.operations.errors import InputError, OperationError, nearest
-from stampworks.operations.job import AT_WORK, Job, JobScheduler, State, JobRequest
+from stampworks.operations.job import AT_WORK, Job, JobRequest, JobScheduler, State
 from stampworks.operations.on_head import RUN
 from stampworks.operations.qualify import PROGRAMS, PYTHON, PYTHON_OF_IMAGE
 from stampworks.operations.run import queue_of

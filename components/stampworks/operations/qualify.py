@@ -18,7 +18,7 @@ from typing import Any
 
 from stampworks import qualification
 from stampworks.operations.errors import InputError, nearest
-from stampworks.operations.ground import Ended, Progress, ProvingGround, NodeStanding
+from stampworks.operations.ground import Ended, NodeStanding, Progress, ProvingGround
 from stampworks.operations.schedulers import port_of
 from stampworks.plan import Level, Member, Roster
 from stampworks.qualification import (

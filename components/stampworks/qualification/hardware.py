@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stampworks.qualification.results import Result, MeasuredValue
+from stampworks.qualification.results import MeasuredValue, Result
 
 # Severities of NVIDIA's Xid codes: what to do about each. A code that is not listed is shown and does not fail a node.
 XIDS = {

@@ -12,7 +12,7 @@ from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
 from stampworks.qualification.certificate import CheckFinding, Measured, Verdict
 from stampworks.qualification.localise import Located, Pair, Round, localise
-from stampworks.qualification.results import BUSY, Heard, MeasurementProblem, MeasuredValue, in_spite_of_the_host
+from stampworks.qualification.results import BUSY, Heard, MeasuredValue, MeasurementProblem, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
 from stampworks.text.names import fold
 

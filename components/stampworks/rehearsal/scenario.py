@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stampworks.declaration.errors import DeclarationError, Problem
-from stampworks.declaration.nodes import ValueNode, UnreadValue, plain, spelled, walk
+from stampworks.declaration.nodes import UnreadValue, ValueNode, plain, spelled, walk
 from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown
 from stampworks.rehearsal.rules import name_of, token_of

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from stampworks.operations.kubernetes.client import RefusedError, KubernetesApi
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 
 
 def node(name: str = "n1", ready: bool = True, out: bool = False, held: str = "", taints: Sequence[str] = ()) -> Any:

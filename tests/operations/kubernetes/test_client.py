@@ -10,7 +10,7 @@ import pytest
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes import status as kubernetes_status
-from stampworks.operations.kubernetes.client import RefusedError, KubernetesApi
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 
 from tests.operations.kubernetes.test_nodes import on_eks
 

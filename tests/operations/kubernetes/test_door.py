@@ -12,7 +12,7 @@ from stampworks.declaration import load_value
 from stampworks.operations import runs
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.kubernetes import door as kubernetes_door
-from stampworks.operations.kubernetes.client import RefusedError, KubernetesApi
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.plan import Plan
 
 DATA = {"name": "data", "kind": "efs", "tier": "regional", "mount": "/data"}

@@ -14,7 +14,7 @@ from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import ProofHeldError, NodeStanding
+from stampworks.operations.ground import NodeStanding, ProofHeldError
 from stampworks.operations.kubernetes.client import RefusedError
 from stampworks.operations.kubernetes.ground import KubernetesGround, _how, _standing
 from stampworks.plan import Member, Roster

@@ -12,7 +12,7 @@ from stampworks.declaration import load_value
 from stampworks.operations import jobs
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, JobRequest
-from stampworks.operations.kubernetes.client import RefusedError, KubernetesApi
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
 from stampworks.plan import Account, Member, Plan, Queue, Roster, User
 from stampworks.schedulers import jobset

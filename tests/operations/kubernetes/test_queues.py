@@ -10,7 +10,7 @@ import pytest
 from stampworks.operations import BusyError
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes import client as kubernetes
-from stampworks.operations.kubernetes.client import RefusedError, KubernetesApi
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.operations.kubernetes.queues import in_what_goes, keep
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers import kubernetes_server

@@ -66,7 +66,10 @@ class Api:
         self._clients: dict[str, Any] = {}
 
     def ask(self, action: str, **parameters: Any) -> dict[str, Any]:
-        """All pages of an answer, by the action's name in a policy: ec2:DescribeImages. AwsUnansweredError without one."""
+        """Return all pages of an answer, by the action's name in a policy (ec2:DescribeImages).
+
+        Raises AwsUnansweredError without an answer.
+        """
         service, _, name = action.partition(":")
         method = xform_name(name)
         try:

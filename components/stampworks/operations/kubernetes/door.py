@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stampworks.operations.errors import OperationError
-from stampworks.operations.kubernetes.client import Manifest, RefusedError, KubernetesApi, name_of
+from stampworks.operations.kubernetes.client import KubernetesApi, Manifest, RefusedError, name_of
 from stampworks.plan import PROOF_NAMESPACE, PROOF_TAINT, UNPROVEN_TAINT, Plan
 from stampworks.schedulers import jobset
 from stampworks.schedulers.kubernetes import claims

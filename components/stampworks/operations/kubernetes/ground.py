@@ -25,7 +25,7 @@ from typing import Any
 
 from stampworks.operations import holder
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import Ended, ProofHeldError, Progress, NodeStanding, look_again
+from stampworks.operations.ground import Ended, NodeStanding, Progress, ProofHeldError, look_again
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes.client import OURS_ONLY, name_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from stampworks.operations import remote
 from stampworks.operations.errors import InputError, OperationError
-from stampworks.operations.job import Job, State, JobRequest
+from stampworks.operations.job import Job, JobRequest, State
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes import door
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes

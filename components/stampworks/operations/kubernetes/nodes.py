@@ -13,7 +13,7 @@ from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Pr
 from stampworks.operations.errors import InputError
 from stampworks.operations.ground import NodeStanding
 from stampworks.operations.kubernetes import client as kubernetes
-from stampworks.operations.kubernetes.client import Manifest, KubernetesApi, name_of
+from stampworks.operations.kubernetes.client import KubernetesApi, Manifest, name_of
 from stampworks.operations.members import managed, too_few, waiting
 from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, UNPROVEN_AGAIN, UNPROVEN_TAINT, Member, Plan, Roster
 from stampworks.schedulers.kubernetes import pools

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from stampworks.operations.drain import BusyError
-from stampworks.operations.kubernetes.client import Manifest, RefusedError, KubernetesApi, has_started, is_true, name_of, owner
+from stampworks.operations.kubernetes.client import (
+    KubernetesApi,
+    Manifest,
+    RefusedError,
+    has_started,
+    is_true,
+    name_of,
+    owner,
+)
 from stampworks.schedulers.objects import text_at
 
 Queues = Mapping[str, Mapping[str, str]]

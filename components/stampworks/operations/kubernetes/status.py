@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal
 from stampworks import catalog
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes.client import (
+    KubernetesApi,
     Manifest,
     RefusedError,
-    KubernetesApi,
     conditions,
     is_true,
     name_of,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from stampworks.operations import remote
 from stampworks.operations.errors import OperationError, UnknownError
-from stampworks.operations.ground import Ended, Progress, NodeStanding, look_again
+from stampworks.operations.ground import Ended, NodeStanding, Progress, look_again
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm import reservation
 from stampworks.operations.slurm.nodes import busy_nodes, hold, out_of_order, standing

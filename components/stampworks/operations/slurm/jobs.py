@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stampworks.operations import remote
-from stampworks.operations.job import Job, State, JobRequest
+from stampworks.operations.job import Job, JobRequest, State
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm.nodes import TAKES_JOBS
 from stampworks.plan import Plan, Roster

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import ProofHeldError, Progress
+from stampworks.operations.ground import Progress, ProofHeldError
 from stampworks.plan import Roster
 
 NAME = "stampworks-proof"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from stampworks.changes.differences import Difference
-from stampworks.changes.review import DeclaredChange, AffectedNodes, Operation, Policy, Stage
+from stampworks.changes.review import AffectedNodes, DeclaredChange, Operation, Policy, Stage
 from stampworks.plan import EVERYBODY, Group, Plan, declared_pools
 from stampworks.planning.build.storage import EXPIRY
 from stampworks.planning.changes import stateful

@@ -5,7 +5,16 @@ from collections.abc import Iterator, Sequence
 
 from stampworks import catalog
 from stampworks.plan import Interface
-from stampworks.planning.clouds.choices import Accounts, Choices, GroupSize, Launches, Managed, PodAddressing, Subnets, Support
+from stampworks.planning.clouds.choices import (
+    Accounts,
+    Choices,
+    GroupSize,
+    Launches,
+    Managed,
+    PodAddressing,
+    Subnets,
+    Support,
+)
 
 # Prefixes: Amazon EKS User Guide, "Assign more IP addresses to Amazon EKS nodes with prefixes". That a node stops when
 # its prefixes hold all pods it may run, however many it keeps warm: amazon-vpc-cni-k8s, ipamd.go; and that it never

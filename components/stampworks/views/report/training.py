@@ -12,7 +12,7 @@ from stampworks.qualification import Certificate
 from stampworks.views.report import timeline, tree
 from stampworks.views.report.markdown import items, plain, table
 from stampworks.views.report.marks import figures, number, simulated_mark
-from stampworks.views.report.record import Checkpoint, Interval, TrainingPoint, Record, RecordedFailure
+from stampworks.views.report.record import Checkpoint, Interval, Record, RecordedFailure, TrainingPoint
 from stampworks.views.report.tree import e
 
 TITLE = "Training"

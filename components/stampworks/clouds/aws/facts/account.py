@@ -63,7 +63,7 @@ class Fact:
 
 
 def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Every fact, or why it is unknown. AwsUnansweredError where not even the account answers, so that none can be known.
+    """Return every fact, or why it is unknown; raise AwsUnansweredError where not even the account answers.
 
     A service that gives no answer at all is asked no more: each call would wait as long.
     """
