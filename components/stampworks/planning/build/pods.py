@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network
 
 from stampworks.declaration import Declaration
-from stampworks.declaration.sibling import free_range
 from stampworks.declaration.ranges import PRIVATE_RANGES
+from stampworks.declaration.sibling import free_range
 from stampworks.declaration.wording import alternatives
 from stampworks.plan import Group, Network, traits_of
-from stampworks.plan import PodAddressing as Planned
-from stampworks.planning.build.ports import CONTROL, NODES, node_addresses
+from stampworks.plan import Pods as Planned
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.build.ports import CONTROL, NODES, node_addresses
 from stampworks.planning.clouds.choices import Choices, PodAddressing
 from stampworks.text.amounts import counted
 
