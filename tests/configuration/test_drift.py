@@ -187,7 +187,10 @@ def test_the_layers_and_what_could_not_be_seen() -> None:
     found = CheckModeResult(
         drift=(("gpu-001", "slurmd does not run"), ("gpu-001", "/etc/hosts differs"), ("head", "/etc/hosts differs")),
         facts={name: facts[name] for name in ("head", "gpu-001")},
-        failures=(TaskFailure("gpu-002", "", "No route\nto host"), TaskFailure("head", "base : Make the users", "no python")),
+        failures=(
+            TaskFailure("gpu-002", "", "No route\nto host"),
+            TaskFailure("head", "base : Make the users", "no python"),
+        ),
     )
     assert drift.of_look(INVENTORY, HOSTS, found) == [
         "system: gpu-001, head: /etc/hosts differs",
@@ -199,7 +202,9 @@ def test_the_layers_and_what_could_not_be_seen() -> None:
 
 def test_nodes_that_are_not_up_are_unknown() -> None:
     """A dead node, or a whole room that is gone, is said in a line and fails nothing."""
-    assert drift.of_look(INVENTORY, (), CheckModeResult()) == ["runtime: gpu-[001-002], head: unknown: the node is not up"]
+    assert drift.of_look(INVENTORY, (), CheckModeResult()) == [
+        "runtime: gpu-[001-002], head: unknown: the node is not up"
+    ]
     assert drift.of_look(INVENTORY, HOSTS[:2], CheckModeResult(facts=FACTS)) == [
         "runtime: gpu-002: unknown: the node is not up",
     ]

@@ -139,7 +139,9 @@ def test_a_review_says_to_whom_a_server_becomes_public() -> None:
         "its server has no public address, and only the cluster's network reaches it",
     )
     assert not [
-        each for each in review("test", ReviewedStack("base", None), private).changes if each.field == "scheduler.api_from"
+        each
+        for each in review("test", ReviewedStack("base", None), private).changes
+        if each.field == "scheduler.api_from"
     ]
 
 

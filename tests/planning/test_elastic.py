@@ -240,7 +240,9 @@ def test_a_cluster_that_grew_by_itself_gives_an_empty_review() -> None:
         Facts(account=account(node_addresses=nodes, machine_limits=[{"name": FAMILY, "value": 10_000.0}]))
         for nodes in (8, 20)
     )
-    base, head = (ReviewedStack(name, plan, planning.rules(plan, facts, TODAY)) for name, facts in (("a", shrunk), ("b", grown)))
+    base, head = (
+        ReviewedStack(name, plan, planning.rules(plan, facts, TODAY)) for name, facts in (("a", shrunk), ("b", grown))
+    )
     it = reviewed("test", base, head)
     assert it.verdict == "pass"
     assert (it.changes, it.following, it.restart, it.join, it.leave, it.order, it.rules) == ((),) * 7

@@ -42,7 +42,9 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The hosts that were looked at, each time. Only the head is up, and it says what it must not."""
     asked: list[Any] = []
 
-    async def look(_playbook: str, _inventory: Mapping[str, Any], hosts: list[str], *_: Any, **__: Any) -> CheckModeResult:
+    async def look(
+        _playbook: str, _inventory: Mapping[str, Any], hosts: list[str], *_: Any, **__: Any
+    ) -> CheckModeResult:
         asked.append(hosts)
         return CheckModeResult(drift=(("head", "/etc/hosts differs"), ("head", "unknown: no s3cret-key here")))
 

@@ -257,7 +257,12 @@ class SimulatedCluster:
         return MeasuredValue(quantity, unit, node, peer, rail, device, size, value, value, value, 3, False, "")
 
     def result(
-        self, workload: str, asked: Ask, values: Sequence[MeasuredValue], problems: Sequence[MeasurementProblem], rank: int = 0
+        self,
+        workload: str,
+        asked: Ask,
+        values: Sequence[MeasuredValue],
+        problems: Sequence[MeasurementProblem],
+        rank: int = 0,
     ) -> Result:
         return Result(
             version=1, workload=workload, rank=rank, ranks=len(asked.nodes), nodes=asked.nodes,

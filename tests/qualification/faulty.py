@@ -61,7 +61,12 @@ class NoisyCluster(SimulatedCluster):
         return super().value(quantity, unit, value * noise, rail, node, peer, size, device)
 
     def result(
-        self, workload: str, asked: Ask, values: Sequence[MeasuredValue], problems: Sequence[MeasurementProblem], rank: int = 0
+        self,
+        workload: str,
+        asked: Ask,
+        values: Sequence[MeasuredValue],
+        problems: Sequence[MeasurementProblem],
+        rank: int = 0,
     ) -> Result:
         made = super().result(workload, asked, values, problems, rank)
         node = asked.nodes[rank]

@@ -148,7 +148,12 @@ class Halting(SimulatedCluster):
     """Half of the time its host does nothing of what it is to do: most samples of a rate are low, and one is not."""
 
     def result(
-        self, workload: str, asked: Ask, values: Sequence[MeasuredValue], problems: Sequence[MeasurementProblem], rank: int = 0
+        self,
+        workload: str,
+        asked: Ask,
+        values: Sequence[MeasuredValue],
+        problems: Sequence[MeasurementProblem],
+        rank: int = 0,
     ) -> Result:
         rates = {"pair_bandwidth", "all_reduce_busbw"}
         values = [replace(each, value=each.value / 2) if each.quantity in rates else each for each in values]

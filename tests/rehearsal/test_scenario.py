@@ -44,7 +44,10 @@ secrets: {"aws:secretKey": anything}
         ConfigurationChange("more", "pools.gpu.count", 6),
         ConfigurationChange("aws:region", "aws:region", "eu-west-1", config=True),
     )
-    assert found.failures == (InjectedFailure("throttle", type="aws:ec2/vpc:Vpc", times=3), InjectedFailure("crash", at=2))
+    assert found.failures == (
+        InjectedFailure("throttle", type="aws:ec2/vpc:Vpc", times=3),
+        InjectedFailure("crash", at=2),
+    )
     assert found.latency == {"aws:ec2/vpc:Vpc": 0.5}
     assert found.durations == {"aws:rds/instance:Instance": 1200}
     assert found.secrets == {"aws:secretKey": "anything"}

@@ -137,7 +137,9 @@ def test_types_without_a_rule_are_told() -> None:
 
 def test_every_line_says_that_it_was_rehearsed_and_none_moves_the_cursor() -> None:
     """What the engine says may hold anything."""
-    step = ResourceStep("replace", "x:y:A", "a", (Why("size", True, "as documented, not observed: url"), Why("b", False, "")))
+    step = ResourceStep(
+        "replace", "x:y:A", "a", (Why("size", True, "as documented, not observed: url"), Why("b", False, ""))
+    )
     phase = Phase("change: \x1b[2J", "fail", "refused", (step,), ("first\nsecond \x1b[1A",))
     path = CriticalPath(("x:y:A a",), 0.0, ("x:y:A a",))
     told = {"use": "run \x1b[2J", "nodes": 2, "mounts": {"/data": "fs-1:/"}}

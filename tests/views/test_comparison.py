@@ -280,7 +280,9 @@ def test_what_was_stamped(a: dict[str, str], b: dict[str, str], expected: str, l
 
 def test_what_differs_is_known_also_when_the_backend_is_silent() -> None:
     """A difference is an answer."""
-    assert verdict(ComparedSide("a", PLAN), ComparedSide("b", of("pools[].count", 5), unknown="no login")) == "different"
+    assert (
+        verdict(ComparedSide("a", PLAN), ComparedSide("b", of("pools[].count", 5), unknown="no login")) == "different"
+    )
 
 
 def test_as_data() -> None:

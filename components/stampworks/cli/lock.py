@@ -73,7 +73,9 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
     return users
 
 
-def _looked_up(source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]]) -> tuple[dict[str, CloudImage], dict[str, str]]:
+def _looked_up(
+    source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]]
+) -> tuple[dict[str, CloudImage], dict[str, str]]:
     """Return the images that the parameters name now, and the versions of parts by their names in a lock.
 
     Raises accounts.AccountUnansweredError, or DeclarationError with all that is wrong about it.

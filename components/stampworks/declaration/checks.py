@@ -146,7 +146,9 @@ def _bought(path: Path, fallbacks: Sequence[Entry]) -> Iterator[FieldFinding]:
 def _uids(users: Sequence[Entry]) -> Iterator[FieldFinding]:
     for index, first in _repeated([user.get("uid") for user in users]):
         message = f"a second user has the uid {users[index]['uid']}"
-        yield FieldFinding(("users", index, "uid"), message, f"users[{first}] has it already; their files would be shared")
+        yield FieldFinding(
+            ("users", index, "uid"), message, f"users[{first}] has it already; their files would be shared"
+        )
 
 
 def _mounts(storage: Sequence[Entry]) -> Iterator[FieldFinding]:
@@ -178,7 +180,9 @@ def _default_queue(queues: Sequence[Entry]) -> Iterator[FieldFinding]:
     defaults = [index for index, queue in enumerate(queues) if queue.get("default")]
     for index in defaults[1:]:
         path = ("scheduler", "queues", index, "default")
-        yield FieldFinding(path, "a second queue is the default", f"scheduler.queues[{defaults[0]}] is it already; keep one")
+        yield FieldFinding(
+            path, "a second queue is the default", f"scheduler.queues[{defaults[0]}] is it already; keep one"
+        )
     if queues and not defaults and all("default" in queue for queue in queues):
         hint = "write default: true at the queue for jobs that name none"
         yield FieldFinding(("scheduler", "queues"), "no queue is the default", hint)
@@ -250,7 +254,9 @@ def _login(scheduler: Entry) -> Iterator[FieldFinding]:
 def _addons(scheduler: Entry) -> Iterator[FieldFinding]:
     wanted = [name for name, value in scheduler.get("addons", {}).items() if value is True]
     for name in () if form_of(scheduler).has_addons else wanted:
-        yield FieldFinding(("scheduler", "addons", name), "Slurm has no add-ons", "take it out, or write kind: kubernetes")
+        yield FieldFinding(
+            ("scheduler", "addons", name), "Slurm has no add-ons", "take it out, or write kind: kubernetes"
+        )
 
 
 def _training(training: Entry, storage: Sequence[Entry] | None) -> Iterator[FieldFinding]:
@@ -333,7 +339,9 @@ def _variables(role: Entry, path: Path) -> Iterator[FieldFinding]:
     try:
         json.dumps(role.get("variables"), ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
-        yield FieldFinding(path, "a text in it has half of a character (a lone surrogate)", "write the character itself")
+        yield FieldFinding(
+            path, "a text in it has half of a character (a lone surrogate)", "write the character itself"
+        )
 
 
 def _known(entries: Sequence[Entry] | None) -> frozenset[str] | None:
@@ -343,7 +351,9 @@ def _known(entries: Sequence[Entry] | None) -> frozenset[str] | None:
     return frozenset(entry["name"] for entry in entries)
 
 
-def _references(kind: str, names: Sequence[str | None], known: frozenset[str] | None, path: Path) -> Iterator[FieldFinding]:
+def _references(
+    kind: str, names: Sequence[str | None], known: frozenset[str] | None, path: Path
+) -> Iterator[FieldFinding]:
     for index, name in enumerate(names):
         if name is not None:
             yield from _reference(kind, name, known, (*path, index))

@@ -171,7 +171,9 @@ def _stanza(text: str) -> Iterator[AptSource]:
     if "deb" in fields.get("types", ()) and fields.get("enabled") != ["no"]:
         for uri in fields.get("uris", ()):
             suites, components = fields.get("suites", ()), fields.get("components", ())
-            yield AptSource(uri.rstrip("/"), tuple(suites), tuple(components), _keyring(fields.get("signed-by", [""])[0]))
+            yield AptSource(
+                uri.rstrip("/"), tuple(suites), tuple(components), _keyring(fields.get("signed-by", [""])[0])
+            )
 
 
 def _line(text: str) -> Iterator[AptSource]:

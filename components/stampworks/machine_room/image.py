@@ -89,7 +89,9 @@ class ImageRecipe:
     @property
     def image(self) -> NodeImage:
         layers = (self.node / "layer", self.base / "tree")
-        return NodeImage(self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs))
+        return NodeImage(
+            self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs)
+        )
 
     @property
     def whole(self) -> bool:
@@ -101,7 +103,9 @@ def image_of(spec: ImageSpec, content_digest: str) -> NodeImage:
     return _recipe(spec, content_digest).image
 
 
-def ensure_image(spec: ImageSpec, install: Callable[[Builder], None], content_digest: str, progress: Progress) -> NodeImage:
+def ensure_image(
+    spec: ImageSpec, install: Callable[[Builder], None], content_digest: str, progress: Progress
+) -> NodeImage:
     """Finds the image or makes it; `install` configures the builder, and its error fails the build.
 
     The digest stands for what `install` does: the same digest, the same image.

@@ -80,7 +80,12 @@ def ensure_nodes(
 
 
 def renew_nodes(
-    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: NodeImage, names: Collection[str], progress: Progress
+    cluster: str,
+    group: GroupSpec,
+    rails: Sequence[RailSpec],
+    image: NodeImage,
+    names: Collection[str],
+    progress: Progress,
 ) -> None:
     """Gives these nodes of the group new disks where they are outdated, whether they run or not."""
     room = of_cluster(cluster)
@@ -222,7 +227,9 @@ def _authorize(room: Room, nodes: Sequence[NodeSpec]) -> None:
 
 def _plug_in(room: Room, nodes: Sequence[NodeSpec], rails: Sequence[RailSpec]) -> None:
     planned = read_network(room.network_file.read_text())
-    spaces = [network.CommandBatch(node.name, ()) for node in nodes]  # they are there before anything is plugged into them
+    spaces = [
+        network.CommandBatch(node.name, ()) for node in nodes
+    ]  # they are there before anything is plugged into them
     ports = network.ports(nodes, rails, hands.look(room)[""])
     hands.arrange(room, [*spaces, ports, *(network.interfaces(node, planned, rails) for node in nodes)])
 

@@ -192,7 +192,9 @@ class Need:
         return said + (f"; {' and '.join(missing)} unknown, for the model's shape is not said" if missing else "")
 
 
-def need(model: Transformer, layout: Layout, samples: int, recipe: ParameterBytes = OURS, recomputed: bool = False) -> Need:
+def need(
+    model: Transformer, layout: Layout, samples: int, recipe: ParameterBytes = OURS, recomputed: bool = False
+) -> Need:
     """Of a rank that works on so many samples at once."""
     return Need(
         layout,
@@ -250,7 +252,11 @@ def whole(layout: Layout) -> Layout:
 
 
 def suggested(
-    model: Transformer, layouts: Sequence[Layout], memory_gib: float, batch: int | None = None, recipe: ParameterBytes = OURS
+    model: Transformer,
+    layouts: Sequence[Layout],
+    memory_gib: float,
+    batch: int | None = None,
+    recipe: ParameterBytes = OURS,
 ) -> Need | None:
     """The first layout that fits with one sample at once, preferably without computing anything again.
 

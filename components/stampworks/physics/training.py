@@ -46,7 +46,9 @@ def best_tflops(machine: catalog.Machine, precision: Precision) -> tuple[float, 
     return known(row.bf16_measured_tflops, f"what a matmul on {row.name} reached"), "of the best published matmul"
 
 
-def published(machine: catalog.Machine, precision: Precision = "bfloat16", experts: bool = False) -> list[catalog.PublishedRun]:
+def published(
+    machine: catalog.Machine, precision: Precision = "bfloat16", experts: bool = False
+) -> list[catalog.PublishedRun]:
     """Runs that people published of this accelerator, of models with experts or without, the slowest first."""
     row = _accelerator(machine)
     found = (

@@ -155,4 +155,6 @@ def _finding(verdict: Verdict, nodes: tuple[str, ...], moved: Mapping[str, _Move
     else:
         quantity, number, bound = FABRIC[its.fabric.index(least)], least, bounds.demanded
     derivation = f"at least: {bounds.demanded.why}; at most over the network for management: {bounds.allowed.why}"
-    return CheckFinding(CHECK, verdict, nodes, "", quantity, UNIT, 0, number, round(bound.value, 6), why, False, derivation)
+    return CheckFinding(
+        CHECK, verdict, nodes, "", quantity, UNIT, 0, number, round(bound.value, 6), why, False, derivation
+    )

@@ -267,7 +267,9 @@ class _Search:
         why += _caveats(well)
         return self._finding("rails", "pass", tuple(good), usual, why)
 
-    def _finding(self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str) -> CheckFinding:
+    def _finding(
+        self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str
+    ) -> CheckFinding:
         rail = self.rail.interface
         if verdict == "fail" and not measure.slow:
             most = "nothing on the way is narrower than the rail, so that no queue has to drop what is sent"

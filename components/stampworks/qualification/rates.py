@@ -204,7 +204,9 @@ def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[CheckFind
             yield _finding(rate, worst(its), [node], its[worst(its)])
 
 
-def _finding(rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[tuple[MeasuredValue, Bounds]]) -> CheckFinding:
+def _finding(
+    rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[tuple[MeasuredValue, Bounds]]
+) -> CheckFinding:
     """With the number of the slowest of these."""
     value, bounds = min(its, key=lambda each: each[0].value)
     ceiling, floor = bounds.ceiling, bounds.floor

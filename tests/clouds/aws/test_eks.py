@@ -636,7 +636,9 @@ def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch
     """In their own words, and with AWS's; a look at who is there goes by what is known then, and says so."""
 
     def refuse(_: Api, action: str, **__: Any) -> dict[str, Any]:
-        raise AwsUnansweredError(action, "not permitted (AccessDeniedException: not you)", PERMIT, "AccessDeniedException")
+        raise AwsUnansweredError(
+            action, "not permitted (AccessDeniedException: not you)", PERMIT, "AccessDeniedException"
+        )
 
     monkeypatch.setattr(Api, "ask", refuse)
     why = f"AWS {REGION}: the Kubernetes of cluster test: eks:DescribeCluster: not permitted (AccessDeniedException: "

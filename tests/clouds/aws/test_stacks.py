@@ -260,7 +260,10 @@ def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
     for change in load_scenario(CHANGES / f"{stack.name}.yaml").changes:
         after = changed(stack, config, change)
         plan = planning.plan(load_value(after["stampworks:cluster"], "stack"))
-        yield change.name, {each.policy for each in review("", ReviewedStack("", before), ReviewedStack("", plan)).changes}
+        yield (
+            change.name,
+            {each.policy for each in review("", ReviewedStack("", before), ReviewedStack("", plan)).changes},
+        )
         if rehearsed.phase(f"change: {change.name}")["verdict"] == "pass":
             config, before = after, plan
 

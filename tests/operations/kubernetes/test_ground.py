@@ -91,7 +91,9 @@ def lease(who: str, age_s: float = 0) -> dict[str, Any]:
         (node(taints=["vendor/broken"]), NodeStanding(out="its taint vendor/broken keeps pods away")),
         (
             node(taints=["stampworks/proof"]),
-            NodeStanding(held=DrainReason("proof", "", "its proof was broken off"), out="held: its proof was broken off"),
+            NodeStanding(
+                held=DrainReason("proof", "", "its proof was broken off"), out="held: its proof was broken off"
+            ),
         ),
     ],
 )

@@ -77,7 +77,9 @@ def test_nodes(cluster: StandIn) -> None:
     """States are lower case words, base state first, and a reason is kept."""
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="xid 79", gres_used="gpu:h100:3(IDX:0-2)", **SET))
     assert slurm.nodes(cluster.roster) == {
-        "gpu-001": slurm.SlurmNode("gpu-001", ("idle", "drain"), DrainReason("slurm", "root", "xid 79"), 1732190400, 8, 3)
+        "gpu-001": slurm.SlurmNode(
+            "gpu-001", ("idle", "drain"), DrainReason("slurm", "root", "xid 79"), 1732190400, 8, 3
+        )
     }
 
 

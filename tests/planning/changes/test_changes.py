@@ -252,7 +252,9 @@ def finding(verdict: Any, text: str = "so it is") -> Finding:
 )
 def test_rules_count_when_they_say_something_else(before: str, after: str, verdict: str, said: int) -> None:
     """What was broken or unknown before is no fault of the change."""
-    found = review("one", ReviewedStack("a", PLAN, (finding(before),), {}), ReviewedStack("b", PLAN, (finding(after),), {}))
+    found = review(
+        "one", ReviewedStack("a", PLAN, (finding(before),), {}), ReviewedStack("b", PLAN, (finding(after),), {})
+    )
     assert (found.verdict, len(found.rules)) == (verdict, said)
 
 
@@ -263,9 +265,9 @@ def test_what_a_rule_still_cannot_tell_is_listed() -> None:
     assert review("one", one, ReviewedStack("b", more, (finding("unknown"),), {})).unknown == ()
     other = dataclasses.replace(finding("unknown"), text="so it is now")
     assert review("one", one, ReviewedStack("b", more, (other,), {})).unknown == ("some.rule: so it is now",)
-    assert review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", more, (finding("unknown"),), {})).unknown == (
-        "some.rule: so it is",
-    )
+    assert review(
+        "one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", more, (finding("unknown"),), {})
+    ).unknown == ("some.rule: so it is",)
 
 
 def test_a_warning_is_no_fail() -> None:
@@ -277,7 +279,11 @@ def test_a_warning_is_no_fail() -> None:
 
 def test_a_rule_that_is_still_broken_otherwise_is_a_fail() -> None:
     """With other numbers it is about what was changed."""
-    found = review("one", ReviewedStack("a", PLAN, (finding("fail"),), {}), ReviewedStack("b", PLAN, (finding("fail", "worse"),), {}))
+    found = review(
+        "one",
+        ReviewedStack("a", PLAN, (finding("fail"),), {}),
+        ReviewedStack("b", PLAN, (finding("fail", "worse"),), {}),
+    )
     assert found.verdict == "fail"
 
 

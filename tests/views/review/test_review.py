@@ -100,7 +100,10 @@ def hostile(text: str) -> Review:
         expectations=(dataclasses.replace(PLAN.expectations[0], name=f"{text}.{text}", unit=text),),
     )
     found = Finding(text, "unknown", f"{text} is so, {text}", text)
-    sides = ReviewedStack(text, PLAN, (), {}), ReviewedStack(text, head, (found, dataclasses.replace(found, verdict="fail")), {})
+    sides = (
+        ReviewedStack(text, PLAN, (), {}),
+        ReviewedStack(text, head, (found, dataclasses.replace(found, verdict="fail")), {}),
+    )
     return review(text, *sides, siblings=(Sibling(text, "fail", 1, 1),), unknown=(text,))
 
 
@@ -158,7 +161,9 @@ def test_sentences_stay_readable(text: str, shown: str) -> None:
 
 
 def pages(path: str, value: Any) -> str:
-    return review_markdown(review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(changed(path, value)), (), {})))
+    return review_markdown(
+        review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(changed(path, value)), (), {}))
+    )
 
 
 def test_nothing_changes_in_three_lines() -> None:
@@ -208,7 +213,9 @@ def test_least_and_most_are_tables_of_their_own() -> None:
     """What is surely reached does not stand below what is reached at most."""
     names = ("gpu.allreduce_busbw_gbs_max", "gpu.allreduce_busbw_gbs_min", "training.gpu.step_seconds_max")
     reach = tuple(Reach(each, "-", number, number + 1) for number, each in enumerate(names))
-    page = review_markdown(dataclasses.replace(review("one", ReviewedStack("a", PLAN), ReviewedStack("b", PLAN)), expectations=reach))
+    page = review_markdown(
+        dataclasses.replace(review("one", ReviewedStack("a", PLAN), ReviewedStack("b", PLAN)), expectations=reach)
+    )
     most, least = page.index("what it can reach at most"), page.index("what is broken below")
     assert most < page.index("gbs_max") < least < page.index("gbs_min")
     assert page.index("gbs_min") < page.index("what training the declared model takes") < page.index("seconds_max")
@@ -292,7 +299,9 @@ def test_many_nodes_on_premises_are_ranges() -> None:
 
 
 def test_what_rounds_to_nothing_is_no_row() -> None:
-    found = review("test", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(changed("pools[].count", 5)), (), {}))
+    found = review(
+        "test", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(changed("pools[].count", 5)), (), {})
+    )
     reach = (Reach("gpu.a_gbs", "GB/s", 398.8, 398.7), Reach("gpu.b_gbs", "GB/s", 398.8, 398.5))
     page = review_markdown(dataclasses.replace(found, expectations=reach))
     assert "`gpu b_gbs (GB/s)` | 398.8 | 398.5 | -0.1% |" in page

@@ -170,7 +170,9 @@ def _tasks(api: Api, what: str, ids: Sequence[str]) -> Iterator[Mapping[str, Any
         yield from api.need(what, "ec2:DescribeReplaceRootVolumeTasks", Filters=of)["ReplaceRootVolumeTasks"]
 
 
-def _await(api: Api, plan: Plan, before: Mapping[str, ClusterInstance], disks: Mapping[str, _Disk], progress: Progress) -> None:
+def _await(
+    api: Api, plan: Plan, before: Mapping[str, ClusterInstance], disks: Mapping[str, _Disk], progress: Progress
+) -> None:
     """One that gets no disk keeps nobody from waiting for the others."""
     names = {group.name: [node.name for node in group.nodes[: group.count_min]] for group in plan.stamped}
     deadline, away, lost = time.monotonic() + PATIENCE_S, dict(before), dict[str, str]()

@@ -114,7 +114,9 @@ def _verdict(node: slurm.SlurmNode) -> Verdict:
     return "pass" if TAKES_JOBS.issuperset(node.states) else "fail"
 
 
-def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus], known: Mapping[str, slurm.SlurmNode]) -> Status:
+def _judged(
+    plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus], known: Mapping[str, slurm.SlurmNode]
+) -> Status:
     present = {row.name for row in rows}
     groups = plan.running
     rows += [

@@ -36,7 +36,9 @@ class ReviewedStack:
     """What is in its roles and was not read, so that it is in no digest."""
 
 
-def review(stack: str, base: ReviewedStack, head: ReviewedStack, siblings: Sequence[Sibling] = (), unknown: Sequence[str] = ()) -> Review:
+def review(
+    stack: str, base: ReviewedStack, head: ReviewedStack, siblings: Sequence[Sibling] = (), unknown: Sequence[str] = ()
+) -> Review:
     """Review the change from one plan to the other; at least one of them is there."""
     changes, following = _changes(base, head)
     before, after = (_cost(side.plan) for side in (base, head))
@@ -134,7 +136,9 @@ def _of_whole(each: Difference, base: Plan | None) -> DeclaredChange:
     if base is None:
         return DeclaredChange(each, field, written, "create", 0, public(each.b) if field == API else "")
     if isinstance(each.a, Storage) and each.a.protect:
-        return DeclaredChange(each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first")
+        return DeclaredChange(
+            each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first"
+        )
     head = isinstance(each.a, Group) and each.a.role == "controller"
     if head and base.scheduler.protect:
         kept = base.scheduler.traits.keeps
@@ -171,7 +175,9 @@ def _unknown_contents(base: ReviewedStack, head: ReviewedStack) -> list[str]:
     return [*plans, *unread]
 
 
-def _unknown(changes: Sequence[DeclaredChange], base: ReviewedStack, head: ReviewedStack, before: Cost, after: Cost) -> Iterable[str]:
+def _unknown(
+    changes: Sequence[DeclaredChange], base: ReviewedStack, head: ReviewedStack, before: Cost, after: Cost
+) -> Iterable[str]:
     """What nobody could tell of the change. What was as unknown before is not the matter of a review."""
     if not changes:
         return

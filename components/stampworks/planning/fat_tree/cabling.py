@@ -171,7 +171,9 @@ def _exchanged(found: Sequence[tuple[End, FoundCable]], plan_at: Mapping[End, Ca
 def _finding(planned: tuple[Cable, ...], found: tuple[FoundCable, ...], plan_at: Mapping[End, Cable]) -> CableFinding:
     if not planned:
         (link,) = found
-        return CableFinding("surplus", f"{link.one} to {link.other}: the plan has nothing at either end", planned, found)
+        return CableFinding(
+            "surplus", f"{link.one} to {link.other}: the plan has nothing at either end", planned, found
+        )
     texts = [_misplaced(link, plan_at) for link in found]
     ring = len(planned) == len(found)
     swapped = ring and len(found) == 2 and {*_ends(planned)} == {end for link in found for end in link.ends}

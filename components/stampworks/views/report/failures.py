@@ -27,7 +27,9 @@ class FailureRow:
 def of(certificate: Certificate) -> tuple[FailureRow, ...]:
     """Nodes first, then what no node is to blame for; the failed before the unknown."""
     nodes = [
-        FailureRow(node.name, node.verdict, node.why, _done(node)) for node in certificate.nodes if node.verdict != "pass"
+        FailureRow(node.name, node.verdict, node.why, _done(node))
+        for node in certificate.nodes
+        if node.verdict != "pass"
     ]
     whole = [
         FailureRow(finding.rail or "all together", finding.verdict, (f"{finding.check}: {finding.why}",), _NOBODY)
