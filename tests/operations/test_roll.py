@@ -81,7 +81,7 @@ def test_one_node_may_always_be_out() -> None:
 class Cloud:
     """Stands in for a cloud's module `renewal`: knows who is outdated, and notes in which order what is done."""
 
-    class TaskFailure(Exception):  # noqa: N818  (as clouds call theirs)
+    class Failure(Exception):  # noqa: N818  (as clouds call theirs)
         """What such a module may end with."""
 
     def __init__(self, late: dict[str, str], happened: list[str]) -> None:
