@@ -35,8 +35,8 @@ from typing import Any
 from stampworks.rehearsal import read_stack, steps
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.recording import Recording
-from stampworks.rehearsal.result import Step
-from stampworks.rehearsal.scenario import Change
+from stampworks.rehearsal.result import ResourceStep
+from stampworks.rehearsal.scenario import ConfigurationChange
 from stampworks.rehearsal.servers import Servers
 from stampworks.rehearsal.stack import Stack, changed
 
@@ -81,10 +81,10 @@ def _ended(engines: Sequence[Engine]) -> Iterator[None]:
 def _of_nodes(engine: Engine, stack: Stack) -> list[Row]:
     """A preview shows a resource for each pool, however many nodes it has."""
     found: dict[int, int] = {}
-    free = changed(stack, stack.config, Change("no budget", "budget", None))
+    free = changed(stack, stack.config, ConfigurationChange("no budget", "budget", None))
 
     def preview(count: int) -> float:
-        engine.configure(changed(stack, free, Change("nodes", "pools.gpu.count", count)))
+        engine.configure(changed(stack, free, ConfigurationChange("nodes", "pools.gpu.count", count)))
         return timed(lambda: found.update({count: len(_previewed(engine))}))
 
     took = compared(
@@ -102,7 +102,7 @@ def _of_nodes(engine: Engine, stack: Stack) -> list[Row]:
     ]
 
 
-def _previewed(engine: Engine) -> tuple[Step, ...]:
+def _previewed(engine: Engine) -> tuple[ResourceStep, ...]:
     ran = engine.run("preview")
     if ran.code:
         raise RuntimeError("\n".join(ran.errors) or ran.said)
@@ -123,8 +123,8 @@ def _of_pools(stack: Stack, count: int) -> Stack:
     """The same cluster with this many pools of the kind that it has."""
     [pool] = stack.declared["pools"]
     pools = [{**pool, "name": f"{pool['name']}{number or ''}"} for number in range(count)]
-    free = changed(stack, stack.config, Change("no budget", "budget", None))
-    return replace(stack, config=changed(stack, free, Change("pools", "pools", pools)))
+    free = changed(stack, stack.config, ConfigurationChange("no budget", "budget", None))
+    return replace(stack, config=changed(stack, free, ConfigurationChange("pools", "pools", pools)))
 
 
 def _pair(servers: Servers, engine: Callable[..., Engine], stack: Stack, folder: Path) -> Pair:
@@ -253,7 +253,7 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
-def _same(made: Sequence[Mapping[str, Any]], previewed: Sequence[Step]) -> None:
+def _same(made: Sequence[Mapping[str, Any]], previewed: Sequence[ResourceStep]) -> None:
     """The two programs make the same things, or nothing is compared."""
     ours = Counter(each["type"] for each in made)
     by_hand = Counter(each.type for each in previewed if each.type != "pulumi:pulumi:Stack")

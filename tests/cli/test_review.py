@@ -14,8 +14,8 @@ import pytest
 from stampworks import declaration, planning
 from stampworks.cli import exits
 from stampworks.cli.main import main
-from stampworks.declaration import Source
-from stampworks.declaration.nodes import Node
+from stampworks.declaration import DeclarationSource
+from stampworks.declaration.nodes import ValueNode
 from stampworks.plan import Plan
 
 BASE = """\
@@ -329,11 +329,11 @@ def test_a_sibling_that_stays_as_it_is(repository: Repository, capsys: Capsys, m
     read: list[Path] = []
     plan, named_in = planning.plan, declaration.named_in
 
-    def planning_noted(source: Source) -> Plan:
+    def planning_noted(source: DeclarationSource) -> Plan:
         planned.append(source.declaration.name)
         return plan(source)
 
-    def reading_noted(file: Path) -> list[tuple[str, Node]]:
+    def reading_noted(file: Path) -> list[tuple[str, ValueNode]]:
         read.append(file)
         return named_in(file)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from stampworks.qualification import Heard, read
-from stampworks.qualification.results import Value
+from stampworks.qualification.results import MeasuredValue
 
 from tests.cluster.stack import Stack
 from tests.project import wait_for
@@ -77,7 +77,7 @@ def heard(process: subprocess.Popen[str]) -> Heard:
     return found
 
 
-def values(found: Heard, quantity: str) -> list[Value]:
+def values(found: Heard, quantity: str) -> list[MeasuredValue]:
     return [value for result in found.results for value in result.values if value.quantity == quantity]
 
 

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from stampworks.configuration import Failure, Look, drift
+from stampworks.configuration import CheckModeResult, TaskFailure, drift
 
 RAIL = {"interface": "rail1", "address": "10.0.1.1", "rate_mbps": 200}
 INVENTORY: dict[str, Any] = {
@@ -74,7 +74,7 @@ def put(place: str, value: Any) -> dict[str, Any]:
 
 
 def said(facts: dict[str, Any]) -> list[str]:
-    return drift.of_look(INVENTORY, HOSTS, Look(facts=facts))
+    return drift.of_look(INVENTORY, HOSTS, CheckModeResult(facts=facts))
 
 
 def test_a_cluster_that_is_as_planned_has_no_drift() -> None:
@@ -94,9 +94,9 @@ def test_a_rail_without_address_needs_none() -> None:
     inventory = copy.deepcopy(INVENTORY)
     inventory["all"]["hosts"]["gpu-001"]["node_rails"][0]["address"] = ""
     without = put("gpu-001/interfaces/rail1/addresses", [])
-    assert drift.of_look(inventory, HOSTS, Look(facts=without)) == []
+    assert drift.of_look(inventory, HOSTS, CheckModeResult(facts=without)) == []
     down = put("gpu-001/interfaces/rail1/carrier", False)
-    assert drift.of_look(inventory, HOSTS, Look(facts=down)) == ["runtime: gpu-001: rail1 is down"]
+    assert drift.of_look(inventory, HOSTS, CheckModeResult(facts=down)) == ["runtime: gpu-001: rail1 is down"]
 
 
 @pytest.mark.parametrize(
@@ -184,10 +184,13 @@ def test_a_node_that_says_nothing_of_itself_is_unknown(facts: Any) -> None:
 def test_the_layers_and_what_could_not_be_seen() -> None:
     """What a playbook would change, what nodes say, who could not be asked; each thing once."""
     facts = put("gpu-001/services/slurmd", False)
-    found = Look(
+    found = CheckModeResult(
         drift=(("gpu-001", "slurmd does not run"), ("gpu-001", "/etc/hosts differs"), ("head", "/etc/hosts differs")),
         facts={name: facts[name] for name in ("head", "gpu-001")},
-        failures=(Failure("gpu-002", "", "No route\nto host"), Failure("head", "base : Make the users", "no python")),
+        failures=(
+            TaskFailure("gpu-002", "", "No route\nto host"),
+            TaskFailure("head", "base : Make the users", "no python"),
+        ),
     )
     assert drift.of_look(INVENTORY, HOSTS, found) == [
         "system: gpu-001, head: /etc/hosts differs",
@@ -199,15 +202,17 @@ def test_the_layers_and_what_could_not_be_seen() -> None:
 
 def test_nodes_that_are_not_up_are_unknown() -> None:
     """A dead node, or a whole room that is gone, is said in a line and fails nothing."""
-    assert drift.of_look(INVENTORY, (), Look()) == ["runtime: gpu-[001-002], head: unknown: the node is not up"]
-    assert drift.of_look(INVENTORY, HOSTS[:2], Look(facts=FACTS)) == [
+    assert drift.of_look(INVENTORY, (), CheckModeResult()) == [
+        "runtime: gpu-[001-002], head: unknown: the node is not up"
+    ]
+    assert drift.of_look(INVENTORY, HOSTS[:2], CheckModeResult(facts=FACTS)) == [
         "runtime: gpu-002: unknown: the node is not up",
     ]
 
 
 def test_a_look_that_did_not_come_to_its_end_is_unknown() -> None:
     """Whatever it saw before, nobody knows the rest."""
-    assert drift.of_look(INVENTORY, HOSTS, Look(facts=FACTS, broken="stopped after 10 minutes")) == [
+    assert drift.of_look(INVENTORY, HOSTS, CheckModeResult(facts=FACTS, broken="stopped after 10 minutes")) == [
         "system: gpu-[001-002], head: unknown: the look at it did not come to its end: stopped after 10 minutes"
     ]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from stampworks.configuration import (
-    Failure,
-    Look,
+    CheckModeResult,
     PlaybookFailed,
     Recap,
+    TaskFailure,
     look,
     play,
     playbooks_digest,
@@ -86,9 +86,9 @@ def test_secrets_are_in_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
 def test_all_failures_are_in_one_message() -> None:
     """Hosts that failed alike stand together; one that was not reached comes with what to check."""
     failures = (
-        Failure("gpu-001", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
-        Failure("gpu-002", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
-        Failure("gpu-003", "", "No route to host"),
+        TaskFailure("gpu-001", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
+        TaskFailure("gpu-002", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
+        TaskFailure("gpu-003", "", "No route to host"),
     )
     assert str(PlaybookFailed("site.yml", Recap(4, 1, failures))) == (
         "site.yml failed on 3 hosts.\n"
@@ -110,14 +110,14 @@ def test_a_failure_fails_the_run(tmp_path: Path) -> None:
     )
     with pytest.raises(PlaybookFailed, match=r"site\.yml failed on 1 host\.\n  one: base : Do\n    no") as caught:
         run_play(stand_in(tmp_path, code))
-    assert caught.value.recap == Recap(1, 2, (Failure("one", "base : Do", "no"),))
+    assert caught.value.recap == Recap(1, 2, (TaskFailure("one", "base : Do", "no"),))
 
 
 def test_what_a_role_rescued_is_no_failure(tmp_path: Path) -> None:
     """At its end the player says which hosts failed for good; neither a run nor a look counts the others."""
     rescued = "say(event='failure', host='one', task='mine : Try', message='no')\n" + END
     assert run_play(stand_in(tmp_path, rescued))[0] == Recap(2, 3, ())
-    assert run_look(stand_in(tmp_path, rescued)) == Look()
+    assert run_look(stand_in(tmp_path, rescued)) == CheckModeResult()
 
 
 def test_a_player_that_breaks_says_why(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_last_words_are_cut_after_secrets_are_taken_out(tmp_path: Path) -> None:
         run_play(stand_in(tmp_path, code))
 
 
-def run_look(reach: Sequence[str], **more: Any) -> Look:
+def run_look(reach: Sequence[str], **more: Any) -> CheckModeResult:
     return asyncio.run(look("site.yml", INVENTORY, ["one"], reach, {}, lambda _: None, **more))
 
 
@@ -146,10 +146,10 @@ def test_a_look_brings_what_it_saw_and_what_it_could_not_see(tmp_path: Path) -> 
         "say(event='failure', host='two', task='', message='gone')\n"
         "say(event='end', hosts=2, changed=1, finished=False, failed=['two'])"
     )
-    assert run_look(stand_in(tmp_path, code)) == Look(
+    assert run_look(stand_in(tmp_path, code)) == CheckModeResult(
         drift=(("one", "/etc/hosts differs"), ("one", "True"), ("one", "one")),
         facts={"one": {"cores": 4}},
-        failures=(Failure("two", "", "gone"),),
+        failures=(TaskFailure("two", "", "gone"),),
     )
 
 
@@ -163,7 +163,7 @@ def test_a_look_brings_what_it_saw_and_what_it_could_not_see(tmp_path: Path) -> 
 )
 def test_a_look_that_breaks_says_why(tmp_path: Path, code: str, why: str) -> None:
     """It raises nothing: what nobody could see is unknown, and somebody else decides what that means."""
-    assert run_look(stand_in(tmp_path, code), timeout_minutes=0.01) == Look(broken=why)
+    assert run_look(stand_in(tmp_path, code), timeout_minutes=0.01) == CheckModeResult(broken=why)
 
 
 @pytest.mark.parametrize("code", ["print('x' * 40_000_000)", "print('no event')", "print('[' * 100_000)"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from stampworks.declaration import DeclarationError, Source, load_file, load_stack, load_value
+from stampworks.declaration import DeclarationError, DeclarationSource, load_file, load_stack, load_value
 
 from .conftest import EXAMPLE, changed
 
@@ -183,7 +183,7 @@ def test_endless_value() -> None:
         load_value(value, "o").refuse_problems()
 
 
-def load(name: str) -> Source:
+def load(name: str) -> DeclarationSource:
     return load_file(Path(name))
 
 

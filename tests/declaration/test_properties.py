@@ -12,7 +12,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stampworks.declaration import Declaration, DeclarationError, load_file, load_value
-from stampworks.declaration.nodes import Node, parsed, plain, spelled, walk
+from stampworks.declaration.nodes import ValueNode, parsed, plain, spelled, walk
 from stampworks.declaration.reading import FLOAT, read
 
 from .conftest import EXAMPLE
@@ -183,5 +183,5 @@ def test_paths_can_be_read_back(path: tuple[str | int, ...]) -> None:
 def test_yaml_means_what_it_means(value: Any) -> None:
     """What is written as YAML is read as what it was."""
     node = read(yaml.safe_dump({"key": value}, allow_unicode=False), "f")
-    assert isinstance(node, Node)
+    assert isinstance(node, ValueNode)
     assert plain(node) == {"key": value}

@@ -16,7 +16,7 @@ from tests.machine_room.stamping import Stamp
 
 
 @pytest.fixture(scope="session")
-def image() -> room.Image:
+def image() -> room.NodeImage:
     """The base system alone, in the user's own cache: made once for all tests, and for `make demo`."""
     row = catalog.releases()[catalog.newest_release()]
     spec = ImageSpec(row.suite, row.base_packages, (), runs_containers=False)
@@ -38,7 +38,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def new_stamp(state: Path, image: room.Image, key: tuple[str, str]) -> Iterator[Callable[[], Stamp]]:
+def new_stamp(state: Path, image: room.NodeImage, key: tuple[str, str]) -> Iterator[Callable[[], Stamp]]:
     made: list[Stamp] = []
 
     def make() -> Stamp:

@@ -41,7 +41,7 @@ class Stamp:
     """One cluster's room, driven as the provider drives it."""
 
     cluster: str
-    image: room.Image
+    image: room.NodeImage
     private_key: str
     public_key: str
     claim: str = "stack test of project test"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from stampworks.machine_room import RoomError, daemons
 from stampworks.machine_room.kubernetes import addons, control_plane
-from stampworks.machine_room.kubernetes.control_plane import Addresses, ControlPlane
+from stampworks.machine_room.kubernetes.control_plane import Addresses, ControlPlaneState
 from stampworks.machine_room.kubernetes.kubectl import Kubectl
 from stampworks.machine_room.room import Room, of_cluster
 
@@ -81,7 +81,7 @@ def test_it_stays_itself_with_another_authority_and_another_door(
 ) -> None:
     """Another one is made where nothing is left of what the first one knew."""
 
-    def found(port: int) -> ControlPlane:
+    def found(port: int) -> ControlPlaneState:
         monkeypatch.setattr(daemons, "open_door", lambda *_: port)
         ensured(NO_PODS)
         return control_plane._found(folder, ())

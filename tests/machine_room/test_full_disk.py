@@ -18,7 +18,7 @@ MOUNT = 'mount -t tmpfs -o size=8m none "$0" && exec "$@"'
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from stampworks.machine_room import Image, RoomError, read_nodes
+from stampworks.machine_room import NodeImage, RoomError, read_nodes
 from tests.machine_room.stamping import Stamp
 
 state, when, image, private, public = Path(os.environ["STAMPWORKS_STATE"]), *sys.argv[1:3], *sys.argv[3:5]
@@ -58,7 +58,7 @@ print("left:", *(path.name for path in state.rglob("*") if path.is_file()))
     ],
 )
 def test_a_full_state_folder_is_named(
-    image: room.Image, key: tuple[str, str], tmp_path: Path, when: str, what: str, up: list[str]
+    image: room.NodeImage, key: tuple[str, str], tmp_path: Path, when: str, what: str, up: list[str]
 ) -> None:
     """The file that could not be written, why, and what to do; nodes that run go on; with room again all is made."""
     state, private, public = tmp_path / "state", tmp_path / "key", tmp_path / "key.pub"
@@ -80,10 +80,11 @@ def test_a_full_state_folder_is_named(
 SHARED = """
 import os, subprocess
 from pathlib import Path
-from stampworks.machine_room import Image, RoomError
+from stampworks.machine_room import NodeImage, RoomError
 from tests.machine_room.stamping import Stamp
 
-exports, stamp = Path(os.environ["STAMPWORKS_STATE"]) / "rooms/full/exports", Stamp("full", Image("", (), ""), "", "")
+exports = Path(os.environ["STAMPWORKS_STATE"]) / "rooms/full/exports"
+stamp = Stamp("full", NodeImage("", (), ""), "", "")
 stamp.ensure_room(0)
 subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=3,size=1m", "none", exports], check=True)
 (exports / "one").touch()

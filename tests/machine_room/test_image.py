@@ -29,7 +29,7 @@ def spec() -> ImageSpec:
 
 
 @pytest.fixture
-def cache(image: room.Image, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(image: room.NodeImage, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own that borrows the base system and the (empty) repository from the user's."""
     images = tmp_path / "cache" / "images"
     images.mkdir(parents=True)
@@ -39,7 +39,7 @@ def cache(image: room.Image, state: Path, tmp_path: Path, monkeypatch: pytest.Mo
     return images
 
 
-def made(spec: ImageSpec, content: str) -> room.Image | None:
+def made(spec: ImageSpec, content: str) -> room.NodeImage | None:
     """The image, if it is there."""
     image = room.image_of(spec, content)
     return image if all(Path(layer).exists() for layer in image.layers) else None
@@ -126,7 +126,7 @@ def test_an_image_is_named_by_what_went_into_it(cache: Path, spec: ImageSpec, ch
     assert room.image_of(other, "content").digest != room.image_of(spec, "content").digest
 
 
-def test_the_base_system_holds_nothing_of_this_host(image: room.Image) -> None:
+def test_the_base_system_holds_nothing_of_this_host(image: room.NodeImage) -> None:
     """No mirror, no resolver, no name, no host keys: a node has its own or none."""
     tree = Path(image.layers[-1])
     for trace in ("etc/apt/sources.list", "etc/resolv.conf", "etc/hostname", "etc/apt/apt.conf.d/99mmdebstrap"):

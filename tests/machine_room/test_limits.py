@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 PROGRAM = """
 import sys
 from pathlib import Path
-from stampworks.machine_room import Image, RoomError
+from stampworks.machine_room import NodeImage, RoomError
 from tests.machine_room.stamping import Stamp
 
 image, private, public, limit = sys.argv[1:]
@@ -40,10 +40,10 @@ stamp.remove()
 
 ROOM = """
 import sys
-from stampworks.machine_room import Image, RoomError
+from stampworks.machine_room import NodeImage, RoomError
 from tests.machine_room.stamping import Stamp
 
-stamp = Stamp("limited", Image("", (), ""), "private", "public")
+stamp = Stamp("limited", NodeImage("", (), ""), "private", "public")
 try:
     stamp.ensure_room(4) if sys.argv[1] == "ensure" else stamp.remove()
     print("done")
@@ -66,7 +66,7 @@ def group() -> Iterator[Path]:
 
 
 def test_a_limit_of_processes_is_named(
-    image: room.Image, key: tuple[str, str], group: Path, state: Path, tmp_path: Path
+    image: room.NodeImage, key: tuple[str, str], group: Path, state: Path, tmp_path: Path
 ) -> None:
     """With the limits that count; once there are more all nodes come up."""
     state.mkdir(exist_ok=True)

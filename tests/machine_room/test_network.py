@@ -7,7 +7,7 @@ import re
 import pytest
 from stampworks.machine_room import RoomState, TrunkState, room_drift
 from stampworks.machine_room.network import (
-    Link,
+    InterfaceState,
     interfaces,
     port,
     ports,
@@ -19,7 +19,7 @@ from stampworks.machine_room.network import (
 
 from tests.machine_room.stamping import NETWORK, nodes, rails, with_spines
 
-BRIDGE = Link(up=True, master="", rate_mbps=0, addresses=())
+BRIDGE = InterfaceState(up=True, master="", rate_mbps=0, addresses=())
 
 
 def test_names_fit_into_what_linux_allows() -> None:
@@ -87,7 +87,7 @@ def test_what_is_there_is_not_made_again() -> None:
 
 def test_what_is_no_longer_declared_goes() -> None:
     """A trunk of a leaf that is gone, and an address of another network."""
-    stale = Link(up=True, master="", rate_mbps=0, addresses=("10.99.0.1/24",))
+    stale = InterfaceState(up=True, master="", rate_mbps=0, addresses=("10.99.0.1/24",))
     batch = switches(NETWORK, rails(2), {"mgmt": stale, "r0-leaf2-up": BRIDGE, "r0-leaf2-dn": BRIDGE})
     assert "addr del 10.99.0.1/24 dev mgmt" in batch.ip
     assert "link del r0-leaf2-up" in batch.ip

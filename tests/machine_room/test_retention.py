@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from stampworks.machine_room import disks, retention
-from stampworks.machine_room.disks import Image
+from stampworks.machine_room.disks import NodeImage
 from stampworks.machine_room.room import Room
 from stampworks.machine_room.specs import commission_text
 
@@ -56,7 +56,10 @@ def test_what_was_asked_for_last_stays_after_the_clock_was_set_back(images: Path
 
 def test_an_image_stays_as_long_as_a_disk_lies_on_it(images: Path, tmp_path: Path) -> None:
     """Wherever the room is that has the disk, and whether it runs or not."""
-    room, image = Room(tmp_path / "rooms/demo", "cluster demo"), Image("node-10", (str(images / "node-10/layer"),), "")
+    room, image = (
+        Room(tmp_path / "rooms/demo", "cluster demo"),
+        NodeImage("node-10", (str(images / "node-10/layer"),), ""),
+    )
     disk = disks.disk_of(room, "gpu-001")
     disk.folder.mkdir(parents=True)
     one = group(1)

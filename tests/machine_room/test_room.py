@@ -257,7 +257,7 @@ def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
     assert stamp.drift(1) == ["gpu-001: the node has lost what is mounted on /var/lib/state"]
     stamp.ensure_nodes(1, volumes=state)
     assert stamp.run("gpu-001", "cat", "/var/lib/state/file", "/root/mine") == "kept\n"
-    stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
+    stamp.image = room.NodeImage("another", stamp.image.layers, stamp.image.packages)
     stamp.renew_nodes(1, "gpu-001", volumes=state)
     assert stamp.run("gpu-001", "cat", "/var/lib/state/file") == "kept\n"
     with pytest.raises(AssertionError, match="No such file"):
@@ -289,7 +289,7 @@ def test_an_interrupted_boot_ends_soon(stamp: Stamp, tmp_path: Path) -> None:
     init = layer / "usr/sbin/stampworks-init"
     init.write_text("#!/bin/sh\nexec sleep 1000\n")
     init.chmod(0o755)
-    stamp.image = room.Image("hanging", (str(layer), *stamp.image.layers), stamp.image.packages)
+    stamp.image = room.NodeImage("hanging", (str(layer), *stamp.image.layers), stamp.image.packages)
     stamp.ensure_room(1)
 
     class Interrupted(Exception):  # noqa: N818
@@ -332,7 +332,7 @@ def test_a_node_of_another_image_runs_on_until_it_is_its_turn(stamp: Stamp) -> N
     """A disk was made for one image: it is outdated, said so, left alone, and renewed when asked to."""
     instances = stamp.up(2)
     stamp.run("gpu-001", "touch", "/root/mine")
-    stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
+    stamp.image = room.NodeImage("another", stamp.image.layers, stamp.image.packages)
     assert stamp.ensure_nodes(2) == instances
     assert stamp.outdated(2) == dict.fromkeys(["gpu-001", "gpu-002"], "it runs another image")
     stamp.renew_nodes(2, "gpu-001")
@@ -349,7 +349,7 @@ def test_a_dead_node_of_another_image_gets_a_new_disk_at_once(stamp: Stamp) -> N
     stamp.run("gpu-001", "touch", "/root/mine")
     os.kill(stamp.state("gpu-001").pid, signal.SIGKILL)
     wait_for(lambda: not stamp.state("gpu-001").alive, 10)
-    stamp.image = room.Image("another", stamp.image.layers, stamp.image.packages)
+    stamp.image = room.NodeImage("another", stamp.image.layers, stamp.image.packages)
     assert stamp.outdated(1) == {}, "nobody has to wait for its turn"
     stamp.ensure_nodes(1)
     assert stamp.state("gpu-001").image == "another"
@@ -414,7 +414,7 @@ def test_processes_that_ensure_at_once_do_not_collide(stamp: Stamp, tmp_path: Pa
     wanted = f"{stamp.cluster!r}, {group(3)!r}, {rails(3)!r}, {stamp.image!r}, str"
     program.write_text(
         textwrap.dedent(f"""
-        from stampworks.machine_room import Image, ensure_nodes
+        from stampworks.machine_room import NodeImage, ensure_nodes
         from stampworks.machine_room.specs import GroupSpec, NodeSpec, RailSpec, TrunkSpec
         print(sorted(ensure_nodes({wanted}).items()))
         """)
@@ -461,7 +461,7 @@ def test_nodes_that_do_not_boot_are_named_with_what_they_said(stamp: Stamp, tmp_
     init = layer / "usr/sbin/stampworks-init"
     init.write_text("#!/bin/sh\necho no disk to speak of\nexit 1\n")
     init.chmod(0o755)
-    broken = room.Image("broken", (str(layer), *stamp.image.layers), stamp.image.packages)
+    broken = room.NodeImage("broken", (str(layer), *stamp.image.layers), stamp.image.packages)
     stamp.ensure_room(2)
     good, stamp.image = stamp.image, broken
     with pytest.raises(room.RoomError) as failed:

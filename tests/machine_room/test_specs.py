@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from stampworks.machine_room import Image, disks
-from stampworks.machine_room.disks import Disk
+from stampworks.machine_room import NodeImage, disks
+from stampworks.machine_room.disks import NodeDisk
 from stampworks.machine_room.specs import NetworkSpec, VolumeSpec, commission_text, network_text, read_network
 
 from tests.machine_room.stamping import NETWORK, group
@@ -23,8 +23,8 @@ def test_a_network_is_read_as_it_was_written(network: NetworkSpec) -> None:
 
 def test_a_commission_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Equal to the one that the same declaration makes again: else every node would get a new disk."""
-    disk, alike = Disk(tmp_path), group(1, (VolumeSpec("state", "/var/lib/state"),))
-    wanted = disks.commission(alike.nodes[0], alike, Image("node-1", (), ""))
+    disk, alike = NodeDisk(tmp_path), group(1, (VolumeSpec("state", "/var/lib/state"),))
+    wanted = disks.commission(alike.nodes[0], alike, NodeImage("node-1", (), ""))
     disk.commission_file.write_text(commission_text(wanted))
     assert disk.commission == wanted
 
@@ -32,8 +32,8 @@ def test_a_commission_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lacks", PARTS)
 def test_a_commission_that_lacks_a_part_is_none(tmp_path: Path, lacks: str) -> None:
     """Its node gets a new disk instead of an error at every look."""
-    disk, alike = Disk(tmp_path), group(1)
-    written = json.loads(commission_text(disks.commission(alike.nodes[0], alike, Image("node-1", (), ""))))
+    disk, alike = NodeDisk(tmp_path), group(1)
+    written = json.loads(commission_text(disks.commission(alike.nodes[0], alike, NodeImage("node-1", (), ""))))
     disk.commission_file.write_text(json.dumps({name: part for name, part in written.items() if name != lacks}))
     assert disk.commission is None
 
@@ -41,5 +41,5 @@ def test_a_commission_that_lacks_a_part_is_none(tmp_path: Path, lacks: str) -> N
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"node": 1}'])
 def test_a_file_that_is_no_commission_is_none(tmp_path: Path, text: str) -> None:
     """Whatever it is instead."""
-    Disk(tmp_path).commission_file.write_text(text)
-    assert Disk(tmp_path).commission is None
+    NodeDisk(tmp_path).commission_file.write_text(text)
+    assert NodeDisk(tmp_path).commission is None

@@ -17,7 +17,7 @@ from stampworks.cli.status import text
 from stampworks.operations import UnknownError, remote
 from stampworks.operations.job import Job
 from stampworks.operations.kubernetes import status as kubernetes_status
-from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.client import KubernetesApi
 from stampworks.operations.kubernetes.jobs import KubernetesJobs
 from stampworks.operations.slurm import client as slurm
 from stampworks.plan import Member, Roster
@@ -185,7 +185,7 @@ def spoilt(draw: st.DrawFn) -> Any:
 def kubernetes_answered(answer: str) -> None:
     """What `status`, `jobs` and `cancel` make of a server that gives this answer to whatever it is asked."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Server, "said", lambda *_, **__: answer)
+        patch.setattr(KubernetesApi, "said", lambda *_, **__: answer)
         for plan in PLANS:
             scheduler = KubernetesJobs(plan, ROSTER)
             with contextlib.suppress(UnknownError):
@@ -222,7 +222,7 @@ def test_any_answer_of_kubectl(answer: str) -> None:
 def test_whole_objects_are_read() -> None:
     """What is spoilt is something that is believed when it is not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Server, "said", lambda *_, **__: json.dumps({"items": WHOLE}))
+        patch.setattr(KubernetesApi, "said", lambda *_, **__: json.dumps({"items": WHOLE}))
         found = kubernetes_status.status(PLANS[0])
         assert ([each.used for each in found.teams], [each.name for each in found.gangs]) == ([1000, 0], ["first"])
         assert [(each.name, each.state, each.wanted) for each in KubernetesJobs(PLANS[0], ROSTER).jobs()] == [

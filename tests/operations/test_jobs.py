@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from stampworks.operations import InputError, jobs
 from stampworks.operations.job import Job, State
-from stampworks.operations.jobs import Asked, UsedError
+from stampworks.operations.jobs import RunRequest, UsedError
 from stampworks.operations.qualify import PYTHON
 from stampworks.plan import Plan, Queue, User
 
@@ -68,8 +68,8 @@ def folder(plan: Plan, name: str = "demo") -> Path:
     return Path(plan.storage[0].mount) / "runs" / name
 
 
-def submitted(cluster: StandIn, plan: Plan, *settings: str, **more: Any) -> jobs.Run:
-    run = jobs.prepare(plan, cluster.roster, Asked("training", "demo", settings=settings, **more))
+def submitted(cluster: StandIn, plan: Plan, *settings: str, **more: Any) -> jobs.CheckedRun:
+    run = jobs.prepare(plan, cluster.roster, RunRequest("training", "demo", settings=settings, **more))
     assert jobs.submit(plan, cluster.roster, run) == 7
     return run
 
@@ -226,7 +226,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_refused(cluster: StandIn, plan: Plan, asked: dict[str, Any], text: str) -> None:
     """Before anything is written or queued: what, why, what to do."""
     with pytest.raises(InputError) as caught:
-        jobs.prepare(plan, cluster.roster, Asked(**{"workload": "training", "name": "demo", **asked}))
+        jobs.prepare(plan, cluster.roster, RunRequest(**{"workload": "training", "name": "demo", **asked}))
     assert text in str(caught.value)
     assert not folder(plan).parent.exists()
 
@@ -242,7 +242,7 @@ def test_how_many_nodes_fit(cluster: StandIn, plan: Plan) -> None:
 def test_a_cluster_without_storage(cluster: StandIn, plan: Plan) -> None:
     """A run's folder must be seen by all nodes."""
     with pytest.raises(InputError) as caught:
-        jobs.prepare(dataclasses.replace(plan, storage=()), cluster.roster, Asked("training", "demo"))
+        jobs.prepare(dataclasses.replace(plan, storage=()), cluster.roster, RunRequest("training", "demo"))
     assert str(caught.value) == (
         "cluster local has no storage that all nodes see, and a run needs a folder there\n"
         "  hint: declare one: storage: [{name: shared, kind: directory, mount: /shared}]"
@@ -253,24 +253,24 @@ def test_nodes_that_take_no_jobs(cluster: StandIn, plan: Plan) -> None:
     """The run may wait for them, and its user is told."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="rail1 is slow"))
     unproven = dataclasses.replace(plan, proof=dataclasses.replace(plan.proof, level="none"))
-    assert jobs.prepare(unproven, cluster.roster, Asked("training", "demo")).warnings == (
+    assert jobs.prepare(unproven, cluster.roster, RunRequest("training", "demo")).warnings == (
         "cluster local was never proven: its declaration says proof.level: none",
         "it will wait: 1 of 2 nodes take jobs, and it wants 2 (gpu-002: rail1 is slow)",
     )
-    assert jobs.prepare(plan, cluster.roster, Asked("training", "demo", nodes=1)).warnings == ()
+    assert jobs.prepare(plan, cluster.roster, RunRequest("training", "demo", nodes=1)).warnings == ()
 
 
 def test_validation(cluster: StandIn, plan: Plan) -> None:
     """All programs, or those that options are given for; each leaves its results in the run's folder."""
     settings = ("matmul.seconds=1", "limits={}")
-    run = jobs.prepare(plan, cluster.roster, Asked("validation", "look", settings=settings))
+    run = jobs.prepare(plan, cluster.roster, RunRequest("validation", "look", settings=settings))
     assert run.wanted.program == (
         *(PYTHON, "-m", "validation", "matmul", "limits", "--options", f"{folder(plan, 'look')}/options.json"),
         *("--out", f"{folder(plan, 'look')}/results"),
     )
-    assert "pairs" in jobs.prepare(plan, cluster.roster, Asked("validation", "all")).wanted.program
+    assert "pairs" in jobs.prepare(plan, cluster.roster, RunRequest("validation", "all")).wanted.program
     with pytest.raises(InputError) as caught:
-        jobs.prepare(plan, cluster.roster, Asked("validation", "look", settings=("matmull.seconds=1",)))
+        jobs.prepare(plan, cluster.roster, RunRequest("validation", "look", settings=("matmull.seconds=1",)))
     assert "validation: knows no program 'matmull': did you mean matmul?" in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.configuration import PlaybookFailed
-from stampworks.configuration.run import Failure, Recap
+from stampworks.configuration.run import Recap, TaskFailure
 from stampworks.declaration import load_value
 from stampworks.operations import Order, RollStoppedError, condemn, gathering, roll
 from stampworks.operations.errors import InputError
@@ -326,7 +326,7 @@ def test_a_playbook_that_fails_says_how_far_the_roll_has_come(world: World) -> N
 
     def play(_roster: Roster, hosts: Collection[str]) -> None:
         if "gpu-002" in hosts:
-            raise PlaybookFailed("site.yml", Recap(1, 0, (Failure("gpu-002", "base : x", "no room"),)))
+            raise PlaybookFailed("site.yml", Recap(1, 0, (TaskFailure("gpu-002", "base : x", "no room"),)))
 
     world.play = play  # type: ignore[method-assign]
     with pytest.raises(RollStoppedError) as caught:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stampworks import planning
-from stampworks.declaration import Lock, LockedImage, Source, load_value
+from stampworks.declaration import DeclarationSource, Lock, LockedImage, load_value
 from stampworks.plan import Plan
 from stampworks.planning import Facts
 from stampworks.planning.rules.account import FACTS, VERSION, Account, account_of
@@ -113,7 +113,7 @@ def plan_of(**fields: Any) -> Plan:
     return planning.plan(declared(**fields))
 
 
-def declared(*, lock: bool = False, made_with: str = "", **fields: Any) -> Source:
+def declared(*, lock: bool = False, made_with: str = "", **fields: Any) -> DeclarationSource:
     pool = {"name": "gpu", "machine": "p5", "count": 16, "zone": "us-east-1a", **fields.pop("pool", {})}
     pool = {name: value for name, value in pool.items() if value != UNSAID}
     data = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [pool], **fields}

@@ -8,17 +8,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from stampworks.planning.fat_tree.cabling import Link
+from stampworks.planning.fat_tree.cabling import FoundCable
 from stampworks.planning.fat_tree.tree import Cable, End, FatTree
 
 LANES = {2.5: "SDR", 25: "EDR", 50: "HDR", 100: "NDR", 200: "XDR"}
 
 
-def links_of(tree: FatTree) -> list[Link]:
-    return [Link(cable.lower, cable.upper, cable.rate_gbps) for cable in tree.cables()]
+def links_of(tree: FatTree) -> list[FoundCable]:
+    return [FoundCable(cable.lower, cable.upper, cable.rate_gbps) for cable in tree.cables()]
 
 
-def ibnetdiscover(links: Sequence[Link], ports: int) -> str:
+def ibnetdiscover(links: Sequence[FoundCable], ports: int) -> str:
     """As infiniband-diags 44 prints it: of each device its ports, so that every link stands there twice."""
     peers: dict[str, list[tuple[End, End, float]]] = defaultdict(list)
     for link in links:
@@ -57,7 +57,7 @@ def _description(end: End) -> str:
     return str(end) if _is_nic(end) else end.device
 
 
-def lldp(links: Sequence[Link], devices: Callable[[str], bool], form: str) -> dict[str, str]:
+def lldp(links: Sequence[FoundCable], devices: Callable[[str], bool], form: str) -> dict[str, str]:
     """By device, as lldpd 1.0.16 prints it in the forms json and json0. Hosts give a port's address for its name."""
     seen: dict[str, list[tuple[str, End]]] = defaultdict(list)
     for link in links:
@@ -107,13 +107,13 @@ class Mistakes:
 
     tree: FatTree
     chance: random.Random
-    links: dict[Cable, Link | None] = field(default_factory=dict)
-    extra: list[Link] = field(default_factory=list)
+    links: dict[Cable, FoundCable | None] = field(default_factory=dict)
+    extra: list[FoundCable] = field(default_factory=list)
     expected: list[tuple[str, frozenset[Cable]]] = field(default_factory=list)
     slow: set[Cable] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.links = {each: Link(each.lower, each.upper, each.rate_gbps) for each in self.tree.cables()}
+        self.links = {each: FoundCable(each.lower, each.upper, each.rate_gbps) for each in self.tree.cables()}
         ends = {end for each in self.links for end in (each.lower, each.upper)}
         split = self.tree.split
         switches = sorted({each.upper.device for each in self.links})
@@ -127,7 +127,7 @@ class Mistakes:
         self.chance.shuffle(self.free)
         self.chance.shuffle(self.untouched)
 
-    def all_links(self) -> list[Link]:
+    def all_links(self) -> list[FoundCable]:
         return [*(link for link in self.links.values() if link), *self.extra]
 
     def _take(self, fits: Callable[[Cable], bool] = lambda cable: True) -> Cable:
@@ -136,8 +136,8 @@ class Mistakes:
         return chosen
 
     def _exchange(self, one: Cable, other: Cable) -> None:
-        self.links[one] = Link(one.lower, other.upper, one.rate_gbps)
-        self.links[other] = Link(other.lower, one.upper, other.rate_gbps)
+        self.links[one] = FoundCable(one.lower, other.upper, one.rate_gbps)
+        self.links[other] = FoundCable(other.lower, one.upper, other.rate_gbps)
         self.expected.append(("swapped", frozenset((one, other))))
 
     def swap(self) -> None:
@@ -152,7 +152,7 @@ class Mistakes:
     def rotate(self) -> None:
         chosen = [self._take(lambda cable: cable.boundary == "leaf-spine") for _ in range(3)]
         for one, other in zip(chosen, [*chosen[1:], chosen[0]], strict=True):
-            self.links[one] = Link(one.lower, other.upper, one.rate_gbps)
+            self.links[one] = FoundCable(one.lower, other.upper, one.rate_gbps)
         self.expected.append(("wrong", frozenset(chosen)))
 
     def remove(self) -> None:
@@ -162,21 +162,21 @@ class Mistakes:
 
     def move(self) -> None:
         one = self._take()
-        self.links[one] = Link(one.lower, self.free.pop(), one.rate_gbps)
+        self.links[one] = FoundCable(one.lower, self.free.pop(), one.rate_gbps)
         self.expected.append(("wrong", frozenset((one,))))
 
     def take_a_place(self) -> None:
         """One cable is plugged where another belongs, which is nowhere."""
         one = self._take()
         other = self._take(lambda cable: cable.boundary == one.boundary)
-        self.links[one], self.links[other] = Link(one.lower, other.upper, one.rate_gbps), None
+        self.links[one], self.links[other] = FoundCable(one.lower, other.upper, one.rate_gbps), None
         self.expected.append(("wrong", frozenset((one, other))))
 
     def add(self) -> None:
-        self.extra.append(Link(End("stranger", "mlx5_0"), self.free.pop(), self.tree.link_gbps))
+        self.extra.append(FoundCable(End("stranger", "mlx5_0"), self.free.pop(), self.tree.link_gbps))
         self.expected.append(("surplus", frozenset()))
 
     def slow_down(self) -> None:
         one = self._take()
-        self.links[one] = Link(one.lower, one.upper, one.rate_gbps / 2)
+        self.links[one] = FoundCable(one.lower, one.upper, one.rate_gbps / 2)
         self.slow.add(one)

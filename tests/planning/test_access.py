@@ -9,7 +9,7 @@ from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import Facts
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.views.review import review_markdown
 
 OPS = "arn:aws:iam::123456789012:role/ops"
@@ -125,9 +125,9 @@ def test_whether_an_up_reaches_the_server_is_said() -> None:
 
 def test_a_review_says_to_whom_a_server_becomes_public() -> None:
     """Whoever approves it has not read this page. A stack that is new is no exception."""
-    private, public = Side("base", declared()), Side("head", declared(api_from=RANGES))
+    private, public = ReviewedStack("base", declared()), ReviewedStack("head", declared(api_from=RANGES))
     answers = "its server has a public address, which answers 203.0.113.0/24 and 198.51.100.7/32 and nobody else"
-    for base, policy in ((private, "in place"), (Side("base", None), "create")):
+    for base, policy in ((private, "in place"), (ReviewedStack("base", None), "create")):
         found = review("test", base, public)
         [change] = [each for each in found.changes if each.field == "scheduler.api_from"]
         assert (change.policy, change.why, change.restarts) == (policy, answers, 0)
@@ -139,10 +139,12 @@ def test_a_review_says_to_whom_a_server_becomes_public() -> None:
         "its server has no public address, and only the cluster's network reaches it",
     )
     assert not [
-        each for each in review("test", Side("base", None), private).changes if each.field == "scheduler.api_from"
+        each
+        for each in review("test", ReviewedStack("base", None), private).changes
+        if each.field == "scheduler.api_from"
     ]
 
 
 def test_a_review_says_who_becomes_an_administrator() -> None:
-    [change] = review("test", Side("base", declared()), Side("head", declared(admins=[OPS]))).changes
+    [change] = review("test", ReviewedStack("base", declared()), ReviewedStack("head", declared(admins=[OPS]))).changes
     assert (change.field, change.policy, change.restarts) == ("scheduler.admins", "in place", 0)

@@ -11,7 +11,7 @@ from stampworks.changes.review import Review
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, fingerprint
 from stampworks.planning import Facts, Finding
-from stampworks.planning.changes.review import Side
+from stampworks.planning.changes.review import ReviewedStack
 from stampworks.planning.changes.review import review as reviewed
 from stampworks.planning.cost import MONTH_HOURS, cost
 from stampworks.views.plan import plan_text
@@ -43,7 +43,7 @@ def found(plan: Plan, rule: str) -> list[Finding]:
 
 
 def review(base: Plan, head: Plan) -> Review:
-    return reviewed("test", Side("base", base), Side("head", head))
+    return reviewed("test", ReviewedStack("base", base), ReviewedStack("head", head))
 
 
 def charge(plan: Plan) -> tuple[float | None, float | None]:
@@ -240,7 +240,9 @@ def test_a_cluster_that_grew_by_itself_gives_an_empty_review() -> None:
         Facts(account=account(node_addresses=nodes, machine_limits=[{"name": FAMILY, "value": 10_000.0}]))
         for nodes in (8, 20)
     )
-    base, head = (Side(name, plan, planning.rules(plan, facts, TODAY)) for name, facts in (("a", shrunk), ("b", grown)))
+    base, head = (
+        ReviewedStack(name, plan, planning.rules(plan, facts, TODAY)) for name, facts in (("a", shrunk), ("b", grown))
+    )
     it = reviewed("test", base, head)
     assert it.verdict == "pass"
     assert (it.changes, it.following, it.restart, it.join, it.leave, it.order, it.rules) == ((),) * 7
@@ -251,7 +253,7 @@ def test_a_cluster_that_grew_by_itself_gives_an_empty_review() -> None:
 
 def test_a_new_cluster_starts_with_the_nodes_that_always_run() -> None:
     """The order of operations speaks of those."""
-    it = reviewed("test", Side("base", None), Side("head", elastic()))
+    it = reviewed("test", ReviewedStack("base", None), ReviewedStack("head", elastic()))
     assert [(each.group, each.count) for each in it.join] == [("head", 1), ("gpu", 4)]
     assert "nodes: `gpu-[001-004]` start" in review_markdown(it)
 

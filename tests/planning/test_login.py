@@ -9,7 +9,7 @@ from stampworks import planning
 from stampworks.changes.review import Review
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.cost import cost
 
 LOCAL = {"cloud": "local", "pools": [{"name": "gpu", "machine": "sim-h100", "count": 2}]}
@@ -98,7 +98,7 @@ def test_a_role_of_the_users_own_is_for_them_where_there_are_some() -> None:
 
 
 def reviewed(a: Plan | None, b: Plan | None) -> Review:
-    return review("test", Side("a", a), Side("b", b))
+    return review("test", ReviewedStack("a", a), ReviewedStack("b", b))
 
 
 def test_one_more_is_a_change_of_their_number() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, from_json, to_json
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import cost
 from stampworks.views.plan import plan_text
@@ -155,7 +155,7 @@ def holds_together(data: dict[str, Any]) -> None:
         assert 0 <= (charge.usd_per_hour_min or 0) <= (charge.usd_per_hour or 0)
     assert all(0 <= group.count_min <= group.count for group in plan.groups)
     assert not any(group.elastic for group in plan.groups if group.nodes)
-    assert review("test", Side("a", plan, findings), Side("b", plan, findings)).changes == ()
+    assert review("test", ReviewedStack("a", plan, findings), ReviewedStack("b", plan, findings)).changes == ()
 
 
 @settings(relaxed, max_examples=150)

@@ -20,7 +20,7 @@ from stampworks import configuration, planning
 from stampworks import machine_room as room
 from stampworks.clouds.local import members
 from stampworks.clouds.local.rooms import group_spec, network_spec, rail_specs
-from stampworks.configuration import Look, Recap, drift
+from stampworks.configuration import CheckModeResult, Recap, drift
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, Roster
 from stampworks.provider.node_image import ensure_node_image
@@ -59,7 +59,7 @@ class Cluster:
 
     plan: Plan
     key: Path
-    image: room.Image
+    image: room.NodeImage
     said: list[str] = field(default_factory=list)
 
     def boot(self) -> None:
@@ -91,7 +91,7 @@ class Cluster:
         run = configuration.play("site.yml", inventory, self.roster.reach, SECRETS, self.said.append, 5)
         return asyncio.run(run)
 
-    def look(self, edit: Edit = lambda _: None) -> Look:
+    def look(self, edit: Edit = lambda _: None) -> CheckModeResult:
         """Runs site.yml in check mode on the nodes that are up."""
         roster, inventory = self.roster, self.inventory(edit)
         hosts = [member.name for member in roster.members]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from stampworks import configuration, planning
-from stampworks.configuration import Look, PlaybookFailed, Recap
+from stampworks.configuration import CheckModeResult, PlaybookFailed, Recap
 from stampworks.declaration import load_value
 from stampworks.plan import Attached, Plan
 from stampworks.schedulers import slurm
@@ -122,7 +122,7 @@ class Amazon:
         reach = self.cluster.roster.reach
         return asyncio.run(configuration.play("site.yml", self.inventory(edit), reach, SECRETS, print, 5))
 
-    def look(self) -> Look:
+    def look(self) -> CheckModeResult:
         reach = self.cluster.roster.reach
         return asyncio.run(configuration.look("site.yml", self.inventory(), [NODE], reach, SECRETS, print, 5))
 

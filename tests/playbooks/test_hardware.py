@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from stampworks import catalog, configuration, planning
-from stampworks.configuration import Look, PlaybookFailed, Recap
+from stampworks.configuration import CheckModeResult, PlaybookFailed, Recap
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, Software
 from stampworks.schedulers import slurm
@@ -109,7 +109,7 @@ class Equipped:
         reach = self.cluster.roster.reach
         return asyncio.run(configuration.play("site.yml", self.inventory(edit), reach, SECRETS, print, 5))
 
-    def look(self) -> Look:
+    def look(self) -> CheckModeResult:
         reach = self.cluster.roster.reach
         look = configuration.look("site.yml", self.inventory(), [NODE, "head"], reach, SECRETS, print, 5)
         return asyncio.run(look)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from stampworks import configuration, planning
-from stampworks.configuration import Look, Recap
+from stampworks.configuration import CheckModeResult, Recap
 from stampworks.declaration import load_value
 from stampworks.plan import Plan, log_group
 from stampworks.schedulers import slurm
@@ -58,7 +58,7 @@ class Telling:
         reach = self.cluster.roster.reach
         return asyncio.run(configuration.play("site.yml", self.inventory(), reach, SECRETS, print, 5))
 
-    def look(self) -> Look:
+    def look(self) -> CheckModeResult:
         reach = self.cluster.roster.reach
         look = configuration.look("site.yml", self.inventory(), [NODE, "head"], reach, SECRETS, print, 5)
         return asyncio.run(look)

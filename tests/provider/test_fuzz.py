@@ -10,7 +10,7 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from stampworks.provider.handlers import PACKAGE
-from stampworks.provider.server import Context, Server
+from stampworks.provider.server import Context, PluginServer
 from stampworks.wire.protocol import provider_pb2 as pb
 from stampworks.wire.values import UNKNOWN, decode, encode, is_known, secret_names
 
@@ -98,7 +98,7 @@ def test_any_inputs_are_refused_in_words(handler: Any, news: Struct, olds: Struc
     urn = f"urn:pulumi:test::test::{handler.token}::one"
 
     async def ask() -> tuple[pb.CheckResponse, pb.DiffResponse]:
-        server, context = Server(PACKAGE, ""), cast(Context, None)
+        server, context = PluginServer(PACKAGE, ""), cast(Context, None)
         checked = await server.Check(pb.CheckRequest(urn=urn, news=news), context)
         return checked, await server.Diff(pb.DiffRequest(urn=urn, news=news, old_inputs=olds), context)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from stampworks import configuration, operations, plan
-from stampworks.configuration import Look
+from stampworks.configuration import CheckModeResult
 from stampworks.operations.slurm.service import SlurmService
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers.playbook import Playbook
@@ -42,9 +42,11 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The hosts that were looked at, each time. Only the head is up, and it says what it must not."""
     asked: list[Any] = []
 
-    async def look(_playbook: str, _inventory: Mapping[str, Any], hosts: list[str], *_: Any, **__: Any) -> Look:
+    async def look(
+        _playbook: str, _inventory: Mapping[str, Any], hosts: list[str], *_: Any, **__: Any
+    ) -> CheckModeResult:
         asked.append(hosts)
-        return Look(drift=(("head", "/etc/hosts differs"), ("head", "unknown: no s3cret-key here")))
+        return CheckModeResult(drift=(("head", "/etc/hosts differs"), ("head", "unknown: no s3cret-key here")))
 
     monkeypatch.setattr(operations, "members", lambda *_: roster("head", "stranger"))
     monkeypatch.setattr(configuration, "look", look)
@@ -79,8 +81,8 @@ def test_a_stack_that_an_earlier_version_stamped_is_looked_at(looked: list[Any])
 def test_no_part_of_a_secret_is_left_where_words_are_cut(monkeypatch: pytest.MonkeyPatch, looked: list[Any]) -> None:
     """Half of one would be recognised by nobody."""
 
-    async def look(*_: Any, **__: Any) -> Look:
-        return Look(drift=(("head", "x" * 235 + "s3cret-key"),))
+    async def look(*_: Any, **__: Any) -> CheckModeResult:
+        return CheckModeResult(drift=(("head", "x" * 235 + "s3cret-key"),))
 
     monkeypatch.setattr(configuration, "look", look)
     outputs = asyncio.run(Playbook().read(call()))

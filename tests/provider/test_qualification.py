@@ -13,8 +13,8 @@ from stampworks import operations, plan, qualification
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers import PACKAGE
 from stampworks.provider.handlers.qualification import NotProvenError, Qualification
-from stampworks.provider.server import Context, Server
-from stampworks.qualification import Certificate, Finding
+from stampworks.provider.server import Context, PluginServer
+from stampworks.qualification import Certificate, CheckFinding
 from stampworks.wire.protocol import provider_pb2 as pb
 from stampworks.wire.values import encode
 
@@ -65,7 +65,7 @@ def test_what_an_earlier_version_said_in_plain_data_is_the_same_as_text() -> Non
         urn = f"urn:pulumi:test::test::{Qualification.table.token}::one"
         olds = encode({"certificate": qualification.signed(PASSED, PRIVATE)})
         request = pb.DiffRequest(urn=urn, old_inputs=encode(earlier), olds=olds, news=encode(news))
-        return dict((await Server(PACKAGE, "").Diff(request, cast(Context, None))).detailedDiff)
+        return dict((await PluginServer(PACKAGE, "").Diff(request, cast(Context, None))).detailedDiff)
 
     assert asyncio.run(differing(call().inputs)) == {}
     assert list(asyncio.run(differing(another))) == ["subject"]
@@ -98,7 +98,7 @@ def test_a_failure_keeps_its_evidence(found: list[Any]) -> None:
 
 def test_a_failure_of_the_whole_is_not_forgotten() -> None:
     """No node is to blame for it, and the next `up` measures all the same."""
-    trunk = Finding("trunks", "fail", (), "rail0", "", "", 0, None, None, "rail0 between leaves is slow", False)
+    trunk = CheckFinding("trunks", "fail", (), "rail0", "", "", 0, None, None, "rail0 between leaves is slow", False)
     whole = dataclasses.replace(PASSED, verdict="fail", findings=(trunk,))
     drift = Qualification().drift({"certificate": qualification.signed(whole, PRIVATE)})
     assert drift == {"verdict": ["proof: trunks (fail): rail0 between leaves is slow"]}

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stampworks.properties import Property, Table
-from stampworks.provider.handler import Call, Failure, Handler, Package
+from stampworks.properties import Property, PropertyTable
+from stampworks.provider.handler import Call, Handler, InputFailure, Package
 from stampworks.provider.server import serve
 
 
@@ -26,7 +26,7 @@ class File(Handler):
     """A file of some lines."""
 
     refresh = True
-    table = Table(
+    table = PropertyTable(
         "toy:index:File",
         inputs={
             "folder": Property("string", "where it lies", replaces=True),
@@ -45,9 +45,9 @@ class File(Handler):
         },
     )
 
-    def check(self, inputs: Mapping[str, Any]) -> Iterable[Failure]:
+    def check(self, inputs: Mapping[str, Any]) -> Iterable[InputFailure]:
         if not inputs["lines"]:
-            yield Failure("lines", "a file of no lines is no file")
+            yield InputFailure("lines", "a file of no lines is no file")
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         return {f"stale[{i}]": [f"{what} is stale"] for i, what in enumerate(outputs.get("stale", []))}

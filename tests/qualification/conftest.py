@@ -10,8 +10,8 @@ from typing import Any
 
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, Subject, campaign, subject_of
-from stampworks.qualification.results import Problem, Text, Value
+from stampworks.qualification import Ask, CheckFinding, Evidence, Heard, Result, Subject, campaign, subject_of
+from stampworks.qualification.results import MeasuredValue, MeasurementProblem, Text
 
 EFFICIENCY = 1448 / 1514
 USUAL = {
@@ -87,7 +87,7 @@ class SimulatedCluster:
     takes: float = 5.0
     """Seconds of each start."""
 
-    def prove(self, level: Any = "standard") -> list[Finding]:
+    def prove(self, level: Any = "standard") -> list[CheckFinding]:
         return self.evidence(tuple(self.subject.nodes), level).findings
 
     def evidence(self, nodes: tuple[str, ...], level: Any, seconds: float | None = None) -> Evidence:
@@ -125,7 +125,7 @@ class SimulatedCluster:
         self.windows += asked.options.get("matmul", {}).get("windows", 0) if program == "matmul" else 0
         return found
 
-    def in_windows(self, node: str, count: int) -> list[Value]:
+    def in_windows(self, node: str, count: int) -> list[MeasuredValue]:
         noise = [1, 0.99, 1.01, 1.02]
         rates = [
             100
@@ -136,8 +136,8 @@ class SimulatedCluster:
         return [self.value("matmul_fp32_window", "GFLOP/s", rate, "", node) for rate in rates]
 
     def pairs(self, asked: Ask) -> Result:
-        values: list[Value] = []
-        problems: list[Problem] = []
+        values: list[MeasuredValue] = []
+        problems: list[MeasurementProblem] = []
         options = asked.options["pairs"]
         for together in options["rounds"]:
             for rail in self.rails:
@@ -149,7 +149,7 @@ class SimulatedCluster:
                             lost = self.loss.get((way[0], rail), 0.0)
                             values.append(self.value("pair_resent", "%", lost, rail, *way))
                     else:
-                        problems.append(Problem(one, rail, f"no answer from {other} within 5 s"))
+                        problems.append(MeasurementProblem(one, rail, f"no answer from {other} within 5 s"))
         return self.result("pairs", asked, values, problems)
 
     @property
@@ -253,11 +253,16 @@ class SimulatedCluster:
         peer: str = "",
         size: int = 0,
         device: str = "",
-    ) -> Value:
-        return Value(quantity, unit, node, peer, rail, device, size, value, value, value, 3, False, "")
+    ) -> MeasuredValue:
+        return MeasuredValue(quantity, unit, node, peer, rail, device, size, value, value, value, 3, False, "")
 
     def result(
-        self, workload: str, asked: Ask, values: Sequence[Value], problems: Sequence[Problem], rank: int = 0
+        self,
+        workload: str,
+        asked: Ask,
+        values: Sequence[MeasuredValue],
+        problems: Sequence[MeasurementProblem],
+        rank: int = 0,
     ) -> Result:
         return Result(
             version=1, workload=workload, rank=rank, ranks=len(asked.nodes), nodes=asked.nodes,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from stampworks.qualification import Ask, Finding, Result
-from stampworks.qualification.results import Problem, Text, Value
+from stampworks.qualification import Ask, CheckFinding, Result
+from stampworks.qualification.results import MeasuredValue, MeasurementProblem, Text
 
 from tests.qualification.conftest import USUAL, SimulatedCluster, subject
 
@@ -56,12 +56,17 @@ class NoisyCluster(SimulatedCluster):
         peer: str = "",
         size: int = 0,
         device: str = "",
-    ) -> Value:
+    ) -> MeasuredValue:
         noise = NOISE[quantity](self.chance) if quantity in NOISE else 1.0
         return super().value(quantity, unit, value * noise, rail, node, peer, size, device)
 
     def result(
-        self, workload: str, asked: Ask, values: Sequence[Value], problems: Sequence[Problem], rank: int = 0
+        self,
+        workload: str,
+        asked: Ask,
+        values: Sequence[MeasuredValue],
+        problems: Sequence[MeasurementProblem],
+        rank: int = 0,
     ) -> Result:
         made = super().result(workload, asked, values, problems, rank)
         node = asked.nodes[rank]
@@ -74,7 +79,7 @@ class NoisyCluster(SimulatedCluster):
             ]
             made = dataclasses.replace(made, values=(*made.values, *sizes))
         if what := self.misses.get((node, workload)):
-            made = dataclasses.replace(made, problems=(*made.problems, Problem(node, "", what)))
+            made = dataclasses.replace(made, problems=(*made.problems, MeasurementProblem(node, "", what)))
         return made
 
 
@@ -88,16 +93,16 @@ class Fault:
     leaf: str = ""
     rail: str = ""
 
-    def caught(self, findings: Sequence[Finding]) -> bool:
+    def caught(self, findings: Sequence[CheckFinding]) -> bool:
         """Whether something fails, or is unknown, where it is."""
         about = [each for each in findings if each.verdict != "pass"]
         return any(self.node in each.nodes if self.node else self._is_trunk(each) for each in about)
 
-    def _is_trunk(self, finding: Finding) -> bool:
+    def _is_trunk(self, finding: CheckFinding) -> bool:
         return finding.check == "trunks" and finding.rail == self.rail and self.leaf in finding.why
 
 
-def named(faults: Sequence[Fault], findings: Sequence[Finding]) -> bool:
+def named(faults: Sequence[Fault], findings: Sequence[CheckFinding]) -> bool:
     """Whether these are all caught, and no node and no trunk is blamed besides."""
     failed = [each for each in findings if each.verdict == "fail"]
     blamed = {node for each in failed for node in each.nodes}

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from stampworks.qualification import Ask, Finding, Result, Subject
-from stampworks.qualification.results import Problem, Text, Value
+from stampworks.qualification import Ask, CheckFinding, Result, Subject
+from stampworks.qualification.results import MeasuredValue, MeasurementProblem, Text
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
@@ -36,11 +36,11 @@ class Accelerated(SimulatedCluster):
         return super().answers(program, asked)
 
     def multiplied(self, asked: Ask, rank: int, node: str, windows: int) -> Result:
-        values, texts, problems = list[Value](), list[Text](), list[Problem]()
+        values, texts, problems = list[MeasuredValue](), list[Text](), list[MeasurementProblem]()
         for number in NUMBERS:
             place, device = (node, number), f"cuda:{number}"
             if place in self.broken:
-                problems.append(Problem(node, "", f"accelerator {number}: {self.broken[place]}"))
+                problems.append(MeasurementProblem(node, "", f"accelerator {number}: {self.broken[place]}"))
                 continue
             rate = self.rate.get(place, 700.0 + number / 10)
             values.append(self.value("matmul_bf16", "TFLOP/s", rate, "", node, device=device))
@@ -69,7 +69,7 @@ def of_eight(nodes: int = 4, **more: object) -> Subject:
 
 def matmul(cluster: SimulatedCluster) -> list[tuple[str, tuple[str, ...], str]]:
     """What does not pass."""
-    found: list[Finding] = cluster.prove()
+    found: list[CheckFinding] = cluster.prove()
     return [(each.verdict, each.nodes, each.why) for each in found if each.verdict != "pass" and each.check == "matmul"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from stampworks.qualification import Ask, Heard, Result
 from stampworks.qualification.alone import _differing, _limits, _packets
 from stampworks.qualification.hardware import complaints
-from stampworks.qualification.results import Text, Value
+from stampworks.qualification.results import MeasuredValue, Text
 
 from tests.qualification.conftest import SimulatedCluster, subject
 from tests.qualification.faulty import NoisyCluster
@@ -17,14 +17,14 @@ PCIE = "accelerator_pcie"
 NAMES = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
 
 
-def number(quantity: str, value: float, node: str, **more: str) -> Value:
+def number(quantity: str, value: float, node: str, **more: str) -> MeasuredValue:
     where = {"peer": "", "rail": "", "device": "", **more}
-    return Value(
+    return MeasuredValue(
         quantity, "", node, where["peer"], where["rail"], where["device"], 0, value, value, value, 1, False, ""
     )
 
 
-def answer(workload: str, values: list[Value], texts: tuple[Text, ...] = (), rank: int = 0) -> Result:
+def answer(workload: str, values: list[MeasuredValue], texts: tuple[Text, ...] = (), rank: int = 0) -> Result:
     return Result(1, workload, rank, 4, NAMES, "", 1.0, "", "cpu", tuple(values), texts, ())
 
 

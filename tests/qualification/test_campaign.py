@@ -6,12 +6,12 @@ import dataclasses
 from typing import Any
 
 import pytest
-from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, Subject, campaign
+from stampworks.qualification import Ask, CheckFinding, Evidence, Heard, Result, Subject, campaign
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
 
-def open_findings(cluster: SimulatedCluster) -> list[Finding]:
+def open_findings(cluster: SimulatedCluster) -> list[CheckFinding]:
     return [each for each in cluster.prove() if each.verdict != "pass"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stampworks.qualification import Certificate, CertificateError, Finding, NodeVerdict, RailVerdict
+from stampworks.qualification import Certificate, CertificateError, CheckFinding, NodeVerdict, RailVerdict
 from stampworks.qualification.certificate import Measured, new_key, signed, verify, worst
 
 PRIVATE, PUBLIC = new_key()
@@ -19,8 +19,8 @@ CERTIFICATE = Certificate(
     nodes=(NodeVerdict("gpu-001", "7", "fail", True, "2026-11-21T19:00:00Z", ("rail1 is slow",)),),
     rails=(RailVerdict("rail1", "fail", ("rail1 is slow",)),),
     findings=(
-        Finding("rails", "fail", ("gpu-001",), "rail1", "pair_bandwidth", "Gb/s", 0, 0.04, 0.16, "slow", False),
-        Finding("limits", "pass", ("gpu-001",), "", "", "", 0, None, None, "as declared, ü", True),
+        CheckFinding("rails", "fail", ("gpu-001",), "rail1", "pair_bandwidth", "Gb/s", 0, 0.04, 0.16, "slow", False),
+        CheckFinding("limits", "pass", ("gpu-001",), "", "", "", 0, None, None, "as declared, ü", True),
     ),
     measured=(Measured("pair_bandwidth", "Gb/s", "gpu-001", "gpu-002", "rail1", 0, 0.04, 0.03, 0.05, 9, 0.19, False),),
     toolkit="0.1.0",

@@ -6,16 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 
 import pytest
-from stampworks.qualification import Ask, Evidence, Finding, Result
+from stampworks.qualification import Ask, CheckFinding, Evidence, Result
 from stampworks.qualification.fabric import used
-from stampworks.qualification.results import Problem, Text
+from stampworks.qualification.results import MeasurementProblem, Text
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
 MIB = 1 << 20
 
 
-def judged(cluster: SimulatedCluster) -> list[Finding]:
+def judged(cluster: SimulatedCluster) -> list[CheckFinding]:
     return [each for each in cluster.prove() if each.check == "fabric"]
 
 
@@ -114,7 +114,7 @@ class Blind(SimulatedCluster):
 
     def fabric(self, asked: Ask) -> list[Result]:
         first, second, *others = super().fabric(asked)
-        problem = Problem(asked.nodes[1], "", "rdmap0s6/1: No such file or directory")
+        problem = MeasurementProblem(asked.nodes[1], "", "rdmap0s6/1: No such file or directory")
         return [first, dataclasses.replace(second, values=(), problems=(problem,)), *others]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from stampworks.qualification import Ask, Evidence, Result
 from stampworks.qualification.rails import LAST_SECONDS, SECONDS, pairs
-from stampworks.qualification.results import Problem, Value
+from stampworks.qualification.results import MeasuredValue, MeasurementProblem
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
@@ -61,7 +61,7 @@ def test_what_a_queue_drops_is_no_loss() -> None:
             said = super().pairs(asked)
             return replace(said, values=tuple(map(self.dropped, said.values)))
 
-        def dropped(self, said: Value) -> Value:
+        def dropped(self, said: MeasuredValue) -> MeasuredValue:
             return replace(said, value=1.4) if said.unit == "%" and of.leaf(said.node) != of.leaf(said.peer) else said
 
     assert failures(Queues(of)) == []
@@ -148,7 +148,12 @@ class Halting(SimulatedCluster):
     """Half of the time its host does nothing of what it is to do: most samples of a rate are low, and one is not."""
 
     def result(
-        self, workload: str, asked: Ask, values: Sequence[Value], problems: Sequence[Problem], rank: int = 0
+        self,
+        workload: str,
+        asked: Ask,
+        values: Sequence[MeasuredValue],
+        problems: Sequence[MeasurementProblem],
+        rank: int = 0,
     ) -> Result:
         rates = {"pair_bandwidth", "all_reduce_busbw"}
         values = [replace(each, value=each.value / 2) if each.quantity in rates else each for each in values]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from stampworks.qualification import Ask, Evidence, Finding, Heard, Result, Subject
+from stampworks.qualification import Ask, CheckFinding, Evidence, Heard, Result, Subject
 from stampworks.qualification.rates import of_devices, of_storms
-from stampworks.qualification.results import Value
+from stampworks.qualification.results import MeasuredValue
 
 from tests.qualification.conftest import SimulatedCluster, subject
 
@@ -31,7 +31,7 @@ class Measuring(SimulatedCluster):
             return found
         return [dataclasses.replace(each, values=(*each.values, *self.besides(program, each.node))) for each in found]
 
-    def besides(self, program: str, node: str) -> list[Value]:
+    def besides(self, program: str, node: str) -> list[MeasuredValue]:
         return [
             self.value(quantity, unit, self.says.get((node, quantity), value), "", node, self.peer, size, device)
             for quantity, unit, value, device, size in self.more[program]
@@ -59,7 +59,7 @@ def of_machine(name: str, accelerators: int = 8) -> Subject:
     return dataclasses.replace(found, pools=(dataclasses.replace(pool, machine=machine),))
 
 
-def about(evidence: Evidence, check: str) -> list[Finding]:
+def about(evidence: Evidence, check: str) -> list[CheckFinding]:
     return [each for each in evidence.findings if each.check == check]
 
 
@@ -112,7 +112,7 @@ def on_accelerators(quantity: str, value: float, slowest: float) -> Measuring:
     """Four machines with eight accelerators each; those of all have the first value, but for the sixth of gpu-003."""
 
     class Eight(Measuring):
-        def besides(self, program: str, node: str) -> list[Value]:  # noqa: ARG002 (as the other one)
+        def besides(self, program: str, node: str) -> list[MeasuredValue]:  # noqa: ARG002 (as the other one)
             return [
                 self.value(
                     quantity, "GB/s", slowest if (node, number) == ("gpu-003", 5) else value, "", node, "", 1 << 28,
@@ -162,7 +162,7 @@ def test_a_smaller_size_than_that_of_the_peers_is_no_pass() -> None:
     class Smaller(SimulatedCluster):
         def value(
             self, quantity: str, unit: str, value: float, rail: str, node: str = "", *more: Any, **named: Any
-        ) -> Value:
+        ) -> MeasuredValue:
             made = super().value(quantity, unit, value, rail, node, *more, **named)
             size = 1 << 20 if node == "gpu-003" else 1 << 26
             return dataclasses.replace(made, bytes=size) if quantity == "memory_triad" else made

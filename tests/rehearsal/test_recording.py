@@ -11,7 +11,7 @@ import grpc
 import pytest
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.rules import rules_of, token_of
-from stampworks.rehearsal.scenario import Failure
+from stampworks.rehearsal.scenario import InjectedFailure
 from stampworks.wire.protocol import provider_pb2 as pb
 
 AWS, NOBODY = (f"urn:pulumi:dev::trial::{token}::net" for token in ("aws:ec2/vpc:Vpc", "made-up:a:B"))
@@ -50,7 +50,7 @@ def test_a_provider_of_which_nobody_says_that_it_tries_again_gives_up_at_once() 
 
 def throttled(urn: str, times: int, refused: int, there: bool) -> None:
     recording = Recording({token_of(urn): 0}, lambda: None, None)  # no attempt takes any time
-    recording.begin(Failure("throttle", name="net", times=times))
+    recording.begin(InjectedFailure("throttle", name="net", times=times))
     text = "UNKNOWN: rehearsed throttle: told to try later until the last attempt"
     with contextlib.nullcontext() if there else pytest.raises(RuntimeError, match=text):
         asyncio.run(create(recording, urn))

@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 import grpc
 import pytest
 from stampworks.rehearsal.ruled import Ruled
-from stampworks.rehearsal.rules import Rule, Rules
+from stampworks.rehearsal.rules import ResourceRule, Rules
 from stampworks.wire.protocol import provider_pb2 as pb
 from stampworks.wire.values import UNKNOWN, decode, encode, secret_names
 
 URN = "urn:pulumi:dev::trial::made-up:a/role:Role::worker"
-RULE = Rule(
+RULE = ResourceRule(
     id="{unique}",
     outputs={"name": "{unique}", "arn": "arn:{unique}", "version": 1},
     unique="name",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_stack
-from stampworks.rehearsal.rules import FOLDER, Rule, Rules, Source, rules_of, without_sdk
+from stampworks.rehearsal.rules import FOLDER, ResourceRule, Rules, RuleSource, rules_of, without_sdk
 from stampworks.schedulers import addons
 from stampworks.schedulers.kubernetes import objects
 from stampworks.wire.values import UNKNOWN
@@ -22,7 +22,7 @@ PACKAGES = sorted({file.stem for file in FOLDER.glob("*.yaml")} - {*without_sdk(
 
 
 def test_an_id_is_another_one_for_another_resource_and_for_the_next_one() -> None:
-    rules = Rules("aws", {"aws:ec2/vpc:Vpc": Rule(id="c-{digest}")})
+    rules = Rules("aws", {"aws:ec2/vpc:Vpc": ResourceRule(id="c-{digest}")})
     first, _ = rules.outputs(URN, 1, {})
     assert first == rules.outputs(URN, 1, {})[0]
     assert len({first, rules.outputs(URN, 2, {})[0], rules.outputs(f"{URN}2", 1, {})[0]}) == 3
@@ -31,7 +31,7 @@ def test_an_id_is_another_one_for_another_resource_and_for_the_next_one() -> Non
 
 def test_outputs_are_filled_and_what_the_program_gave_comes_back() -> None:
     outputs = {"arn": "arn:{id}", "called": "{name}-made", "size": 1, "all": "{tags}", "no": "{x}"}
-    rules = Rules("aws", {"aws:ec2/vpc:Vpc": Rule(id="{name}", outputs=outputs)}, every={"list": ["{id}"]})
+    rules = Rules("aws", {"aws:ec2/vpc:Vpc": ResourceRule(id="{name}", outputs=outputs)}, every={"list": ["{id}"]})
     given = {"tags": {"a": "b"}, "size": 3}
     computed = {"list": ["net"], "arn": "arn:net", "called": "net-made", "all": {"a": "b"}}
     assert rules.outputs(URN, 1, given) == ("net", {**computed, **given})
@@ -39,7 +39,7 @@ def test_outputs_are_filled_and_what_the_program_gave_comes_back() -> None:
 
 
 def test_a_unique_name_is_the_programs_or_made_up() -> None:
-    rule = Rule(id="{unique}", outputs={"label": "{unique}"}, unique="label")
+    rule = ResourceRule(id="{unique}", outputs={"label": "{unique}"}, unique="label")
     rules = Rules("aws", {"aws:ec2/vpc:Vpc": rule})
     assert rules.outputs(URN, 1, {"label": "mine"}) == ("mine", {"label": "mine"})
     made_up, outputs = rules.outputs(URN, 1, {})
@@ -76,7 +76,7 @@ def test_a_unique_name_is_the_programs_or_made_up() -> None:
     ],
 )
 def test_what_replaces(path: str, old: Mapping[str, Any], new: Mapping[str, Any], replaced: bool) -> None:
-    rule = Rule(
+    rule = ResourceRule(
         replaces=frozenset({"zone", "cpu", "disks.sealed"}),
         replaces_when={"boot": {"renews": True}, "capacity": {"tier": "fixed"}},
         replaces_when_smaller=frozenset({"capacity", "scale.rate", "version"}),
@@ -94,7 +94,7 @@ def test_durations_carry_their_source(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "with-durations.yaml").write_text(file)
     rules = rules_of("with-durations")
     found = rules.types["a:b:C"]
-    assert (found.seconds, found.seconds_source) == (90, Source("https://x/y", "2026-11-22"))
+    assert (found.seconds, found.seconds_source) == (90, RuleSource("https://x/y", "2026-11-22"))
     assert rules.types["a:b:D"].seconds is None
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stampworks.declaration import DeclarationError
 from stampworks.rehearsal import Scenario, load_scenario
-from stampworks.rehearsal.scenario import Change, Failure
+from stampworks.rehearsal.scenario import ConfigurationChange, InjectedFailure
 
 
 def loaded(tmp_path: Path, text: str) -> Scenario:
@@ -41,10 +41,13 @@ secrets: {"aws:secretKey": anything}
 """,
     )
     assert found.changes == (
-        Change("more", "pools.gpu.count", 6),
-        Change("aws:region", "aws:region", "eu-west-1", config=True),
+        ConfigurationChange("more", "pools.gpu.count", 6),
+        ConfigurationChange("aws:region", "aws:region", "eu-west-1", config=True),
     )
-    assert found.failures == (Failure("throttle", type="aws:ec2/vpc:Vpc", times=3), Failure("crash", at=2))
+    assert found.failures == (
+        InjectedFailure("throttle", type="aws:ec2/vpc:Vpc", times=3),
+        InjectedFailure("crash", at=2),
+    )
     assert found.latency == {"aws:ec2/vpc:Vpc": 0.5}
     assert found.durations == {"aws:rds/instance:Instance": 1200}
     assert found.secrets == {"aws:secretKey": "anything"}
@@ -120,9 +123,9 @@ def test_whatever_a_scenario_holds_it_is_read_or_refused(tmp_path: Path, text: s
 
 def test_which_creation_is_meant() -> None:
     urn = "urn:pulumi:s::p::a:b:Parent$aws:ec2/vpc:Vpc::net"
-    assert Failure("quota", at=2).numbered(["another", urn]).hits(urn)
-    assert not Failure("quota", at=1).numbered(["another", urn]).hits(urn)
-    assert not Failure("quota", at=3).numbered(["another", urn]).hits(urn)
-    assert Failure("quota", type="aws:ec2/vpc:Vpc").hits(urn)
-    assert Failure("quota", name="net").hits(urn)
-    assert not Failure("quota", type="aws:ec2/vpc:Vpc", name="other").hits(urn)
+    assert InjectedFailure("quota", at=2).numbered(["another", urn]).hits(urn)
+    assert not InjectedFailure("quota", at=1).numbered(["another", urn]).hits(urn)
+    assert not InjectedFailure("quota", at=3).numbered(["another", urn]).hits(urn)
+    assert InjectedFailure("quota", type="aws:ec2/vpc:Vpc").hits(urn)
+    assert InjectedFailure("quota", name="net").hits(urn)
+    assert not InjectedFailure("quota", type="aws:ec2/vpc:Vpc", name="other").hits(urn)

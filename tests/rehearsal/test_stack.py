@@ -11,7 +11,7 @@ import pytest
 from stampworks.cli import rehearse
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.rehearsal import Stack, read_stack
-from stampworks.rehearsal.scenario import Change
+from stampworks.rehearsal.scenario import ConfigurationChange
 from stampworks.rehearsal.stack import DECLARED, changed
 
 from tests.rehearsal.conftest import ROOT
@@ -29,7 +29,7 @@ def stack(tmp_path: Path) -> Stack:
 
 
 def after(stack: Stack, path: str, value: Any) -> Any:
-    return changed(stack, stack.config, Change("", path, value))[DECLARED]
+    return changed(stack, stack.config, ConfigurationChange("", path, value))[DECLARED]
 
 
 def test_a_changed_declaration_stands_alone(stack: Stack) -> None:
@@ -55,10 +55,10 @@ def test_a_change_is_made_in_what_the_file_and_its_base_say_together(stack: Stac
 
 
 def test_changes_add_up(stack: Stack) -> None:
-    config = changed(stack, stack.config, Change("", "pools.gpu.count", 6))
-    config = changed(stack, config, Change("", "name", "other"))
+    config = changed(stack, stack.config, ConfigurationChange("", "pools.gpu.count", 6))
+    config = changed(stack, config, ConfigurationChange("", "name", "other"))
     assert (config[DECLARED]["name"], config[DECLARED]["pools"][0]["count"]) == ("other", 6)
-    assert changed(stack, config, Change("", "a:b", "new", config=True)) == {**config, "a:b": "new"}
+    assert changed(stack, config, ConfigurationChange("", "a:b", "new", config=True)) == {**config, "a:b": "new"}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from stampworks.rehearsal.engine import Ran
-from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
+from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, ResourceStep, Why
 from stampworks.rehearsal.steps import changes, creations, critical_path, kinds, outputs, steps, unruled
 from stampworks.rehearsal.text import rehearsal_text
 
@@ -55,7 +55,7 @@ def test_steps_are_told_once_with_their_reasons() -> None:
         "",
     )
     made, replaced = steps(ran)
-    assert made == Step("create", "x:y:B", "b")
+    assert made == ResourceStep("create", "x:y:B", "b")
     assert (replaced.op, replaced.name) == ("replace", "net")
     assert [(why.path, why.replaces) for why in replaced.why] == [("cidrBlock", True), ("tags", False)]
     assert "as documented, not observed: https://github.com/hashicorp/" in replaced.why[0].source
@@ -137,7 +137,9 @@ def test_types_without_a_rule_are_told() -> None:
 
 def test_every_line_says_that_it_was_rehearsed_and_none_moves_the_cursor() -> None:
     """What the engine says may hold anything."""
-    step = Step("replace", "x:y:A", "a", (Why("size", True, "as documented, not observed: url"), Why("b", False, "")))
+    step = ResourceStep(
+        "replace", "x:y:A", "a", (Why("size", True, "as documented, not observed: url"), Why("b", False, ""))
+    )
     phase = Phase("change: \x1b[2J", "fail", "refused", (step,), ("first\nsecond \x1b[1A",))
     path = CriticalPath(("x:y:A a",), 0.0, ("x:y:A a",))
     told = {"use": "run \x1b[2J", "nodes": 2, "mounts": {"/data": "fs-1:/"}}

@@ -6,12 +6,12 @@ import inspect
 
 import pytest
 from stampworks import properties, resources
-from stampworks.properties import Table
+from stampworks.properties import PropertyTable
 from stampworks.provider.handlers import PACKAGE
 from stampworks.resources.base import Resource, _snake
 
 FACES = {face.table.token: face for face in (getattr(resources, name) for name in resources.__all__)}
-TABLES = [table for table in vars(properties).values() if isinstance(table, Table)]
+TABLES = [table for table in vars(properties).values() if isinstance(table, PropertyTable)]
 TYPES = {"string": "Output[str]", "integer": "Output[int]", "boolean": "Output[bool]"}
 each_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.token)
 
@@ -24,7 +24,7 @@ def test_each_table_has_a_face_and_a_handler() -> None:
 
 
 @each_table
-def test_a_face_takes_every_input(table: Table) -> None:
+def test_a_face_takes_every_input(table: PropertyTable) -> None:
     """Arguments of the constructor are the inputs of the table, so that none is missing in a program."""
     parameters = inspect.signature(FACES[table.token].__init__).parameters.values()
     given = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.name != "opts"]
@@ -32,7 +32,7 @@ def test_a_face_takes_every_input(table: Table) -> None:
 
 
 @each_table
-def test_a_face_gives_every_property_its_type(table: Table) -> None:
+def test_a_face_gives_every_property_its_type(table: PropertyTable) -> None:
     """Annotations are the properties of the table, and their types fit its kinds."""
     annotated: dict[str, str] = {}
     for base in FACES[table.token].__mro__:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from stampworks.schedulers import batch as schedulers_batch
-from stampworks.schedulers.batch import Batch, files, on_node, script
+from stampworks.schedulers.batch import BatchJob, files, on_node, script
 
 from tests.project import wait_for
 
@@ -41,7 +41,7 @@ esac
 
 
 @pytest.fixture
-def batch(tmp_path: Path) -> Batch:
+def batch(tmp_path: Path) -> BatchJob:
     """In a folder with a blank and a quote: everything must be quoted."""
     folder = tmp_path / "it's a run"
     folder.mkdir()
@@ -49,7 +49,7 @@ def batch(tmp_path: Path) -> Batch:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     program = ("python3", "-m", "training", "--options", f"{folder}/options.json")
-    return Batch("demo", "training", str(folder), "main", 2, (), "gpu:h100:8", "/usr/lib/programs", program)
+    return BatchJob("demo", "training", str(folder), "main", 2, (), "gpu:h100:8", "/usr/lib/programs", program)
 
 
 def variables(here: Path) -> dict[str, str]:
@@ -57,7 +57,7 @@ def variables(here: Path) -> dict[str, str]:
     return {**os.environ, "HERE": str(here), "PATH": path, "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "gpu-001"}
 
 
-def begun(batch: Batch, **environment: str) -> subprocess.Popen[bytes]:
+def begun(batch: BatchJob, **environment: str) -> subprocess.Popen[bytes]:
     here = Path(batch.folder).parent
     (here / "batch.sh").write_text(script(batch))
     process = subprocess.Popen(["sh", here / "batch.sh"], env={**variables(here), **environment})
@@ -65,7 +65,7 @@ def begun(batch: Batch, **environment: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def node(batch: Batch, code: int, place: str, **environment: str) -> subprocess.Popen[bytes]:
+def node(batch: BatchJob, code: int, place: str, **environment: str) -> subprocess.Popen[bytes]:
     """What a node of an elastic run does with a program that ends like that."""
     here = Path(batch.folder).parent
     (here / "node.sh").write_text(on_node(batch))
@@ -74,12 +74,12 @@ def node(batch: Batch, code: int, place: str, **environment: str) -> subprocess.
     return subprocess.Popen(["sh", here / "node.sh", *program], env={**variables(here), **mine, **environment})
 
 
-def content(batch: Batch, name: str) -> str:
+def content(batch: BatchJob, name: str) -> str:
     path = Path(batch.folder).parent / name
     return path.read_text() if path.exists() else ""
 
 
-def test_what_slurm_is_told(batch: Batch) -> None:
+def test_what_slurm_is_told(batch: BatchJob) -> None:
     """One task a node, all of it, again after a failure; the log goes on where it was."""
     lines = script(batch).splitlines()
     assert lines[0] == "#!/bin/sh"
@@ -96,7 +96,7 @@ def test_what_slurm_is_told(batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 75])
-def test_the_exit_code_is_kept(batch: Batch, code: int) -> None:
+def test_the_exit_code_is_kept(batch: BatchJob, code: int) -> None:
     """For Slurm, and in the folder for later; that of an earlier start is forgotten."""
     (Path(batch.folder) / "exit").write_text("9")
     assert begun(batch, CODE=str(code)).wait(20) == code
@@ -105,7 +105,7 @@ def test_the_exit_code_is_kept(batch: Batch, code: int) -> None:
     assert content(batch, "scontrol.said") == ""
 
 
-def test_time_is_up(batch: Batch) -> None:
+def test_time_is_up(batch: BatchJob) -> None:
     """The programs are told and waited for, and the job goes back into the queue."""
     process = begun(batch, LASTS="200")
     process.send_signal(signal.SIGUSR1)
@@ -115,7 +115,7 @@ def test_time_is_up(batch: Batch) -> None:
     assert not (Path(batch.folder) / "exit").exists()
 
 
-def test_a_run_that_is_through_when_its_time_is_up(batch: Batch) -> None:
+def test_a_run_that_is_through_when_its_time_is_up(batch: BatchJob) -> None:
     """What has finished is not started again, whoever is told what when."""
     (Path(batch.folder).parent / "srun").write_text(SRUN.replace("exit 75", "exit 0"))
     process = begun(batch, LASTS="200")
@@ -124,7 +124,7 @@ def test_a_run_that_is_through_when_its_time_is_up(batch: Batch) -> None:
     assert content(batch, "scontrol.said") == ""
 
 
-def test_a_cancelled_run_is_not_put_back(batch: Batch) -> None:
+def test_a_cancelled_run_is_not_put_back(batch: BatchJob) -> None:
     """Slurm tells the programs itself; the script waits for what they have to say."""
     process = begun(batch, LASTS="5", CODE="75")
     process.send_signal(signal.SIGTERM)
@@ -132,7 +132,7 @@ def test_a_cancelled_run_is_not_put_back(batch: Batch) -> None:
     assert content(batch, "scontrol.said") == ""
 
 
-def test_what_lies_in_the_folder(batch: Batch) -> None:
+def test_what_lies_in_the_folder(batch: BatchJob) -> None:
     """The programs of an elastic run are wrapped on each node; others run as they are."""
     assert list(files(batch)) == ["batch.sh"]
     assert "node.sh" not in script(batch)
@@ -142,14 +142,14 @@ def test_what_lies_in_the_folder(batch: Batch) -> None:
     assert f"PYTHONPATH=/usr/lib/programs sh {batch.folder}/node.sh python3 -m" in content(batch, "srun.said")
 
 
-def test_programs_know_since_when_they_were_waited_for(batch: Batch) -> None:
+def test_programs_know_since_when_they_were_waited_for(batch: BatchJob) -> None:
     """And where the script runs, without which nobody ends the job."""
     assert begun(batch).wait(20) == 0
     assert content(batch, "srun.knows") == "1795287600 from gpu-001\n"
 
 
 @pytest.mark.parametrize("lasts", ["5", "300"])
-def test_the_first_program_says_how_a_run_ended(batch: Batch, lasts: str) -> None:
+def test_the_first_program_says_how_a_run_ended(batch: BatchJob, lasts: str) -> None:
     """Though srun calls the loss of a node a failure, or waits for it."""
     process = begun(batch, CODE="1", LASTS=lasts)
     (Path(batch.folder) / "ended-7-0").write_text("0\n")
@@ -157,13 +157,13 @@ def test_the_first_program_says_how_a_run_ended(batch: Batch, lasts: str) -> Non
     assert (Path(batch.folder) / "exit").read_text() == "0\n"
 
 
-def test_an_end_of_an_earlier_start_is_forgotten(batch: Batch) -> None:
+def test_an_end_of_an_earlier_start_is_forgotten(batch: BatchJob) -> None:
     (Path(batch.folder) / "ended-7-0").write_text("0\n")
     assert begun(batch, CODE="1").wait(20) == 1
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_an_end_of_an_earlier_attempt_is_not_this_ones(batch: Batch, code: int) -> None:
+def test_an_end_of_an_earlier_attempt_is_not_this_ones(batch: BatchJob, code: int) -> None:
     """Its first program may say it late: a node that was taken for lost has come back."""
     process = begun(batch, CODE=str(code), LASTS="15", SLURM_RESTART_COUNT="1", RESTARTS="1")
     assert node(batch, 75, "0").wait(20) == 75
@@ -172,7 +172,7 @@ def test_an_end_of_an_earlier_attempt_is_not_this_ones(batch: Batch, code: int) 
 
 
 @pytest.mark.parametrize("lasts", ["1", "200"])
-def test_the_script_of_an_earlier_attempt_has_nothing_to_say(batch: Batch, lasts: str) -> None:
+def test_the_script_of_an_earlier_attempt_has_nothing_to_say(batch: BatchJob, lasts: str) -> None:
     """Neither how the run has ended, nor that it goes back into the queue: it runs again meanwhile."""
     process = begun(batch, CODE="75", LASTS=lasts, RESTARTS="1")
     process.send_signal(signal.SIGUSR1)
@@ -181,7 +181,7 @@ def test_the_script_of_an_earlier_attempt_has_nothing_to_say(batch: Batch, lasts
     assert not (Path(batch.folder) / "exit").exists()
 
 
-def test_a_controller_that_is_silent_when_time_is_up(batch: Batch) -> None:
+def test_a_controller_that_is_silent_when_time_is_up(batch: BatchJob) -> None:
     """It is asked until it answers: whose attempt it is must be known before the job goes back."""
     silent = Path(batch.folder).parent / "silent"
     silent.touch()
@@ -196,7 +196,7 @@ def test_a_controller_that_is_silent_when_time_is_up(batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 75])
-def test_what_nodes_do_at_the_end(batch: Batch, code: int) -> None:
+def test_what_nodes_do_at_the_end(batch: BatchJob, code: int) -> None:
     """The first one writes how the run ended; the others have nothing to say."""
     assert node(batch, code, "1").wait(20) == code
     assert not (Path(batch.folder) / "ended-7-0").exists()
@@ -205,7 +205,7 @@ def test_what_nodes_do_at_the_end(batch: Batch, code: int) -> None:
     assert content(batch, "scontrol.said") == ""
 
 
-def test_a_first_node_that_is_lost(batch: Batch) -> None:
+def test_a_first_node_that_is_lost(batch: BatchJob) -> None:
     """Whoever finds nobody there puts the job back into the queue, once Slurm has taken that node from it."""
     nodes = Path(batch.folder).parent / "nodes"
     nodes.write_text("gpu-001,gpu-002\n")
@@ -221,7 +221,7 @@ def test_a_first_node_that_is_lost(batch: Batch) -> None:
     assert content(batch, "scontrol.said") == "requeue 7\n"
 
 
-def test_a_node_that_waits_for_nobody_any_more(batch: Batch) -> None:
+def test_a_node_that_waits_for_nobody_any_more(batch: BatchJob) -> None:
     """The job ends meanwhile: it goes at once."""
     process = node(batch, 69, "1")
     time.sleep(1)
@@ -238,7 +238,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, polls: int) -> None:
 
 @pytest.mark.parametrize("nodes", ["gpu-002", "gpu-001,gpu-002"])
 def test_a_node_of_an_earlier_attempt_puts_nothing_back(
-    batch: Batch, monkeypatch: pytest.MonkeyPatch, nodes: str
+    batch: BatchJob, monkeypatch: pytest.MonkeyPatch, nodes: str
 ) -> None:
     """The job has been started again, with or without the node that this one waited for."""
     quick(monkeypatch, 2)
@@ -247,7 +247,7 @@ def test_a_node_of_an_earlier_attempt_puts_nothing_back(
     assert content(batch, "scontrol.said") == ""
 
 
-def test_a_first_node_that_slurm_never_takes_away(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_node_that_slurm_never_takes_away(batch: BatchJob, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody answers there, and the job is still said to run: it goes back. Only what squeue has answered counts."""
     quick(monkeypatch, 2)
     here = Path(batch.folder).parent
@@ -259,7 +259,7 @@ def test_a_first_node_that_slurm_never_takes_away(batch: Batch, monkeypatch: pyt
     assert content(batch, "scontrol.said") == "requeue 7\n"
 
 
-def test_a_job_that_runs_no_more_is_not_put_back(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_runs_no_more_is_not_put_back(batch: BatchJob, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else has ended it, or put it back."""
     quick(monkeypatch, 2)
     (Path(batch.folder).parent / "nodes").write_text("")
@@ -267,7 +267,7 @@ def test_a_job_that_runs_no_more_is_not_put_back(batch: Batch, monkeypatch: pyte
     assert content(batch, "scontrol.said") == ""
 
 
-def test_a_run_that_goes_on_without_a_node_is_not_put_back(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_goes_on_without_a_node_is_not_put_back(batch: BatchJob, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was cut off from the first one for a while, which trains on with the others."""
     quick(monkeypatch, 2)
     (Path(batch.folder).parent / "nodes").write_text("gpu-001,gpu-002\n")

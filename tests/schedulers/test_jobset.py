@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stampworks.schedulers.jobset import KEPT_S, LOST_S, POD, Pods, manifest, script
+from stampworks.schedulers.jobset import KEPT_S, LOST_S, POD, PodJob, manifest, script
 from stampworks.schedulers.kubeflow import Kind, manifests
 
 from tests.project import wait_for
@@ -20,11 +20,11 @@ GOLDEN = Path(__file__).parent / "golden-kubernetes"
 
 
 @pytest.fixture
-def pods(tmp_path: Path) -> Pods:
+def pods(tmp_path: Path) -> PodJob:
     """In a folder with a blank and a quote: everything must be quoted."""
     folder = tmp_path / "it's a run"
     folder.mkdir()
-    return Pods(
+    return PodJob(
         name="demo",
         workload="training",
         team="research",
@@ -46,12 +46,12 @@ def pods(tmp_path: Path) -> Pods:
     )
 
 
-def test_the_jobset_is_what_was_reviewed(pods: Pods, golden: Callable[[Path, str], None]) -> None:
+def test_the_jobset_is_what_was_reviewed(pods: PodJob, golden: Callable[[Path, str], None]) -> None:
     """pytest --regenerate writes it anew."""
     golden(GOLDEN / "jobset.json", json.dumps(manifest(replace(pods, folder="/shared/runs/demo")), indent=1) + "\n")
 
 
-def test_only_training_goes_on_without_some_of_its_pods(pods: Pods) -> None:
+def test_only_training_goes_on_without_some_of_its_pods(pods: PodJob) -> None:
     """Of another run, and of pods without accelerators, it takes more to be what is meant."""
     job = manifest(replace(pods, elastic=False, accelerators=0))["spec"]["replicatedJobs"][0]["template"]["spec"]
     assert job["backoffLimit"] == 0
@@ -61,7 +61,7 @@ def test_only_training_goes_on_without_some_of_its_pods(pods: Pods) -> None:
     assert [one["whenUnsatisfiable"] for one in pod["topologySpreadConstraints"]] == ["DoNotSchedule"]
 
 
-def test_who_goes_on_without_a_pod_does_not_have_it_given_up(pods: Pods) -> None:
+def test_who_goes_on_without_a_pod_does_not_have_it_given_up(pods: PodJob) -> None:
     """Kueue would look for another node, and where there is none stop all that go on. An MPIJob goes on without none
     of its pods."""
     for elastic, mpi, given_up in ((True, False, False), (False, False, True), (True, True, True)):
@@ -74,14 +74,14 @@ def test_who_goes_on_without_a_pod_does_not_have_it_given_up(pods: Pods) -> None
         assert [each.get("tolerationSeconds") for each in tolerated] == [LOST_S if given_up else None] * 2
 
 
-def test_a_run_is_forgotten_some_time_after_its_end(pods: Pods) -> None:
+def test_a_run_is_forgotten_some_time_after_its_end(pods: PodJob) -> None:
     """Its pods with it, of which a year would have thousands. Of what the Trainer makes its job would be made anew."""
     assert manifest(pods)["spec"]["ttlSecondsAfterFinished"] == KEPT_S >= 24 * 3600
     runtime = manifests("trainjob", replace(pods, told="/etc/told"), "{}")[1]
     assert "ttlSecondsAfterFinished" not in runtime["spec"]["template"]["spec"]
 
 
-def started(pods: Pods, **environment: str) -> subprocess.Popen[str]:
+def started(pods: PodJob, **environment: str) -> subprocess.Popen[str]:
     file = Path(pods.folder, POD)
     if not file.exists():  # one shell may be reading it
         file.write_text(script(pods))
@@ -91,7 +91,7 @@ def started(pods: Pods, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def test_what_it_says_and_how_it_ended_are_in_its_folder(pods: Pods) -> None:
+def test_what_it_says_and_how_it_ended_are_in_its_folder(pods: PodJob) -> None:
     pod = started(pods)
     said, _ = pod.communicate(timeout=30)
     assert (pod.returncode, said) == (3, "0: it has\n")
@@ -100,13 +100,13 @@ def test_what_it_says_and_how_it_ended_are_in_its_folder(pods: Pods) -> None:
     assert not list(Path(pods.folder).glob("first-*"))
 
 
-def test_only_the_first_one_says_how_it_ended(pods: Pods) -> None:
+def test_only_the_first_one_says_how_it_ended(pods: PodJob) -> None:
     pod = started(pods, RANK="1")
     assert pod.communicate(timeout=30)[0] == "1: it has\n"
     assert not Path(pods.folder, "exit").exists()
 
 
-def test_the_others_are_told_where_the_first_one_is(pods: Pods) -> None:
+def test_the_others_are_told_where_the_first_one_is(pods: PodJob) -> None:
     """As soon as it has said so, of this attempt and of none before."""
     told = replace(pods, elastic=False, program=("sh", "-c", 'echo "$MASTER_ADDR"'))
     Path(pods.folder, "first-before").write_text("10.0.0.9\n")
@@ -117,7 +117,7 @@ def test_the_others_are_told_where_the_first_one_is(pods: Pods) -> None:
     assert late.communicate(timeout=30)[0] == "2: 10.0.0.1\n", "the first one may be through before others begin"
 
 
-def test_who_is_asked_to_end_may_take_its_time(pods: Pods) -> None:
+def test_who_is_asked_to_end_may_take_its_time(pods: PodJob) -> None:
     """The program gets the signal, and its code is the pod's."""
     slow = "trap 'sleep 0.5; echo saved; exit 75' TERM; echo begun; while :; do sleep 0.1; done"
     pod = started(replace(pods, program=("sh", "-c", slow)))

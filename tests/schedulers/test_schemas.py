@@ -17,7 +17,7 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import load_stack
 from stampworks.operations.errors import InputError
-from stampworks.operations.jobs import Asked
+from stampworks.operations.jobs import RunRequest
 from stampworks.operations.kubernetes.manifests import written_down
 from stampworks.plan import Plan
 from stampworks.schedulers import addons, kubernetes
@@ -63,7 +63,7 @@ PLANS: dict[str, Callable[[], Plan]] = {"local": local, "efa": on_efa, "infiniba
 
 
 def rendered(plan: str, kind: Kind, **more: Any) -> list[dict[str, Any]]:
-    return written_down(PLANS[plan](), kind, "registry.example/workloads:1", Asked("training", "demo", **more))
+    return written_down(PLANS[plan](), kind, "registry.example/workloads:1", RunRequest("training", "demo", **more))
 
 
 def by_kind(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -307,4 +307,4 @@ def test_what_cannot_be_written_down_says_why() -> None:
         (local(), "mpijob", "some", "alice", "nobody knows whether some has a user alice"),
     ):
         with pytest.raises(InputError, match=words):
-            written_down(plan, kind, image, Asked("training", "demo", user=user))  # type: ignore[arg-type]
+            written_down(plan, kind, image, RunRequest("training", "demo", user=user))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks.plan import Plan, Roster
 from stampworks.schedulers import topology
-from stampworks.schedulers.topology import Place, Topology, TopologyError, kubernetes, ranks, slurm
+from stampworks.schedulers.topology import NodeDomains, Topology, TopologyError, kubernetes, ranks, slurm
 
 GOLDEN = Path(__file__).parent / "golden-topology"
 relaxed = settings(deadline=None)
@@ -259,7 +259,7 @@ def test_places_that_are_none(levels: tuple[str, ...], places: dict[str, tuple[s
 def test_a_domain_stands_in_one_place() -> None:
     """Two spines with one leaf would be two answers to one question."""
     with pytest.raises(TopologyError, match="domain 'l1' stands in two places"):
-        Topology(("spine", "leaf"), (Place("a", ("s1", "l1")), Place("b", ("s2", "l1"))))
+        Topology(("spine", "leaf"), (NodeDomains("a", ("s1", "l1")), NodeDomains("b", ("s2", "l1"))))
 
 
 @relaxed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from stampworks.changes.differences import differences
 from stampworks.plan import Plan, fingerprint, from_dict, to_dict
-from stampworks.views.comparison import Side, comparison_data, comparison_text, sentences, shown, verdict
+from stampworks.views.comparison import ComparedSide, comparison_data, comparison_text, sentences, shown, verdict
 
 from tests.planning.test_fingerprint import IDENTITY, ON_KUBERNETES, OTHERS, PLAN, changed, mutations, planned
 
@@ -153,7 +153,7 @@ def test_every_declared_field_has_words(path: str, value: Any) -> None:
 @pytest.mark.parametrize(("path", "value"), IDENTITY.items())
 def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
     """It is listed and does not count, however many addresses follow from it."""
-    a, b = Side("one", PLAN), Side("two", of(path, value))
+    a, b = ComparedSide("one", PLAN), ComparedSide("two", of(path, value))
     assert verdict(a, b) == "equal"
     text = comparison_text(a, b).split("\n\n")
     assert text[0] == "one and two: equal"
@@ -175,25 +175,25 @@ def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
 
 def test_pods_follow_from_the_scheduler() -> None:
     """Where they have addresses from is said in words, and is no decision."""
-    text = comparison_text(Side("a", PLAN), Side("b", ON_KUBERNETES))
+    text = comparison_text(ComparedSide("a", PLAN), ComparedSide("b", ON_KUBERNETES))
     assert "\nWhat follows from that\n  network pods: none in a, a range for each node in b\n" in text
     assert ON_KUBERNETES.network.pods
     ranges = dataclasses.replace(ON_KUBERNETES.network.pods, services_cidr="172.24.0.0/16")
     other = dataclasses.replace(ON_KUBERNETES, network=dataclasses.replace(ON_KUBERNETES.network, pods=ranges))
     said = "\n  network pods services range: 172.20.0.0/16 in a, 172.24.0.0/16 in b\n"
-    assert said in comparison_text(Side("a", ON_KUBERNETES), Side("b", other))
+    assert said in comparison_text(ComparedSide("a", ON_KUBERNETES), ComparedSide("b", other))
 
 
 def test_another_release_is_expected() -> None:
     """Siblings get it one after the other; that it is so is said."""
     newer = dataclasses.replace(PLAN, release=dataclasses.replace(PLAN.release, name="2027.02", versions=()))
-    text = comparison_text(Side("a", PLAN), Side("b", newer))
+    text = comparison_text(ComparedSide("a", PLAN), ComparedSide("b", newer))
     assert text.startswith("a and b: equal\n\nExpected between siblings\n  release: 2026.11 in a, 2027.02 in b\n\n")
 
 
 def test_causes_come_before_what_follows_from_them() -> None:
     """A pool that is larger has more nodes, leaves and trunks, each of them said once."""
-    text = comparison_text(Side("a", PLAN), Side("b", of("pools[].count", 7)))
+    text = comparison_text(ComparedSide("a", PLAN), ComparedSide("b", of("pools[].count", 7)))
     assert text.startswith(
         "a and b: different\n"
         "  pool gpu: 4 nodes in a, 7 in b\n"
@@ -209,7 +209,7 @@ def test_a_thousand_nodes_are_a_few_lines() -> None:
     """What is left out is counted, and in the JSON."""
     large, wide = changed("pools[].count", 1000), changed("pools[].count", 1000)
     wide["fabric"]["leaf_nodes"] = 4
-    a, b = (Side(name, planned(data)) for name, data in (("a", large), ("b", wide)))
+    a, b = (ComparedSide(name, planned(data)) for name, data in (("a", large), ("b", wide)))
     lines = comparison_text(a, b).splitlines()
     assert len(lines) < 30
     assert any(line.endswith("more, which --json has") for line in lines)
@@ -273,19 +273,21 @@ NOW, OTHER = fingerprint(PLAN), "0123456789abcdef"
 )
 def test_what_was_stamped(a: dict[str, str], b: dict[str, str], expected: str, last: str) -> None:
     """Equal declarations are no equal clusters as long as one of them was not stamped again."""
-    sides = Side("a", PLAN, **a), Side("b", PLAN, **b)
+    sides = ComparedSide("a", PLAN, **a), ComparedSide("b", PLAN, **b)
     assert verdict(*sides) == expected
     assert comparison_text(*sides).splitlines()[-1] == "  " + last
 
 
 def test_what_differs_is_known_also_when_the_backend_is_silent() -> None:
     """A difference is an answer."""
-    assert verdict(Side("a", PLAN), Side("b", of("pools[].count", 5), unknown="no login")) == "different"
+    assert (
+        verdict(ComparedSide("a", PLAN), ComparedSide("b", of("pools[].count", 5), unknown="no login")) == "different"
+    )
 
 
 def test_as_data() -> None:
     """Every difference with its path, its kind and its words; all of it is JSON."""
-    data = comparison_data(Side("a", PLAN), Side("b", of("pools[].count", 5), unknown="no login"))
+    data = comparison_data(ComparedSide("a", PLAN), ComparedSide("b", of("pools[].count", 5), unknown="no login"))
     assert json.loads(json.dumps(data)) == data | {"differences": json.loads(json.dumps(data["differences"]))}
     assert data["b"]["stamped"] is None
     text = WORDS["pools[].count"][0]

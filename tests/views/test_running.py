@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stampworks.views.running import Running
+from stampworks.views.running import RunProgress
 
 
-def told(*events: dict[str, Any]) -> Running:
-    running = Running()
+def told(*events: dict[str, Any]) -> RunProgress:
+    running = RunProgress()
     running.take("".join(json.dumps(event) + "\n" for event in events))
     return running
 
@@ -53,7 +53,7 @@ def test_lines_that_come_in_halves() -> None:
     """The file is read while it is written."""
     text = json.dumps(START) + "\n" + json.dumps(step(4, 104.0)) + "\n"
     for cut in range(len(text)):
-        running = Running()
+        running = RunProgress()
         running.take(text[:cut])
         running.take(text[cut:])
         assert running.line() == "step 4/10, loss 2.500, goodput 25%"

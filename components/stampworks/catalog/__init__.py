@@ -58,9 +58,9 @@ from stampworks.catalog.rows import (
     Image,
     Machine,
     Nic,
+    PublishedRun,
     Regions,
     Release,
-    Run,
     Shape,
     Software,
     Source,
@@ -111,11 +111,11 @@ __all__ = [
     "Price",
     "PriceSource",
     "PublishedImage",
+    "PublishedRun",
     "Purchase",
     "Ranges",
     "Regions",
     "Release",
-    "Run",
     "Shape",
     "Software",
     "Source",
@@ -210,9 +210,9 @@ def trained_models() -> Mapping[str, TrainedModel]:
 
 
 @cache
-def runs() -> Mapping[str, Run]:
+def runs() -> Mapping[str, PublishedRun]:
     """Training of which it is published how fast it was."""
-    table = rows(Run, load("runs.yaml")["runs"], "runs.yaml")
+    table = rows(PublishedRun, load("runs.yaml")["runs"], "runs.yaml")
     for each in table.values():
         if each.accelerator not in accelerators():
             raise CatalogError(f"runs.yaml: {each.name}: no accelerator is called {each.accelerator!r}")

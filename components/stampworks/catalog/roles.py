@@ -44,7 +44,7 @@ HARDWARE: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Role:
+class NodeRole:
     name: str
     """A folder in playbooks/roles, the group of its hosts and the beginning of its variables' names."""
     members: str
@@ -66,55 +66,55 @@ class Role:
 
 # In the order of the groups of an inventory; site.yml has the order of the stages.
 ROLES = (
-    Role("validate", "all hosts", "checks the inventory against the specs of roles, and each node", ("Validate",)),
-    Role("image", "another image", "the install parts of all roles, before anything is configured", ("Image",)),
-    Role("boot", "images", "brings what elastic nodes configure themselves with", ()),
-    Role("packages", "head that serves packages", "serves the release's packages", ("Packages",)),
-    Role("base", "everyone", "users, names, host keys, limits, kernel settings", ("Base",)),
-    Role("metadata", "with rights", "keeps users from what gives machines their rights", ("Metadata",)),
-    Role("kernel", "releases", "brings the release's kernel into the image, and boots no other", ("Kernel",)),
-    Role("libjwt", "releases", "builds a library that Slurm is built with", ("Libjwt",), versioned=False),
-    Role("slurm_build", "releases", "builds Slurm where nobody packages it", ("Slurm",), versioned=False),
-    Role("driver", "accelerators", "the release's driver, pinned and held", ("Driver",), has_modules=True),
-    Role("efa", "efa", "EFA's driver and libraries, and what it needs of the kernel", ("EFA",), has_modules=True),
-    Role("infiniband", "infiniband", "what RDMA needs, pinned and held", ("InfiniBand",)),
-    Role("pci", "bare metal", "has devices reach each other directly", ("PCI",), may_reboot=True),
-    Role("scratch", "disks", "makes one file system of the disks", ("Scratch",)),
-    Role("persistence", "accelerators", "keeps the driver's state", ("Persistence",)),
-    Role("fabric_manager", "switched accelerators", "runs NVIDIA's fabric manager", ("Fabric manager",)),
-    Role("dcgm", "accelerators", "looks after GPUs, with its exporter, where the release has packages", ("DCGM",)),
-    Role("nccl", "accelerators", "NCCL and its tests, where the release has packages", ("NCCL",)),
-    Role("torch", "accelerators", "torch with CUDA, from wheels that a lock has the digests of", ("Torch",)),
-    Role("containers", "accelerators", "enroot, and GPUs in it", ("Containers",)),
-    Role("pyxis", "containers", "the options with which Slurm starts a container", ("Pyxis",), versioned=False),
-    Role("reboot", "may reboot", "starts a node anew where a role noted that only this helps", ("Reboot",)),
-    Role(
+    NodeRole("validate", "all hosts", "checks the inventory against the specs of roles, and each node", ("Validate",)),
+    NodeRole("image", "another image", "the install parts of all roles, before anything is configured", ("Image",)),
+    NodeRole("boot", "images", "brings what elastic nodes configure themselves with", ()),
+    NodeRole("packages", "head that serves packages", "serves the release's packages", ("Packages",)),
+    NodeRole("base", "everyone", "users, names, host keys, limits, kernel settings", ("Base",)),
+    NodeRole("metadata", "with rights", "keeps users from what gives machines their rights", ("Metadata",)),
+    NodeRole("kernel", "releases", "brings the release's kernel into the image, and boots no other", ("Kernel",)),
+    NodeRole("libjwt", "releases", "builds a library that Slurm is built with", ("Libjwt",), versioned=False),
+    NodeRole("slurm_build", "releases", "builds Slurm where nobody packages it", ("Slurm",), versioned=False),
+    NodeRole("driver", "accelerators", "the release's driver, pinned and held", ("Driver",), has_modules=True),
+    NodeRole("efa", "efa", "EFA's driver and libraries, and what it needs of the kernel", ("EFA",), has_modules=True),
+    NodeRole("infiniband", "infiniband", "what RDMA needs, pinned and held", ("InfiniBand",)),
+    NodeRole("pci", "bare metal", "has devices reach each other directly", ("PCI",), may_reboot=True),
+    NodeRole("scratch", "disks", "makes one file system of the disks", ("Scratch",)),
+    NodeRole("persistence", "accelerators", "keeps the driver's state", ("Persistence",)),
+    NodeRole("fabric_manager", "switched accelerators", "runs NVIDIA's fabric manager", ("Fabric manager",)),
+    NodeRole("dcgm", "accelerators", "looks after GPUs, with its exporter, where the release has packages", ("DCGM",)),
+    NodeRole("nccl", "accelerators", "NCCL and its tests, where the release has packages", ("NCCL",)),
+    NodeRole("torch", "accelerators", "torch with CUDA, from wheels that a lock has the digests of", ("Torch",)),
+    NodeRole("containers", "accelerators", "enroot, and GPUs in it", ("Containers",)),
+    NodeRole("pyxis", "containers", "the options with which Slurm starts a container", ("Pyxis",), versioned=False),
+    NodeRole("reboot", "may reboot", "starts a node anew where a role noted that only this helps", ("Reboot",)),
+    NodeRole(
         "accelerator",
         "simulated accelerators",
         "the accelerators' state, and what stands for the driver's tool",
         ("Accelerator",),
     ),
-    Role("fabric", "addressed rails", "keeps the rails apart", ("Fabric",)),
-    Role("collectives", "rails", "says which NICs a collective uses", ("Collectives",)),
-    Role("volumes", "head with disks", "mounts the disk that outlives the head", ("Volumes",)),
-    Role("lustre_efa", "Lustre over EFA", "gives EFA interfaces to Lustre", ("Lustre over EFA",)),
-    Role("storage", "everyone", "mounts, now and at boot", ("Storage",)),
-    Role("workloads", "workers", "brings the programs of `workloads/validation`", ("Workloads",)),
-    Role("database", "head with its own database", "runs MariaDB", ("Database",)),
-    Role("slurm_accounting", "head with accounting", "slurmdbd, then who may use what", ("Accounting", "Accounts")),
-    Role(
+    NodeRole("fabric", "addressed rails", "keeps the rails apart", ("Fabric",)),
+    NodeRole("collectives", "rails", "says which NICs a collective uses", ("Collectives",)),
+    NodeRole("volumes", "head with disks", "mounts the disk that outlives the head", ("Volumes",)),
+    NodeRole("lustre_efa", "Lustre over EFA", "gives EFA interfaces to Lustre", ("Lustre over EFA",)),
+    NodeRole("storage", "everyone", "mounts, now and at boot", ("Storage",)),
+    NodeRole("workloads", "workers", "brings the programs of `workloads/validation`", ("Workloads",)),
+    NodeRole("database", "head with its own database", "runs MariaDB", ("Database",)),
+    NodeRole("slurm_accounting", "head with accounting", "slurmdbd, then who may use what", ("Accounting", "Accounts")),
+    NodeRole(
         "power",
         "head with rights",
         "starts and ends elastic nodes, or stops that where there are none",
         ("Power",),
     ),
-    Role("slurm_controller", "head", "slurmctld, then waits until every node answers", ("Controller", "Ready")),
-    Role("slurm_worker", "Slurm workers", "slurmd", ("Worker",)),
-    Role("slurm_login", "login nodes", "sackd, so that people submit jobs from there", ("Login",)),
-    Role("kubernetes_node", "Kubernetes workers", "containerd and kubelet, which run pods", ("Pods",)),
-    Role("metrics", "everyone", "runs the exporter", ("Metrics",)),
-    Role("logs", "with rights", "hands over what the journal has, or stops that where nobody keeps it", ("Logs",)),
-    Role("health", "workers", "says what a well node has", ("Health",)),
+    NodeRole("slurm_controller", "head", "slurmctld, then waits until every node answers", ("Controller", "Ready")),
+    NodeRole("slurm_worker", "Slurm workers", "slurmd", ("Worker",)),
+    NodeRole("slurm_login", "login nodes", "sackd, so that people submit jobs from there", ("Login",)),
+    NodeRole("kubernetes_node", "Kubernetes workers", "containerd and kubelet, which run pods", ("Pods",)),
+    NodeRole("metrics", "everyone", "runs the exporter", ("Metrics",)),
+    NodeRole("logs", "with rights", "hands over what the journal has, or stops that where nobody keeps it", ("Logs",)),
+    NodeRole("health", "workers", "says what a well node has", ("Health",)),
 )
 OWN_ROLES_BEFORE = "database"
 """The user's own roles stand before this one in an inventory."""

@@ -229,7 +229,7 @@ class TrainedModel:
 
 
 @dataclass(frozen=True)
-class Run:
+class PublishedRun:
     """How fast somebody trained something: as FLOPs or as tokens, of one accelerator, as it was published."""
 
     name: str

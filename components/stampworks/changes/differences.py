@@ -23,7 +23,7 @@ KEYS = ("interface", "name", "leaf")
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """One step from a plan towards a value: a field, and which entry of it when it is a list."""
 
     field: str
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Difference:
-    way: tuple[Step, ...]
+    way: tuple[PathStep, ...]
     kind: Kind
     a: Any
     b: Any
@@ -57,11 +57,11 @@ def differences(a: Plan, b: Plan) -> tuple[Difference, ...]:
     counted = any(each.kind == "difference" for each in found)
     if counted == (fingerprint(a) != fingerprint(b)):
         return found
-    return (*found, Difference((Step("fingerprint"),), "difference", fingerprint(a), fingerprint(b)))
+    return (*found, Difference((PathStep("fingerprint"),), "difference", fingerprint(a), fingerprint(b)))
 
 
 def _differences(
-    a: Any, b: Any, way: tuple[Step, ...], kind: Kind, unit: str, upto: int | None = None
+    a: Any, b: Any, way: tuple[PathStep, ...], kind: Kind, unit: str, upto: int | None = None
 ) -> Iterator[Difference]:
     if a == b:
         return
@@ -73,7 +73,7 @@ def _differences(
                 within = mark if mark and kind == "difference" else kind
                 if within == "identity" and "counted" in field.metadata and len(one) != len(other):
                     within = "difference"  # how many addresses there are is no identity
-                here = (*way, Step(field.name))
+                here = (*way, PathStep(field.name))
                 yield from _differences(one, other, here, within, getattr(a, "unit", ""), ordered(field, one))
     elif isinstance(a, tuple) and any(map(dataclasses.is_dataclass, (*a, *b))):
         yield from _entries({_key(each): each for each in a}, {_key(each): each for each in b}, way, kind, upto)
@@ -87,17 +87,17 @@ def _all_run(*groups: Any) -> bool:
 
 
 def _entries(
-    a: dict[str, Any], b: dict[str, Any], way: tuple[Step, ...], kind: Kind, upto: int | None
+    a: dict[str, Any], b: dict[str, Any], way: tuple[PathStep, ...], kind: Kind, upto: int | None
 ) -> Iterator[Difference]:
     for key in dict.fromkeys((*a, *b)):
-        here = (*way[:-1], Step(way[-1].field, key))
+        here = (*way[:-1], PathStep(way[-1].field, key))
         if key in a and key in b:
             yield from _differences(a[key], b[key], here, kind, "")
         else:
             yield Difference(here, kind, a.get(key), b.get(key))
     in_a, in_b = tuple(key for key in a if key in b), tuple(key for key in b if key in a)
     if _arranged(in_a, upto) != _arranged(in_b, upto):
-        yield Difference((*way, Step("order")), kind, in_a, in_b)
+        yield Difference((*way, PathStep("order")), kind, in_a, in_b)
 
 
 def _arranged(list_: tuple[Any, ...], upto: int | None) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ Stage = Literal["network", "storage", "head", "nodes", "roll", "playbook", "proo
 
 
 @dataclass(frozen=True)
-class Change:
+class DeclaredChange:
     """A value that somebody has decided on, and what the decision does."""
 
     difference: Difference
@@ -38,7 +38,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Nodes:
+class AffectedNodes:
     """Some nodes of a group."""
 
     group: str
@@ -136,12 +136,12 @@ class Review:
     head: str
     kind: Kind
     verdict: Verdict
-    changes: tuple[Change, ...]
+    changes: tuple[DeclaredChange, ...]
     following: tuple[Difference, ...]
     """What follows from the changes."""
-    restart: tuple[Nodes, ...]
-    join: tuple[Nodes, ...]
-    leave: tuple[Nodes, ...]
+    restart: tuple[AffectedNodes, ...]
+    join: tuple[AffectedNodes, ...]
+    leave: tuple[AffectedNodes, ...]
     order: tuple[Operation, ...]
     before: Cost
     after: Cost

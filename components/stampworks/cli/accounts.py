@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class UnansweredError(exits.CliError):
+class AccountUnansweredError(exits.CliError):
     """No cloud could be asked; what is declared may well be right, and the problem says where it is."""
 
     def __init__(self, problem: Problem) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import exits, stacks, state
 
 if TYPE_CHECKING:
-    from stampworks.views.comparison import Side
+    from stampworks.views.comparison import ComparedSide
 
 _CODES = {"equal": exits.FINE, "different": exits.NO, "unknown": exits.UNKNOWN}
 _CLUSTER = "stampworks:cluster:Cluster"
@@ -38,16 +38,16 @@ def compare_stacks(arguments: argparse.Namespace) -> int:
     return _CODES[verdict(a, b)]
 
 
-def _side(stack: str) -> Side:
-    from stampworks.views.comparison import Side
+def _side(stack: str) -> ComparedSide:
+    from stampworks.views.comparison import ComparedSide
 
     plan = stacks.plan_of(stack)
     if stack.endswith(".json"):
-        return Side(stack, plan)
+        return ComparedSide(stack, plan)
     try:
-        return Side(stack, plan, stamped=_stamped(stack))
+        return ComparedSide(stack, plan, stamped=_stamped(stack))
     except state.SilentError as error:
-        return Side(stack, plan, unknown=str(error))
+        return ComparedSide(stack, plan, unknown=str(error))
 
 
 def _stamped(stack: str) -> str:

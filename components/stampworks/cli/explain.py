@@ -12,7 +12,7 @@ from stampworks.cli import accounts, exits, stacks
 from stampworks.text.names import fold
 
 if TYPE_CHECKING:
-    from stampworks.declaration import Source
+    from stampworks.declaration import DeclarationSource
     from stampworks.plan import Plan
     from stampworks.planning.explained import Explanation
 
@@ -41,7 +41,7 @@ def show_explanation(arguments: argparse.Namespace) -> int:
     return exits.FINE
 
 
-def _planned(arguments: argparse.Namespace) -> tuple[Plan, Source | None]:
+def _planned(arguments: argparse.Namespace) -> tuple[Plan, DeclarationSource | None]:
     """With the declaration, except where a plan's file is all there is."""
     from stampworks import planning
     from stampworks.declaration import load_file

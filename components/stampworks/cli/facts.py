@@ -63,7 +63,7 @@ def _read_account(arguments: argparse.Namespace) -> int:
             read = reading.read_account(planned, progress)
     except UnansweredError as error:
         what = f"the account in {planned.region} was not read: {error}"
-        raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
+        raise accounts.AccountUnansweredError(source.problem("region", what, error.hint)) from None
     account = write_account(declared, read)
     told = displayed(account_file(declared))
     print(json.dumps(read, indent=2) if arguments.json else "\n".join(_told(told, account)))

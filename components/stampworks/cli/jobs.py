@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stampworks.cli.output import Progress
     from stampworks.operations.job import Job
-    from stampworks.operations.jobs import Asked, Piece
+    from stampworks.operations.jobs import Piece, RunRequest
 
 _HEADER = ("run", "workload", "state", "job", "user", "nodes", "since", "why")
 _CODES = {"finished": exits.FINE, "unknown": exits.UNKNOWN}
@@ -73,7 +73,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
 
     file = _content(arguments.options) if arguments.options else ""
     of = (arguments.workload, arguments.name, arguments.nodes, arguments.pool, arguments.user)
-    asked = jobs.Asked(*of, file, tuple(arguments.set))
+    asked = jobs.RunRequest(*of, file, tuple(arguments.set))
     if arguments.kind:
         return _print_manifests(arguments, asked)
     if arguments.image:
@@ -103,7 +103,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _print_manifests(arguments: argparse.Namespace, asked: Asked) -> int:
+def _print_manifests(arguments: argparse.Namespace, asked: RunRequest) -> int:
     """Fine whenever there is something to print."""
     import yaml
 
@@ -185,9 +185,9 @@ def cancel_run(arguments: argparse.Namespace) -> int:
 def _watch(pieces: Iterator[Piece], name: str, show: bool) -> Job:
     """Shows pieces as they come, and how far the run is beside them; returns what became of it."""
     from stampworks.cli.output import Progress
-    from stampworks.views.running import Running
+    from stampworks.views.running import RunProgress
 
-    running, half, tenth = Running(), "", -1
+    running, half, tenth = RunProgress(), "", -1
     with Progress(f"run {name}") as progress:
         for piece in pieces:
             running.take(piece.events)

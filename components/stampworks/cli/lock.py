@@ -13,8 +13,8 @@ from stampworks.cli import accounts, exits, stacks
 from stampworks.declaration import DeclarationError
 
 if TYPE_CHECKING:
-    from stampworks.clouds.contract import Image, Lookups
-    from stampworks.declaration import Lock, LockedImage, Problem, Source
+    from stampworks.clouds.contract import CloudImage, Lookups
+    from stampworks.declaration import DeclarationSource, Lock, LockedImage, Problem
     from stampworks.plan import Group, Plan
 
 
@@ -73,9 +73,13 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
     return users
 
 
-def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> tuple[dict[str, Image], dict[str, str]]:
-    """What the parameters name now, and the versions of parts by what a lock calls them; accounts.UnansweredError, or
-    DeclarationError with all that is wrong about it."""
+def _looked_up(
+    source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]]
+) -> tuple[dict[str, CloudImage], dict[str, str]]:
+    """Return the images that the parameters name now, and the versions of parts by their names in a lock.
+
+    Raises accounts.AccountUnansweredError, or DeclarationError with all that is wrong about it.
+    """
     from stampworks.clouds.errors import UnansweredError
 
     lookups: Lookups[object] = accounts.asking(plan.cloud, lambda cloud: cloud.lookups)
@@ -94,14 +98,14 @@ def _looked_up(source: Source, plan: Plan, users: Mapping[str, list[Group]]) -> 
             versions |= version
     except UnansweredError as error:
         what = f"{asked} in {plan.region} was not looked up: {error}"
-        raise accounts.UnansweredError(source.problem("region", what, error.hint)) from None
+        raise accounts.AccountUnansweredError(source.problem("region", what, error.hint)) from None
     if problems:
         raise DeclarationError(problems)
     return found, versions
 
 
 def _default(
-    lookups: Lookups[object], api: object, source: Source, plan: Plan, part: str
+    lookups: Lookups[object], api: object, source: DeclarationSource, plan: Plan, part: str
 ) -> tuple[dict[str, str], list[Problem]]:
     """The version that the cloud takes where nobody names one, by what a lock calls the part."""
     from stampworks.planning.build.launching import locked, minor
@@ -116,8 +120,8 @@ def _default(
 
 
 def _newest(
-    lookups: Lookups[object], api: object, source: Source, plan: Plan, parameter: str, groups: list[Group]
-) -> tuple[Image | None, list[Problem]]:
+    lookups: Lookups[object], api: object, source: DeclarationSource, plan: Plan, parameter: str, groups: list[Group]
+) -> tuple[CloudImage | None, list[Problem]]:
     """What a parameter names, and why these groups cannot boot it."""
     id_ = lookups.images.published(api, parameter)
     if id_ is None:
@@ -132,7 +136,7 @@ def _newest(
     return image, [source.problem(*each) for each in _unfit(image, plan, groups)]
 
 
-def _unfit(image: Image, plan: Plan, groups: list[Group]) -> Iterator[tuple[str, str, str]]:
+def _unfit(image: CloudImage, plan: Plan, groups: list[Group]) -> Iterator[tuple[str, str, str]]:
     from stampworks import catalog
     from stampworks.plan import declared_pools
     from stampworks.state.facts import today

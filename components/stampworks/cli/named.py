@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stampworks.cli import exits
 
 if TYPE_CHECKING:
-    from stampworks.declaration.nodes import Node
+    from stampworks.declaration.nodes import ValueNode
 
 TOTAL_MAX_MIB = 2
 """Of all stacks with what they extend: a thousand of them have less, and reading YAML takes up to 15 s a MiB."""
@@ -21,11 +21,11 @@ class Named:
     """Each file is read once, for many stacks may stand on it."""
 
     def __init__(self) -> None:
-        self._found: dict[Path, list[tuple[str, Node]]] = {}
+        self._found: dict[Path, list[tuple[str, ValueNode]]] = {}
         self._counted: set[Path] = set()
         self._bytes = 0
 
-    def by(self, file: Path) -> list[tuple[str, Node]]:
+    def by(self, file: Path) -> list[tuple[str, ValueNode]]:
         """What one file names, each with the field that does."""
         from stampworks.declaration import named_in
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
-    from stampworks.declaration import Declaration, Source
+    from stampworks.declaration import Declaration, DeclarationSource
     from stampworks.plan import Plan
 
 
@@ -63,7 +63,7 @@ def _legal(name: str) -> str:
         raise exits.CliError(context["message"], context["hint"]) from None
 
 
-def _range(name: str, folder: Path, source: Source) -> str:
+def _range(name: str, folder: Path, source: DeclarationSource) -> str:
     """Addresses that no other stack of the project has.
 
     Rooms of the local cloud do not see each other; networks that are joined later must not overlap.
@@ -104,7 +104,7 @@ def _declared(folder: Path) -> Mapping[str, Declaration]:
     return found
 
 
-def _write(file: Path, text: str, source: Source, of: str, cidr: str) -> Plan:
+def _write(file: Path, text: str, source: DeclarationSource, of: str, cidr: str) -> Plan:
     """Puts the sibling's file in place, proven and whole, and never over another one."""
     from stampworks.declaration import DeclarationError, load_file
     from stampworks.declaration.sibling import sibling_text

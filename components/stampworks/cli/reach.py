@@ -16,7 +16,7 @@ from stampworks.cli import exits, stacks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stampworks.operations.run import Commands, Run
+    from stampworks.operations.run import CommandRun, Commands
 
 _SSH_FAILED = 255
 _LOOK_S = 0.2
@@ -93,7 +93,7 @@ def run_job(arguments: argparse.Namespace) -> int:
     return _carry_out(commands, commands.prepare(arguments.command, arguments.nodes, arguments.pool, arguments.user))
 
 
-def _carry_out(commands: Commands, run: Run) -> int:
+def _carry_out(commands: Commands, run: CommandRun) -> int:
     from stampworks.operations.remote import not_installed
 
     before = signal.signal(signal.SIGTERM, exits.terminated)

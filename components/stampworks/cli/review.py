@@ -21,9 +21,9 @@ from stampworks.text.printable import printable
 
 if TYPE_CHECKING:
     from stampworks.changes.review import Review, Sibling
-    from stampworks.declaration import Source
+    from stampworks.declaration import DeclarationSource
     from stampworks.planning import Facts
-    from stampworks.planning.changes.review import Side
+    from stampworks.planning.changes.review import ReviewedStack
 
 FORMATS = ("markdown", "json")
 SIBLINGS_S = 20
@@ -172,7 +172,7 @@ def _stacks_hint(opened: Opened) -> str:
     return f"there is {', '.join(map(printable, names))}" if names else "name one with -s"
 
 
-def _side(opened: Opened, stack: str) -> Side:
+def _side(opened: Opened, stack: str) -> ReviewedStack:
     from stampworks import planning
     from stampworks.state.facts import today
 
@@ -194,28 +194,28 @@ def _facts(opened: Opened, stack: str) -> Facts:
         raise _located(opened, error) from None
 
 
-def _loaded(opened: Opened, stack: str) -> Side:
+def _loaded(opened: Opened, stack: str) -> ReviewedStack:
     """All but what rules say of it."""
     from stampworks import planning
     from stampworks.declaration import DeclarationError, load_file, load_stack
-    from stampworks.planning.changes.review import Side
+    from stampworks.planning.changes.review import ReviewedStack
 
     folder = opened.stacks or Path()
     try:
         if opened.file and opened.file.suffix == ".json":
-            return Side(opened.name, stacks.plan_of(str(opened.file)))
+            return ReviewedStack(opened.name, stacks.plan_of(str(opened.file)))
         if opened.file:
             source, folder = load_file(opened.file), opened.file.parent
         elif os.path.isfile(_stack_file(folder, stack)):  # noqa: PTH113  # is_file() raises
             _stay_inside(opened, _stack_file(folder, stack))
             source = load_stack(stack, folder)
         else:
-            return Side(opened.name, None)
+            return ReviewedStack(opened.name, None)
         plan = planning.plan(source)
         named = _named_files(source, folder)
         contents = {of: _digest(path) for of, path in named.items()}
         unread = _unread(opened, named.values())
-        return Side(opened.name, plan, (), contents, _written(source), unread)
+        return ReviewedStack(opened.name, plan, (), contents, _written(source), unread)
     except DeclarationError as error:
         raise _located(opened, error) from None
     except exits.CliError as error:
@@ -246,7 +246,7 @@ def _stay_inside(opened: Opened, file: Path) -> None:
                 raise DeclarationError([node.place.problem(path, message, "name a file of the repository")])
 
 
-def _named_files(source: Source, folder: Path) -> dict[tuple[str, str], Path]:
+def _named_files(source: DeclarationSource, folder: Path) -> dict[tuple[str, str], Path]:
     """Where its roles and checks are."""
     from stampworks.declaration import check_name, role_name
 
@@ -256,7 +256,7 @@ def _named_files(source: Source, folder: Path) -> dict[tuple[str, str], Path]:
     return {(kind, name): Path(os.path.normpath(folder / path)) for kind, name, path in named}
 
 
-def _written(source: Source) -> frozenset[str]:
+def _written(source: DeclarationSource) -> frozenset[str]:
     from stampworks.declaration.fields import pattern
     from stampworks.declaration.nodes import walk
 

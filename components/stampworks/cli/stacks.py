@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stampworks.cli import exits
 
 if TYPE_CHECKING:
-    from stampworks.declaration import Source
+    from stampworks.declaration import DeclarationSource
     from stampworks.plan import Plan, Roster
 
 DEFAULT_STACK = "local"
@@ -52,7 +52,7 @@ def asked_plan(arguments: argparse.Namespace) -> Plan:
     return plan(source) if source else _written_plan(Path(arguments.stack))
 
 
-def asked_source(arguments: argparse.Namespace) -> Source | None:
+def asked_source(arguments: argparse.Namespace) -> DeclarationSource | None:
     """The declaration that these options name; None where that is a plan that was written down."""
     from stampworks.declaration import load_file
 
@@ -61,7 +61,7 @@ def asked_source(arguments: argparse.Namespace) -> Source | None:
     return None if arguments.stack.endswith(".json") else source_of(arguments.stack)
 
 
-def source_of(stack: str) -> Source:
+def source_of(stack: str) -> DeclarationSource:
     """The declaration of a stack of the project that the working directory is in."""
     from stampworks.declaration import load_stack
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
-    from stampworks.operations.status import ClusterStatus, NodesStatus, Table
+    from stampworks.operations.status import ClusterStatus, NodesStatus, StatusTable
 
 _IN_A_PIPE = 10_000
 
@@ -62,7 +62,7 @@ def text(status: ClusterStatus) -> list[str]:
     ]
 
 
-def _lines(shown: Table) -> list[str]:
+def _lines(shown: StatusTable) -> list[str]:
     from stampworks.cli.output import terminal_width
     from stampworks.views.table import table
 

@@ -132,14 +132,14 @@ class Faults(Protocol):
     def clear(self, plan: Plan, one: Injected) -> None: ...
 
 
-class Account(Protocol):
+class AccountReader(Protocol):
     """`facts.account`: what an account has and allows."""
 
     def read_account(self, plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
         """Read it for a plan; UnansweredError where nothing is answered."""
 
 
-class Image(Protocol):
+class CloudImage(Protocol):
     """An image that a cloud publishes."""
 
     @property
@@ -168,7 +168,7 @@ class Images(Protocol[A_contra]):
     def published(self, api: A_contra, parameter: str) -> str | None:
         """Return the image that a parameter names now; None where the region has no such parameter."""
 
-    def described(self, api: A_contra, ids: Iterable[str]) -> Mapping[str, Image]:
+    def described(self, api: A_contra, ids: Iterable[str]) -> Mapping[str, CloudImage]:
         """Describe those of the images that are there."""
 
 
@@ -243,7 +243,7 @@ class Cloud:
     kubernetes: Kubernetes | None = None
     elastic: Elastic | None = None
     database: Callable[[], DatabaseMaker[Any, Any]] | None = None
-    account: Callable[[], Account] | None = None
+    account: Callable[[], AccountReader] | None = None
     lookups: Callable[[], Lookups[Any]] | None = None
     image_builder: Callable[[], ImageBuilder] | None = None
     faults: Callable[[], Faults] | None = None

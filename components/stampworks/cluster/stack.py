@@ -13,7 +13,7 @@ import yaml
 
 from stampworks.cluster.clouds import left_out, refusals
 from stampworks.cluster.refusal import refuse
-from stampworks.declaration import Declaration, DeclarationError, Source, load_stack, load_value, read_lock
+from stampworks.declaration import Declaration, DeclarationError, DeclarationSource, load_stack, load_value, read_lock
 from stampworks.plan import Extras, Plan
 from stampworks.planning import judged
 from stampworks.state.facts import known_facts, today
@@ -53,7 +53,7 @@ def _from_here(extras: Extras, directory: Path) -> Extras:
     )
 
 
-def _judged(source: Source, declared: Path | None = None) -> Plan:
+def _judged(source: DeclarationSource, declared: Path | None = None) -> Plan:
     """DeclarationError with all that keeps it from coming about, each at the field that it is about."""
     made, findings = judged(source, known_facts(declared), today(), left_out())
     if found := refusals(made, findings):
@@ -61,7 +61,7 @@ def _judged(source: Source, declared: Path | None = None) -> Plan:
     return made
 
 
-def _source(directory: Path) -> Source:
+def _source(directory: Path) -> DeclarationSource:
     stack = pulumi.get_stack()
     value = pulumi.Config(_NAMESPACE).get_object(_KEY)
     if value is None or value == _written(directory / f"Pulumi.{stack}.yaml"):

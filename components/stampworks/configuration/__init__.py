@@ -4,7 +4,7 @@ from stampworks.configuration.bundle import bundle_file
 from stampworks.configuration.inventory import image_inventory, inventory
 from stampworks.configuration.own import check_texts, content_digest, own_roles
 from stampworks.configuration.packer import packer_variables
-from stampworks.configuration.run import Failure, Look, PlaybookFailed, Recap, look, play
+from stampworks.configuration.run import CheckModeResult, PlaybookFailed, Recap, TaskFailure, look, play
 from stampworks.configuration.sources import (
     IMAGE_PLAYBOOK,
     install_digest,
@@ -15,10 +15,10 @@ from stampworks.configuration.sources import (
 
 __all__ = [
     "IMAGE_PLAYBOOK",
-    "Failure",
-    "Look",
+    "CheckModeResult",
     "PlaybookFailed",
     "Recap",
+    "TaskFailure",
     "bundle_file",
     "check_texts",
     "content_digest",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from stampworks.configuration.run import Failure, Look
+from stampworks.configuration.run import CheckModeResult, TaskFailure
 from stampworks.text.names import fold
 
 WORDS_MAX = 240
@@ -65,7 +65,7 @@ def plain(text: str) -> str:
 
 
 def of_look(
-    inventory: Mapping[str, Any], hosts: Sequence[str], look: Look, mask: Callable[[str], str] = str
+    inventory: Mapping[str, Any], hosts: Sequence[str], look: CheckModeResult, mask: Callable[[str], str] = str
 ) -> list[str]:
     """All that a look at these hosts of the inventory found; the others are not there to be looked at."""
     there = [host for host in hosts if host not in {failure.host for failure in look.failures if not failure.task}]
@@ -77,7 +77,7 @@ def of_look(
     return lines("system", system, mask) + lines("runtime", absent + seen, mask)
 
 
-def _unseen(failure: Failure) -> Found:
+def _unseen(failure: TaskFailure) -> Found:
     if not failure.task:
         return failure.host, f"unknown: it cannot be reached: {failure.message}"
     return failure.host, f"unknown from {failure.task} on: {failure.message}"

@@ -31,7 +31,7 @@ EVENT_BYTES_MAX = 2**24
 
 
 @dataclass(frozen=True)
-class Failure:
+class TaskFailure:
     host: str
     task: str
     """role : task, as Ansible shows it; empty when the host was never reached."""
@@ -43,18 +43,18 @@ class Recap:
     hosts: int
     changed: int
     """Tasks that changed something, summed over the hosts."""
-    failures: tuple[Failure, ...]
+    failures: tuple[TaskFailure, ...]
 
 
 @dataclass(frozen=True)
-class Look:
+class CheckModeResult:
     """What a playbook in check mode saw on its hosts: nothing of it was changed."""
 
     drift: tuple[tuple[str, str], ...] = ()
     """(host, what is not as its task says), in words."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """By host, what it says of itself. Nobody has checked it."""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[TaskFailure, ...] = ()
     """Where a look was not possible; what comes after on the same host was not looked at either."""
     broken: str = ""
     """Why the look as a whole did not come to its end."""
@@ -99,13 +99,13 @@ async def look(
     on_progress: OnProgress,
     timeout_minutes: float = 30,
     roles: Sequence[Mapping[str, str]] = (),
-) -> Look:
+) -> CheckModeResult:
     """Runs one of our playbooks in check mode on some of the inventory's hosts: changes nothing, and never fails."""
     work = _Work(playbook, inventory, tuple(hosts), check=True, roles=tuple(roles))
     state = await _run(work, reach, secrets, on_progress, timeout_minutes)
     silent = not (state.finished or state.failures)
     broken = state.broken or ("it ended without a result" if silent else "")
-    return Look(tuple(state.drift), state.facts, tuple(state.failures), broken)
+    return CheckModeResult(tuple(state.drift), state.facts, tuple(state.failures), broken)
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class _State:
     changed: int = 0
     finished: bool = False
     broken: str = ""
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[TaskFailure] = field(default_factory=list)
     drift: list[tuple[str, str]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -243,7 +243,7 @@ class _State:
             self.place = f"{event['role']} : {event['task']}"
             return f"{self.place} ({event['stage']} of {event['stages']})"
         if kind == "failure":
-            self.failures.append(Failure(event["host"], event["task"], event["message"]))
+            self.failures.append(TaskFailure(event["host"], event["task"], event["message"]))
         elif kind == "restarts":
             return restarting(event["why"])
         elif kind == "drift":

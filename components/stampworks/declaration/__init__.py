@@ -2,7 +2,7 @@
 
 from stampworks.declaration.errors import AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import BASES_MAX, displayed, named_in, stack_file
-from stampworks.declaration.loader import Source, load_file, load_stack, load_value
+from stampworks.declaration.loader import DeclarationSource, load_file, load_stack, load_value
 from stampworks.declaration.lock import AGAIN, Lock, LockedImage, beside, lock_file, lock_text, read_beside, read_lock
 from stampworks.declaration.models import (
     Account,
@@ -46,6 +46,7 @@ __all__ = [
     "Checkpoints",
     "Declaration",
     "DeclarationError",
+    "DeclarationSource",
     "Extras",
     "Fabric",
     "Fallback",
@@ -61,7 +62,6 @@ __all__ = [
     "Role",
     "Roll",
     "Scheduler",
-    "Source",
     "Storage",
     "Tag",
     "Tracker",

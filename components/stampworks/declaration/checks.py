@@ -23,13 +23,13 @@ CIRCLE_MAX = 8
 """So many names of a circle are written out."""
 
 
-class Finding(NamedTuple):
+class FieldFinding(NamedTuple):
     path: Path
     message: str
     hint: str
 
 
-def check(data: Entry) -> Iterator[Finding]:
+def check(data: Entry) -> Iterator[FieldFinding]:
     """Everything that is wrong between the fields."""
     scheduler = data.get("scheduler", {})
     yield from _names(data, scheduler)
@@ -52,7 +52,7 @@ def check(data: Entry) -> Iterator[Finding]:
     yield from _extras(data, data.get("extras", {}))
 
 
-def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
+def _names(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
     for kind, entries, path in (
         ("pool", data.get("pools", ()), ("pools",)),
         ("storage", data.get("storage", ()), ("storage",)),
@@ -64,18 +64,18 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[Finding]:
         for index, first in _repeated([entry.get("name") for entry in entries]):
             name = shown(entries[index]["name"])
             hint = f"{spelled((*path, first))} has this name already; give each its own"
-            yield Finding((*path, index, "name"), f"a second {kind} is called {name}", hint)
+            yield FieldFinding((*path, index, "name"), f"a second {kind} is called {name}", hint)
 
 
-def _tags(tags: Sequence[Entry]) -> Iterator[Finding]:
+def _tags(tags: Sequence[Entry]) -> Iterator[FieldFinding]:
     """Roles of a cloud have no two whose names are the same in small letters."""
     names = [tag.get("name") for tag in tags]
     for index, first in _repeated([name and name.lower() for name in names]):
         hint = f"tags[{first}] has this name already, and large letters make no other one of it; keep one"
-        yield Finding(("tags", index, "name"), f"a second tag is called {shown(names[index] or '')}", hint)
+        yield FieldFinding(("tags", index, "name"), f"a second tag is called {shown(names[index] or '')}", hint)
 
 
-def _machines(cloud: str | None, pools: Sequence[Entry]) -> Iterator[Finding]:
+def _machines(cloud: str | None, pools: Sequence[Entry]) -> Iterator[FieldFinding]:
     """The catalog knows machines of more clouds than a cluster can be stamped on."""
     for index, pool in enumerate(pools):
         name = pool.get("machine")
@@ -84,13 +84,13 @@ def _machines(cloud: str | None, pools: Sequence[Entry]) -> Iterator[Finding]:
         path = ("pools", index, "machine")
         row = catalog.machines().get(name) or catalog.machine_names().get(name)
         if row is None:
-            yield Finding(path, f"no machine is called {shown(name)}", machine_hint(name, cloud or ""))
+            yield FieldFinding(path, f"no machine is called {shown(name)}", machine_hint(name, cloud or ""))
         elif cloud not in (None, row.cloud):
             message = f"{name} is a machine of {row.cloud}, and the cluster is on {cloud}"
-            yield Finding(path, message, machine_hint(name, cloud or ""))
+            yield FieldFinding(path, message, machine_hint(name, cloud or ""))
 
 
-def _elastic(pools: Sequence[Entry]) -> Iterator[Finding]:
+def _elastic(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
     for index, pool in enumerate(pools):
         count, least = pool.get("count"), pool.get("count_min")
         if count is None or least is None:
@@ -98,27 +98,27 @@ def _elastic(pools: Sequence[Entry]) -> Iterator[Finding]:
         path: Path = ("pools", index, "count_min")
         if least > count:
             hint = f"write {count} or less, or a larger count"
-            yield Finding(path, f"{least} nodes are to run always, and the pool has {count}", hint)
+            yield FieldFinding(path, f"{least} nodes are to run always, and the pool has {count}", hint)
         elif least < count and pool.get("scheduling_only") is True:
             hint = "take it out, or take scheduling_only out of the pool"
-            yield Finding(path, "a pool for scheduling only has no nodes that run", hint)
+            yield FieldFinding(path, "a pool for scheduling only has no nodes that run", hint)
 
 
-def _idle(pools: Sequence[Entry], scheduler: Entry) -> Iterator[Finding]:
+def _idle(pools: Sequence[Entry], scheduler: Entry) -> Iterator[FieldFinding]:
     """A pool that cannot be judged may be one whose nodes start with the work."""
     if pools and all(map(_all_run, pools)) and scheduler.get("idle_minutes") is not None:
         message = "it is for nodes that start with the work, and all nodes of this cluster always run"
         hint = "write how many nodes of a pool always run, as count_min: 0, or take it out"
-        yield Finding(("scheduler", "idle_minutes"), message, hint)
+        yield FieldFinding(("scheduler", "idle_minutes"), message, hint)
 
 
-def _fallbacks(pools: Sequence[Entry]) -> Iterator[Finding]:
+def _fallbacks(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
     for index, pool in enumerate(pools):
         path: Path = ("pools", index, "fallbacks")
         fallbacks = pool.get("fallbacks", ())
         if fallbacks and _all_run(pool):
             message = "they are for nodes that start with the work, and all nodes of this pool always run"
-            yield Finding(path, message, "write how many of them always run, as count_min: 0, or take them out")
+            yield FieldFinding(path, message, "write how many of them always run, as count_min: 0, or take them out")
         yield from _bought(path, fallbacks)
 
 
@@ -128,7 +128,7 @@ def _all_run(pool: Entry) -> bool:
     return count is not None and "count_min" in pool and pool["count_min"] in (None, count)
 
 
-def _bought(path: Path, fallbacks: Sequence[Entry]) -> Iterator[Finding]:
+def _bought(path: Path, fallbacks: Sequence[Entry]) -> Iterator[FieldFinding]:
     """Capacity that was bought before is known by its name, and nothing else has one."""
     for index, each in enumerate(fallbacks):
         purchase, reservation = each.get("purchase"), each.get("reservation")
@@ -136,34 +136,36 @@ def _bought(path: Path, fallbacks: Sequence[Entry]) -> Iterator[Finding]:
             continue
         if purchase in ("reserved", "block") and not reservation:
             hint = "write its reservation, as the cloud calls it"
-            yield Finding((*path, index), f"which {purchase} capacity it is nobody says", hint)
+            yield FieldFinding((*path, index), f"which {purchase} capacity it is nobody says", hint)
         elif purchase not in ("reserved", "block") and reservation:
             hint = "write purchase: reserved or block, or take the reservation out"
             message = f"what is bought {purchase} takes no capacity that was bought before"
-            yield Finding((*path, index, "reservation"), message, hint)
+            yield FieldFinding((*path, index, "reservation"), message, hint)
 
 
-def _uids(users: Sequence[Entry]) -> Iterator[Finding]:
+def _uids(users: Sequence[Entry]) -> Iterator[FieldFinding]:
     for index, first in _repeated([user.get("uid") for user in users]):
         message = f"a second user has the uid {users[index]['uid']}"
-        yield Finding(("users", index, "uid"), message, f"users[{first}] has it already; their files would be shared")
+        yield FieldFinding(
+            ("users", index, "uid"), message, f"users[{first}] has it already; their files would be shared"
+        )
 
 
-def _mounts(storage: Sequence[Entry]) -> Iterator[Finding]:
+def _mounts(storage: Sequence[Entry]) -> Iterator[FieldFinding]:
     mounts = [entry.get("mount") for entry in storage]
     there = {mount: index for index, mount in reversed([*enumerate(mounts)])}
     for index, first in _repeated(mounts):
-        yield Finding(
+        yield FieldFinding(
             ("storage", index, "mount"), f"{mounts[index]} is mounted twice", f"storage[{first}] is there already"
         )
     for index, mount in enumerate(mounts):
         around = next((str(above) for above in PurePosixPath(mount or "").parents if str(above) in there), None)
         if around:
             hint = f"storage[{there[around]}] is mounted on {around}; mount one beside the other"
-            yield Finding(("storage", index, "mount"), f"{mount} lies inside another mount", hint)
+            yield FieldFinding(("storage", index, "mount"), f"{mount} lies inside another mount", hint)
 
 
-def _queues(data: Entry, scheduler: Entry) -> Iterator[Finding]:
+def _queues(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
     queues = scheduler.get("queues", ())
     pools, priorities = _known(data.get("pools")), _known(scheduler.get("priorities"))
     for index, queue in enumerate(queues):
@@ -174,36 +176,38 @@ def _queues(data: Entry, scheduler: Entry) -> Iterator[Finding]:
     yield from _default_queue(queues)
 
 
-def _default_queue(queues: Sequence[Entry]) -> Iterator[Finding]:
+def _default_queue(queues: Sequence[Entry]) -> Iterator[FieldFinding]:
     defaults = [index for index, queue in enumerate(queues) if queue.get("default")]
     for index in defaults[1:]:
         path = ("scheduler", "queues", index, "default")
-        yield Finding(path, "a second queue is the default", f"scheduler.queues[{defaults[0]}] is it already; keep one")
+        yield FieldFinding(
+            path, "a second queue is the default", f"scheduler.queues[{defaults[0]}] is it already; keep one"
+        )
     if queues and not defaults and all("default" in queue for queue in queues):
         hint = "write default: true at the queue for jobs that name none"
-        yield Finding(("scheduler", "queues"), "no queue is the default", hint)
+        yield FieldFinding(("scheduler", "queues"), "no queue is the default", hint)
 
 
-def _scheduling_only(pools: Sequence[Entry], scheduler: Entry) -> Iterator[Finding]:
+def _scheduling_only(pools: Sequence[Entry], scheduler: Entry) -> Iterator[FieldFinding]:
     """Jobs must not end up on nodes that do not exist, unless a Kubernetes, which says they run, has no others."""
     unreal, queues = _unreal(pools), scheduler.get("queues", ())
     alone = bool(pools) and all(pool.get("scheduling_only") is True for pool in pools)
     pretended = alone and form_of(scheduler).simulates_all
     if alone and not pretended:
         hint = "take scheduling_only out of one pool"
-        yield Finding(("pools",), "every pool is for scheduling only: no node would run a job", hint)
+        yield FieldFinding(("pools",), "every pool is for scheduling only: no node would run a job", hint)
     for index, queue in enumerate(queues):
         path: Path = ("scheduler", "queues", index)
         among = [name for name in queue.get("pools", ()) if name in unreal]
         if among and len(among) < len(queue["pools"]):
             hint = f"give {', '.join(among)} a queue of its own"
-            yield Finding((*path, "pools"), "a queue has pools for scheduling only, or pools that run jobs", hint)
+            yield FieldFinding((*path, "pools"), "a queue has pools for scheduling only, or pools that run jobs", hint)
         elif among and queue.get("default") is True and not pretended:
             hint = f"{', '.join(among)} runs no jobs; make another queue the default"
-            yield Finding((*path, "default"), "the default queue has pools for scheduling only", hint)
+            yield FieldFinding((*path, "default"), "the default queue has pools for scheduling only", hint)
 
 
-def _preemption(scheduler: Entry) -> Iterator[Finding]:
+def _preemption(scheduler: Entry) -> Iterator[FieldFinding]:
     priorities = scheduler.get("priorities", ())
     known = _known(priorities)
     preempts: dict[str, set[str]] = {}
@@ -216,69 +220,71 @@ def _preemption(scheduler: Entry) -> Iterator[Finding]:
             continue
         if name in others:
             item = (*path, others.index(name))
-            yield Finding(item, "a priority cannot preempt itself", "name those whose jobs make room for it")
+            yield FieldFinding(item, "a priority cannot preempt itself", "name those whose jobs make room for it")
         preempts[name], place[name] = {*others} - {name, None}, path
     for circle in _circles(preempts):
         message = " preempts ".join(circle if len(circle) <= CIRCLE_MAX else (*circle[:CIRCLE_MAX], "..."))
-        yield Finding(place[circle[0]], message, "of two priorities only one can preempt the other")
+        yield FieldFinding(place[circle[0]], message, "of two priorities only one can preempt the other")
 
 
-def _accounts(data: Entry, scheduler: Entry) -> Iterator[Finding]:
+def _accounts(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
     accounts = _known(scheduler.get("accounts"))
     for index, user in enumerate(data.get("users", ())):
         path = ("users", index, "accounts")
         yield from _references("account", user.get("accounts", ()), accounts, path)
 
 
-def _accounting(scheduler: Entry) -> Iterator[Finding]:
+def _accounting(scheduler: Entry) -> Iterator[FieldFinding]:
     if scheduler.get("accounting") is not False:
         return
     if scheduler.get("database") == "managed":
         hint = "write accounting: true in scheduler, or take the database out"
-        yield Finding(("scheduler", "database"), "a database is for the accounting, which is off", hint)
+        yield FieldFinding(("scheduler", "database"), "a database is for the accounting, which is off", hint)
     if scheduler.get("accounts") and form_of(scheduler).accounts_need_accounting:
         hint = "write accounting: true in scheduler, or take the accounts out"
-        yield Finding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
+        yield FieldFinding(("scheduler", "accounts"), "accounts need accounting, which is off", hint)
 
 
-def _login(scheduler: Entry) -> Iterator[Finding]:
+def _login(scheduler: Entry) -> Iterator[FieldFinding]:
     if scheduler.get("login_nodes") and not form_of(scheduler).has_login_nodes:
         message = "login nodes have what talks to Slurm, and Kubernetes is asked from anywhere"
-        yield Finding(("scheduler", "login_nodes"), message, "take it out, or write kind: slurm")
+        yield FieldFinding(("scheduler", "login_nodes"), message, "take it out, or write kind: slurm")
 
 
-def _addons(scheduler: Entry) -> Iterator[Finding]:
+def _addons(scheduler: Entry) -> Iterator[FieldFinding]:
     wanted = [name for name, value in scheduler.get("addons", {}).items() if value is True]
     for name in () if form_of(scheduler).has_addons else wanted:
-        yield Finding(("scheduler", "addons", name), "Slurm has no add-ons", "take it out, or write kind: kubernetes")
+        yield FieldFinding(
+            ("scheduler", "addons", name), "Slurm has no add-ons", "take it out, or write kind: kubernetes"
+        )
 
 
-def _training(training: Entry, storage: Sequence[Entry] | None) -> Iterator[Finding]:
+def _training(training: Entry, storage: Sequence[Entry] | None) -> Iterator[FieldFinding]:
     layout, tracker = training.get("layout"), training.get("tracker", {})
     if layout not in (None, "tp") and training.get("tensor_parallel", 1) > 1:
         hint = "write layout: tp, or take tensor_parallel out"
-        yield Finding(("training", "tensor_parallel"), f"it is of the layout tp, not of {layout}", hint)
+        yield FieldFinding(("training", "tensor_parallel"), f"it is of the layout tp, not of {layout}", hint)
     if tracker.get("kind") == "mlflow" and tracker.get("url") == "":
         hint = "write the url of its server, like http://10.0.0.5:5000"
-        yield Finding(("training", "tracker", "kind"), "mlflow needs a server, and no url is written", hint)
+        yield FieldFinding(("training", "tracker", "kind"), "mlflow needs a server, and no url is written", hint)
     if tracker.get("kind") == "files" and tracker.get("url"):
         hint = "take the url out, or write kind: mlflow or kind: wandb"
-        yield Finding(("training", "tracker", "url"), "files lie in the run's folder and have no server", hint)
+        yield FieldFinding(("training", "tracker", "url"), "files lie in the run's folder and have no server", hint)
     if storage is not None:
         yield from _on_storage(training.get("checkpoints", {}).get("directory", ""), storage)
 
 
-def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[Finding]:
+def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[FieldFinding]:
     """All nodes must see it."""
     mounts = [entry.get("mount") for entry in storage]
     above = {directory, *map(str, PurePosixPath(directory).parents)}
     if directory and None not in mounts and not above.intersection(mounts):
         there = f"mounted are {', '.join(map(str, mounts))}" if mounts else "declare a storage, which all nodes mount"
         path = ("training", "checkpoints", "directory")
-        yield Finding(path, f"{directory} is on no storage, so that each node would have its own", there)
+        yield FieldFinding(path, f"{directory} is on no storage, so that each node would have its own", there)
 
 
-def _twice(data: Entry) -> Iterator[Finding]:
+def _twice(data: Entry) -> Iterator[FieldFinding]:
     """Words that name no entry elsewhere: whoever is to be told twice would be two resources of one name."""
     yield from _references("address", data.get("budget", {}).get("notify", ()), None, ("budget", "notify"))
     for name in ("api_from", "admins"):
@@ -287,14 +293,14 @@ def _twice(data: Entry) -> Iterator[Finding]:
         yield from _references("feature", entry.get("features", ()), None, ("storage", index, "features"))
 
 
-def _extras(data: Entry, extras: Entry) -> Iterator[Finding]:
+def _extras(data: Entry, extras: Entry) -> Iterator[FieldFinding]:
     for kind, name_of in (("role", role_name), ("check", check_name)):
         paths = [entry.get("path") for entry in extras.get(f"{kind}s", ())]
         names = [name_of(path) if path else None for path in paths]
         for index, first in _repeated(names):
             message = f"a second {kind} is called {shown(names[index] or '')}"
             hint = f"extras.{kind}s[{first}] has this name already; rename one of the two"
-            yield Finding(("extras", f"{kind}s", index, "path"), message, hint)
+            yield FieldFinding(("extras", f"{kind}s", index, "path"), message, hint)
     pools = _known(data.get("pools"))
     login = {"login"} if data.get("scheduler", {}).get("login_nodes", 1) else set()
     groups = None if pools is None else pools | {"head"} | login
@@ -309,31 +315,33 @@ def _extras(data: Entry, extras: Entry) -> Iterator[Finding]:
         yield from _nowhere(entry.get("pools", ()), data, path)
 
 
-def _nowhere(names: Sequence[str | None], data: Entry, path: Path) -> Iterator[Finding]:
+def _nowhere(names: Sequence[str | None], data: Entry, path: Path) -> Iterator[FieldFinding]:
     """Pools whose nodes are nowhere."""
     unreal = _unreal(data.get("pools", ()))
     for index, name in enumerate(names):
         if name in unreal:
             hint = "take it out, or take scheduling_only out of the pool"
-            yield Finding((*path, index), f"pool {name} is for scheduling only: nothing runs there", hint)
+            yield FieldFinding((*path, index), f"pool {name} is for scheduling only: nothing runs there", hint)
 
 
 def _unreal(pools: Sequence[Entry]) -> set[str]:
     return {pool["name"] for pool in pools if pool.get("scheduling_only") is True and "name" in pool}
 
 
-def _variables(role: Entry, path: Path) -> Iterator[Finding]:
+def _variables(role: Entry, path: Path) -> Iterator[FieldFinding]:
     if not role.get("path"):
         return
     begin = f"{role_name(role['path'])}_"
     for name in role.get("variables", {}):
         if not (name.startswith(begin) and name.isidentifier() and name.isascii()):
             hint = f"begin it with {begin}, so that it cannot be taken for another role's; letters, digits and '_' only"
-            yield Finding((*path, name), f"{shown(name)} is not a legal name of a variable of this role", hint)
+            yield FieldFinding((*path, name), f"{shown(name)} is not a legal name of a variable of this role", hint)
     try:
         json.dumps(role.get("variables"), ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
-        yield Finding(path, "a text in it has half of a character (a lone surrogate)", "write the character itself")
+        yield FieldFinding(
+            path, "a text in it has half of a character (a lone surrogate)", "write the character itself"
+        )
 
 
 def _known(entries: Sequence[Entry] | None) -> frozenset[str] | None:
@@ -343,19 +351,21 @@ def _known(entries: Sequence[Entry] | None) -> frozenset[str] | None:
     return frozenset(entry["name"] for entry in entries)
 
 
-def _references(kind: str, names: Sequence[str | None], known: frozenset[str] | None, path: Path) -> Iterator[Finding]:
+def _references(
+    kind: str, names: Sequence[str | None], known: frozenset[str] | None, path: Path
+) -> Iterator[FieldFinding]:
     for index, name in enumerate(names):
         if name is not None:
             yield from _reference(kind, name, known, (*path, index))
     for index, _ in _repeated(names):
-        yield Finding((*path, index), f"{shown(names[index] or '')} is named twice", "keep one")
+        yield FieldFinding((*path, index), f"{shown(names[index] or '')} is named twice", "keep one")
 
 
-def _reference(kind: str, name: str, known: frozenset[str] | None, path: Path) -> Iterator[Finding]:
+def _reference(kind: str, name: str, known: frozenset[str] | None, path: Path) -> Iterator[FieldFinding]:
     """A name that no entry has."""
     if known is not None and name not in known:
         hint = did_you_mean(name, known) or f"no {kind} is declared"
-        yield Finding(path, f"no {kind} is called {shown(name)}", hint)
+        yield FieldFinding(path, f"no {kind} is called {shown(name)}", hint)
 
 
 def _repeated(values: Sequence[Any]) -> Iterator[tuple[int, int]]:

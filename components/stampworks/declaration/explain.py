@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from stampworks.declaration.errors import PROBLEMS_MAX, Problem
 from stampworks.declaration.fields import fields, pattern
 from stampworks.declaration.models import VERSION
-from stampworks.declaration.nodes import Node, Path, Unread, find, spelled
+from stampworks.declaration.nodes import Path, UnreadValue, ValueNode, find, spelled
 from stampworks.declaration.wording import alternatives, brief, only, shown, similar
 
 # What each complaint about a type asks for.
@@ -29,7 +29,7 @@ BOOLEANS = {
 }
 
 
-def problem(error: ErrorDetails, root: Node) -> Problem:
+def problem(error: ErrorDetails, root: ValueNode) -> Problem:
     """One complaint of pydantic as a problem at the user's own line."""
     path: Path = error["loc"]
     node, found = find(root, path)
@@ -38,7 +38,7 @@ def problem(error: ErrorDetails, root: Node) -> Problem:
     return place.problem(spelled(path), message, hint)
 
 
-def worth_saying(errors: Sequence[ErrorDetails], root: Node) -> list[ErrorDetails]:
+def worth_saying(errors: Sequence[ErrorDetails], root: ValueNode) -> list[ErrorDetails]:
     """Without the complaints that only follow from another problem."""
     misspelled = meant(errors)
     return [error for error in errors if error["loc"] not in misspelled and not _follows(error, root)]
@@ -52,7 +52,7 @@ def meant(errors: Sequence[ErrorDetails]) -> set[Path]:
     return {(*path[:-1], key) for path, key in near if key}
 
 
-def of_another_version(root: Node) -> Problem | None:
+def of_another_version(root: ValueNode) -> Problem | None:
     """The one problem of a declaration whose other keys may mean something else than they do here."""
     node, found = find(root, ("version",))
     if not found or type(node.value) is not int or node.value == VERSION:
@@ -62,17 +62,17 @@ def of_another_version(root: Node) -> Problem | None:
     return node.place.problem("version", message, hint)
 
 
-def _follows(error: ErrorDetails, root: Node) -> bool:
+def _follows(error: ErrorDetails, root: ValueNode) -> bool:
     """Whether the reader has said already why pydantic finds nothing, or not enough, where something is written."""
     node, found = find(root, error["loc"])
     if error["type"] == "missing":
         return any(not defect.key for defect in node.defects)
     if error["type"] == "too_short":  # pydantic does not count the items that are wrong
         return bool(error["input"])
-    return found and isinstance(node.value, Unread) and error["type"] != "extra_forbidden"
+    return found and isinstance(node.value, UnreadValue) and error["type"] != "extra_forbidden"
 
 
-def _said(error: ErrorDetails, path: Path, node: Node) -> tuple[str, str]:
+def _said(error: ErrorDetails, path: Path, node: ValueNode) -> tuple[str, str]:
     """The message and the hint for a value that is there and wrong."""
     kind, given = error["type"], _given(node)
     if kind == "value":
@@ -96,7 +96,7 @@ def _said(error: ErrorDetails, path: Path, node: Node) -> tuple[str, str]:
     return error["msg"], _description(path)
 
 
-def _given(node: Node) -> str:
+def _given(node: ValueNode) -> str:
     if isinstance(node.value, str):
         return shown(node.value)
     if isinstance(node.value, list):
@@ -139,7 +139,7 @@ def _choices(path: Path) -> list[str]:
     return [str(choice) for choice in get_args(closed) if choice != ""] if get_origin(closed) is Literal else []
 
 
-def _choice_hint(node: Node, choices: list[str]) -> str:
+def _choice_hint(node: ValueNode, choices: list[str]) -> str:
     if not isinstance(node.value, str):
         return ""
     if node.value in choices:  # a number, in quotes
@@ -148,7 +148,7 @@ def _choice_hint(node: Node, choices: list[str]) -> str:
     return f"did you mean '{near}'?" if near else ""
 
 
-def _type_hint(kind: str, path: Path, node: Node) -> str:
+def _type_hint(kind: str, path: Path, node: ValueNode) -> str:
     """How to write what was probably meant."""
     scalar = not isinstance(node.value, (list, dict))
     if kind == "model_type":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stampworks.declaration.bases import moved
 from stampworks.declaration.errors import DeclarationError
-from stampworks.declaration.nodes import Node, Place, find, merged
+from stampworks.declaration.nodes import FilePosition, ValueNode, find, merged
 from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown, similar
 
@@ -45,20 +45,20 @@ def stack_file(stack: str, directory: Path) -> Path:
         stacks = [file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in directory.glob("Pulumi.*.yaml")]
         meant = name.removeprefix("Pulumi.").removesuffix(".yaml")
         hint = did_you_mean(meant, stacks) or "write the file; another stack's is a good start"
-        raise DeclarationError([Place(displayed(path)).problem("", f"there is no stack {shown(name)}", hint)])
+        raise DeclarationError([FilePosition(displayed(path)).problem("", f"there is no stack {shown(name)}", hint)])
     return path
 
 
-def read_declared(path: Path) -> Node:
+def read_declared(path: Path) -> ValueNode:
     """The declaration in a file, merged with its bases; DeclarationError for what keeps it from being read."""
     try:
         text = text_of(path)
     except UnreadableError as error:
-        raise DeclarationError([Place(displayed(path)).problem("", str(error), error.hint)]) from None
+        raise DeclarationError([FilePosition(displayed(path)).problem("", str(error), error.hint)]) from None
     return _with_bases(path, text, (), len(text))
 
 
-def named_in(path: Path) -> list[tuple[str, Node]]:
+def named_in(path: Path) -> list[tuple[str, ValueNode]]:
     """The files and folders that a file names, seen from its own folder, each with the field that names it.
 
     Nothing where it cannot be read: whoever loads it says why.
@@ -85,7 +85,7 @@ def displayed(path: Path) -> str:
     return str(absolute.relative_to(here) if absolute.is_relative_to(here) else path)
 
 
-def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> Node:
+def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> ValueNode:
     """Size is how much was read with it, and with the files above."""
     node = _declared(text, path)
     extends, found = find(node, ("extends",))
@@ -112,9 +112,9 @@ def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> No
     return merged(below, node)
 
 
-def _declared(text: str, path: Path) -> Node:
+def _declared(text: str, path: Path) -> ValueNode:
     """The mapping that declares a cluster: the whole file, or the part of a stack file."""
-    place = Place(displayed(path))
+    place = FilePosition(displayed(path))
     root = read(text, place.file)
     is_stack = path.name.startswith("Pulumi.") or (root is not None and "config" in _entries(root))
     if root is None:
@@ -130,7 +130,7 @@ def _declared(text: str, path: Path) -> Node:
     )
 
 
-def _in_stack(root: Node) -> Node:
+def _in_stack(root: ValueNode) -> ValueNode:
     twice = [defect for defect in root.defects if defect.key == "config"]
     config, found = find(root, ("config",))
     twice += [defect for defect in config.defects if found and defect.key == STACK_KEY]
@@ -144,7 +144,7 @@ def _in_stack(root: Node) -> Node:
     raise DeclarationError([cluster.place.problem("", f"there is no {STACK_KEY} in the configuration", hint)])
 
 
-def _entries(node: Node) -> dict[str, Node]:
+def _entries(node: ValueNode) -> dict[str, ValueNode]:
     return node.value if isinstance(node.value, dict) else {}
 
 
@@ -164,7 +164,7 @@ def text_of(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> str:
         before = content[: error.start].decode()
         line = content.split(b"\n")[before.count("\n")].decode(errors="replace")
         column = len(before) - before.rfind("\n")
-        place = Place(displayed(path), before.count("\n") + 1, column, line)
+        place = FilePosition(displayed(path), before.count("\n") + 1, column, line)
         message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
         raise DeclarationError([place.problem("", message, "save the file as UTF-8")]) from None
 

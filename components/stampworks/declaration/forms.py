@@ -16,7 +16,7 @@ def wrong(message: str, hint: str) -> PydanticCustomError:
 
 
 @dataclass(frozen=True)
-class Form:
+class TextForm:
     """Has pydantic judge a text by a function, and a JSON schema by a pattern, which says most of the same."""
 
     judge: Callable[[str], str]

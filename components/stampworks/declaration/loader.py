@@ -16,7 +16,7 @@ from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, Declaration
 from stampworks.declaration.files import read_declared, stack_file
 from stampworks.declaration.lock import NONE, Lock, read_lock
 from stampworks.declaration.models import Declaration
-from stampworks.declaration.nodes import Node, Unread, find, parsed, plain, spelled, walk
+from stampworks.declaration.nodes import UnreadValue, ValueNode, find, parsed, plain, spelled, walk
 from stampworks.declaration.own import check_paths
 from stampworks.declaration.reading import from_value
 from stampworks.declaration.sound import part, sound
@@ -26,12 +26,12 @@ ENOUGH = PROBLEMS_MAX + 1
 
 
 @dataclass(frozen=True)
-class Source:
+class DeclarationSource:
     """A declaration together with the places where its values are written, and what is wrong in it."""
 
     sound: Declaration
     """Without what is wrong: a read of that raises AbsentError, so that planning finds what is wrong elsewhere."""
-    root: Node
+    root: ValueNode
     problems: tuple[Problem, ...] = ()
     lock: Lock = NONE
     """What was looked up once for it."""
@@ -63,7 +63,7 @@ class Source:
         return replace(node.place.problem(path, message, hint), last=last)
 
 
-def load_file(path: Path, locked: bool = True) -> Source:
+def load_file(path: Path, locked: bool = True) -> DeclarationSource:
     """The declaration in a file of its own, or below stampworks:cluster in a stack file; with its bases and its lock.
 
     Without its lock, whatever is wrong with that, for who is about to write it anew.
@@ -71,12 +71,12 @@ def load_file(path: Path, locked: bool = True) -> Source:
     return replace(_load(read_declared(path), path.parent), lock=read_lock(path) if locked else NONE)
 
 
-def load_stack(stack: str, directory: Path) -> Source:
+def load_stack(stack: str, directory: Path) -> DeclarationSource:
     """The declaration of a stack, by the stack's name."""
     return load_file(stack_file(stack, directory))
 
 
-def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = NONE) -> Source:
+def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = NONE) -> DeclarationSource:
     """A declaration that does not come from a file: Pulumi's configuration, or one made in Python.
 
     Its problems have no lines, and the origin for a file; its paths begin in the directory.
@@ -84,11 +84,11 @@ def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = N
     return replace(_load(from_value(value, origin), directory), lock=lock)
 
 
-def _load(root: Node, directory: Path) -> Source:
+def _load(root: ValueNode, directory: Path) -> DeclarationSource:
     if problem := explain.of_another_version(root):
         raise DeclarationError([problem])
     problems = _defects(root)
-    wrong = {path for path, node in walk(root) if isinstance(node.value, Unread)}
+    wrong = {path for path, node in walk(root) if isinstance(node.value, UnreadValue)}
     data = plain(root)
     try:
         declaration = Declaration.model_validate(data)
@@ -104,10 +104,10 @@ def _load(root: Node, directory: Path) -> Source:
         wrong.add(path)
     if declaration is None or problems:
         declaration = part(data, frozenset(wrong))
-    return Source(declaration, root, tuple(problems))
+    return DeclarationSource(declaration, root, tuple(problems))
 
 
-def _over(path: Sequence[str | int], file: str, root: Node) -> str:
+def _over(path: Sequence[str | int], file: str, root: ValueNode) -> str:
     """Of a list in a base, on which others stand, too: where a declaration has one of its own."""
     lists = [index for index, step in enumerate(path) if isinstance(step, int)]
     if file == root.place.file or not lists:
@@ -115,7 +115,7 @@ def _over(path: Sequence[str | int], file: str, root: Node) -> str:
     return f" (a list {spelled(tuple(path[: lists[0]]))} in {root.place.file} takes the place of the one in the base)"
 
 
-def _defects(root: Node) -> list[Problem]:
+def _defects(root: ValueNode) -> list[Problem]:
     defects = (
         defect.place.problem(spelled((*path, defect.key) if defect.key else path), defect.message, defect.hint)
         for path, node in walk(root)

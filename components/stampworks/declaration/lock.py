@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.files import UnreadableError, displayed, text_of
-from stampworks.declaration.nodes import Place
+from stampworks.declaration.nodes import FilePosition
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ def read_beside(file: Path, read: Callable[[Any], T], otherwise: str, hint: str)
         what = str(error)
     except (ValueError, RecursionError) as error:
         what = f"{otherwise}: {error}"
-    raise DeclarationError([Place(displayed(file)).problem("", what, hint)])
+    raise DeclarationError([FilePosition(displayed(file)).problem("", what, hint)])
 
 
 def _lock(data: Any) -> Lock:

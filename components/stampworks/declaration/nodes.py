@@ -13,12 +13,12 @@ from stampworks.declaration.wording import shown
 Path: TypeAlias = tuple[str | int, ...]
 
 
-class Unread:
+class UnreadValue:
     """The value of a node that says something we do not read, such as an alias."""
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePosition:
     """A character in a file; line 0 for an origin that has no lines."""
 
     file: str
@@ -34,31 +34,31 @@ class Place:
 class Defect:
     """What the reader found wrong inside a node, before anyone asked what the node means."""
 
-    place: Place
+    place: FilePosition
     key: str
     """The entry it is about; empty for the node itself."""
     message: str
     hint: str
 
 
-Value: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | Unread | None"
+Value: TypeAlias = "bool | int | float | str | list[ValueNode] | dict[str, ValueNode] | UnreadValue | None"
 
 
 @dataclass(frozen=True)
-class Node:
+class ValueNode:
     """A value, and where to point when it is wrong."""
 
     value: Value
-    entry: Place
+    entry: FilePosition
     """Where its key is written, or, in a list, where it begins."""
-    place: Place
+    place: FilePosition
     """Where problems with the value are shown: at a scalar itself, else at the entry that holds it."""
     written: str = ""
     """A scalar as it stands in the file."""
     defects: tuple[Defect, ...] = ()
 
 
-def plain(node: Node) -> Any:
+def plain(node: ValueNode) -> Any:
     """The bare data."""
     if isinstance(node.value, dict):
         return {key: plain(entry) for key, entry in node.value.items()}
@@ -67,7 +67,7 @@ def plain(node: Node) -> Any:
     return node.value
 
 
-def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+def walk(node: ValueNode, path: Path = ()) -> Iterator[tuple[Path, ValueNode]]:
     """The node and all below it, in the order of the file."""
     yield path, node
     if isinstance(node.value, dict):
@@ -78,7 +78,7 @@ def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
             yield from walk(item, (*path, index))
 
 
-def find(node: Node, path: Path) -> tuple[Node, bool]:
+def find(node: ValueNode, path: Path) -> tuple[ValueNode, bool]:
     """The node at a path, or else the last one on the way to it; and whether it is the one asked for."""
     for step in path:
         below = _below(node, step)
@@ -88,7 +88,7 @@ def find(node: Node, path: Path) -> tuple[Node, bool]:
     return node, True
 
 
-def merged(base: Node, over: Node) -> Node:
+def merged(base: ValueNode, over: ValueNode) -> ValueNode:
     """What a declaration and its base say together: mappings merge, everything else replaces."""
     if not isinstance(base.value, dict) or not isinstance(over.value, dict):
         return over
@@ -116,7 +116,7 @@ def parsed(path: str) -> Path:
     return tuple(int(index) if index else key for index, key in re.findall(r"\[(\d+)\]|([^.\[\]]+)", path))
 
 
-def _below(node: Node, step: str | int) -> Node | None:
+def _below(node: ValueNode, step: str | int) -> ValueNode | None:
     if isinstance(node.value, dict):
         return node.value.get(str(step))
     if isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from stampworks.declaration.checks import Entry, Finding
+from stampworks.declaration.checks import Entry, FieldFinding
 from stampworks.declaration.files import displayed
 from stampworks.declaration.reading import CORE_TAG, WORDS
 from stampworks.declaration.wording import did_you_mean
@@ -22,7 +22,7 @@ CHECK_SIZE_MAX_KIB = 64
 """The nodes get a check as text, through Pulumi's state."""
 
 
-def check_paths(data: Entry, directory: Path) -> Iterator[Finding]:
+def check_paths(data: Entry, directory: Path) -> Iterator[FieldFinding]:
     """What is wrong with the folders and files that are named."""
     extras = data.get("extras", {})
     for kind, problem in (("roles", _role_problem), ("checks", _check_problem)):
@@ -31,7 +31,7 @@ def check_paths(data: Entry, directory: Path) -> Iterator[Finding]:
                 continue
             named = directory / path
             if found := _outside(named, directory) or problem(named):
-                yield Finding(("extras", kind, index, "path"), f"{displayed(named)} {found[0]}", found[1])
+                yield FieldFinding(("extras", kind, index, "path"), f"{displayed(named)} {found[0]}", found[1])
 
 
 def _outside(named: Path, directory: Path) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ import ipaddress
 import re
 from typing import Annotated
 
-from stampworks.declaration.forms import Form, wrong
+from stampworks.declaration.forms import TextForm, wrong
 from stampworks.declaration.wording import shown
 
 CIDR_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+$"
@@ -61,5 +61,5 @@ def _from_its_first(value: str, network: ipaddress.IPv4Network) -> str:
     return value
 
 
-Cidr = Annotated[str, Form(cidr, CIDR_PATTERN)]
-PublicCidr = Annotated[str, Form(public_cidr, CIDR_PATTERN)]
+Cidr = Annotated[str, TextForm(cidr, CIDR_PATTERN)]
+PublicCidr = Annotated[str, TextForm(public_cidr, CIDR_PATTERN)]

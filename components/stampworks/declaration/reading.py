@@ -17,7 +17,7 @@ import yaml
 
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.models import Section
-from stampworks.declaration.nodes import Defect, Node, Place, Unread, Value
+from stampworks.declaration.nodes import Defect, FilePosition, UnreadValue, Value, ValueNode
 from stampworks.declaration.syntax import broken
 from stampworks.declaration.wording import brief, shown
 
@@ -37,14 +37,14 @@ ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd
 REPEAT_HINT = "write the value out, or put what is common into a base file and name it with extends:"
 
 
-def read(text: str, file: str) -> Node | None:
+def read(text: str, file: str) -> ValueNode | None:
     """The document in a text, or nothing when it is empty; DeclarationError when it is not YAML."""
     return _Reader(text, file).document()
 
 
-def from_value(value: Any, origin: str) -> Node:
+def from_value(value: Any, origin: str) -> ValueNode:
     """Plain data as nodes, which know where they come from but have no lines."""
-    root = _from_value(value, Place(origin), 1)
+    root = _from_value(value, FilePosition(origin), 1)
     if not isinstance(root.value, dict):
         raise DeclarationError([root.place.problem("", "the declaration must be a mapping", "")])
     if "extends" not in root.value:
@@ -53,19 +53,19 @@ def from_value(value: Any, origin: str) -> Node:
     return replace(root, defects=(*root.defects, defect))
 
 
-def _from_value(value: Any, place: Place, depth: int) -> Node:
+def _from_value(value: Any, place: FilePosition, depth: int) -> ValueNode:
     if depth > DEPTH_MAX:
         raise DeclarationError([place.problem("", *TOO_DEEP)])
     if isinstance(value, Section):
         value = value.given()
     if isinstance(value, Mapping):
-        return Node({str(key): _from_value(entry, place, depth + 1) for key, entry in value.items()}, place, place)
+        return ValueNode({str(key): _from_value(entry, place, depth + 1) for key, entry in value.items()}, place, place)
     if isinstance(value, (list, tuple)):
-        return Node([_from_value(item, place, depth + 1) for item in value], place, place)
+        return ValueNode([_from_value(item, place, depth + 1) for item in value], place, place)
     if value is None or isinstance(value, (bool, int, float, str)):
-        return Node(value, place, place, value if isinstance(value, str) else json.dumps(value))
+        return ValueNode(value, place, place, value if isinstance(value, str) else json.dumps(value))
     defect = Defect(place, "", f"values of type {type(value).__name__} are not read", "give plain data")
-    return Node(Unread(), place, place, defects=(defect,))
+    return ValueNode(UnreadValue(), place, place, defects=(defect,))
 
 
 class _Reader:
@@ -79,7 +79,7 @@ class _Reader:
         self._loader = yaml.SafeLoader(text)
         self._next: Callable[[], yaml.Event] = self._loader.get_event
 
-    def document(self) -> Node | None:
+    def document(self) -> ValueNode | None:
         try:
             return self._document()
         except yaml.MarkedYAMLError as error:
@@ -89,7 +89,7 @@ class _Reader:
             at = self._loader.get_mark().index
             raise self._stop(at, "the escape stands for no character", "write the character itself") from None
 
-    def _document(self) -> Node | None:
+    def _document(self) -> ValueNode | None:
         self._next()
         if isinstance(self._next(), yaml.StreamEndEvent):
             return None
@@ -100,13 +100,13 @@ class _Reader:
             return node
         raise self._stop(_start(behind), "a second document begins here", "keep one document in one file")
 
-    def _node(self, event: yaml.Event, key: Place | None, depth: int) -> Node:
+    def _node(self, event: yaml.Event, key: FilePosition | None, depth: int) -> ValueNode:
         start = self._place(_start(event))
         if depth > DEPTH_MAX:
             raise self._stop(_start(event), *TOO_DEEP)
         if isinstance(event, yaml.AliasEvent):
             defect = Defect(start, "", f"aliases such as {brief('*' + str(event.anchor))} are not read", REPEAT_HINT)
-            return Node(Unread(), key or start, start, defects=(defect,))
+            return ValueNode(UnreadValue(), key or start, start, defects=(defect,))
         if isinstance(event, yaml.ScalarEvent):
             node = _scalar(event, key or start, start)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -118,16 +118,16 @@ class _Reader:
         defect = Defect(
             start, "", f"tags such as {brief(tag.replace(CORE_TAG, '!!'))} are not read", "leave the tag out"
         )
-        return replace(node, value=Unread(), defects=(defect,))
+        return replace(node, value=UnreadValue(), defects=(defect,))
 
-    def _sequence(self, entry: Place, depth: int) -> Node:
+    def _sequence(self, entry: FilePosition, depth: int) -> ValueNode:
         items = []
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             items.append(self._node(event, None, depth + 1))
-        return Node(items, entry, entry)
+        return ValueNode(items, entry, entry)
 
-    def _mapping(self, entry: Place, depth: int) -> Node:
-        entries: dict[str, Node] = {}
+    def _mapping(self, entry: FilePosition, depth: int) -> ValueNode:
+        entries: dict[str, ValueNode] = {}
         defects = []
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             key = self._node(event, None, depth + 1)
@@ -136,11 +136,11 @@ class _Reader:
                 defects.append(defect)
             else:
                 entries[key.written] = node
-        return Node(entries, entry, entry, defects=tuple(defects))
+        return ValueNode(entries, entry, entry, defects=tuple(defects))
 
-    def _place(self, index: int) -> Place:
+    def _place(self, index: int) -> FilePosition:
         line = bisect_right(self._starts, index) - 1
-        return Place(self._file, line + 1, index - self._starts[line] + 1, self._lines[line])
+        return FilePosition(self._file, line + 1, index - self._starts[line] + 1, self._lines[line])
 
     def _stop(self, index: int, message: str, hint: str) -> DeclarationError:
         return DeclarationError([self._place(index).problem("", message, hint)])
@@ -150,9 +150,9 @@ def _start(event: yaml.Event) -> int:
     return event.start_mark.index if event.start_mark else 0
 
 
-def _scalar(event: yaml.ScalarEvent, entry: Place, start: Place) -> Node:
+def _scalar(event: yaml.ScalarEvent, entry: FilePosition, start: FilePosition) -> ValueNode:
     value = event.value if event.style else _resolved(event.value)
-    return Node(value, entry, entry if value is None else start, event.value)
+    return ValueNode(value, entry, entry if value is None else start, event.value)
 
 
 def _resolved(text: str) -> Value:
@@ -164,7 +164,7 @@ def _resolved(text: str) -> Value:
     return float(text) if FLOAT.fullmatch(text) else text
 
 
-def _refused(key: Node, entries: dict[str, Node]) -> Defect | None:
+def _refused(key: ValueNode, entries: dict[str, ValueNode]) -> Defect | None:
     if key.defects:
         return key.defects[0]
     if isinstance(key.value, (list, dict)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Form:
+class SchedulerForm:
     """The combinations of fields that are legal for a scheduler; the defaults are for one that is not known."""
 
     accounts_need_accounting: bool = True
@@ -17,12 +17,12 @@ class Form:
     """Whether all pools may be for scheduling only: it says itself that jobs run there."""
 
 
-_FORMS: Mapping[str, Form] = {
-    "slurm": Form(has_addons=False),
-    "kubernetes": Form(accounts_need_accounting=False, has_login_nodes=False, simulates_all=True),
+_FORMS: Mapping[str, SchedulerForm] = {
+    "slurm": SchedulerForm(has_addons=False),
+    "kubernetes": SchedulerForm(accounts_need_accounting=False, has_login_nodes=False, simulates_all=True),
 }
 
 
-def form_of(scheduler: Mapping[str, object]) -> Form:
+def form_of(scheduler: Mapping[str, object]) -> SchedulerForm:
     """Return the form of a declared scheduler."""
-    return _FORMS.get(str(scheduler.get("kind")), Form())
+    return _FORMS.get(str(scheduler.get("kind")), SchedulerForm())

@@ -13,7 +13,7 @@ from pydantic_core import PydanticKnownError, core_schema
 
 from stampworks import catalog
 from stampworks.catalog.roles import ROLES
-from stampworks.declaration.forms import Form, wrong
+from stampworks.declaration.forms import TextForm, wrong
 from stampworks.declaration.wording import alternatives, brief, did_you_mean, only, shown, similar
 from stampworks.text.amounts import AMOUNT_PATTERN, HOW, amount
 
@@ -383,31 +383,31 @@ class _Count:
 
 
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX), _Count()]
-Name = Annotated[str, Form(name, NAME_PATTERN)]
-PoolName = Annotated[str, Form(pool_name, NAME_PATTERN)]
-QueueName = Annotated[str, Form(queue_name, NAME_PATTERN)]
-AccountName = Annotated[str, Form(account_name, NAME_PATTERN)]
-UserName = Annotated[str, Form(user_name, USER_PATTERN)]
-Mount = Annotated[str, Form(mount, MOUNT_PATTERN)]
-Directory = Annotated[str, Form(directory, MOUNT_PATTERN)]
-Url = Annotated[str, Form(url, URL_PATTERN)]
-Region = Annotated[str, Form(region, REGION_PATTERN)]
-Zone = Annotated[str, Form(zone, ZONE_PATTERN)]
-Reservation = Annotated[str, Form(reservation, RESERVATION_PATTERN)]
-Admin = Annotated[str, Form(admin, ADMIN_PATTERN)]
-TagName = Annotated[str, Form(tag_name, TAG_PATTERN)]
-TagValue = Annotated[str, Form(tag_value, TAG_VALUE_PATTERN)]
-Email = Annotated[str, Form(email, EMAIL_PATTERN)]
-ContainerImage = Annotated[str, Form(container_image, IMAGE_PATTERN)]
-Repository = Annotated[str, Form(repository, f"^$|{NAME_PATTERN}|{BUCKET_PATTERN}")]
-Experiment = Annotated[str, Form(experiment, EXPERIMENT_PATTERN)]
-OwnRole = Annotated[str, Form(own_role, PATH_PATTERN)]
-OwnCheck = Annotated[str, Form(own_check, PATH_PATTERN)]
+Name = Annotated[str, TextForm(name, NAME_PATTERN)]
+PoolName = Annotated[str, TextForm(pool_name, NAME_PATTERN)]
+QueueName = Annotated[str, TextForm(queue_name, NAME_PATTERN)]
+AccountName = Annotated[str, TextForm(account_name, NAME_PATTERN)]
+UserName = Annotated[str, TextForm(user_name, USER_PATTERN)]
+Mount = Annotated[str, TextForm(mount, MOUNT_PATTERN)]
+Directory = Annotated[str, TextForm(directory, MOUNT_PATTERN)]
+Url = Annotated[str, TextForm(url, URL_PATTERN)]
+Region = Annotated[str, TextForm(region, REGION_PATTERN)]
+Zone = Annotated[str, TextForm(zone, ZONE_PATTERN)]
+Reservation = Annotated[str, TextForm(reservation, RESERVATION_PATTERN)]
+Admin = Annotated[str, TextForm(admin, ADMIN_PATTERN)]
+TagName = Annotated[str, TextForm(tag_name, TAG_PATTERN)]
+TagValue = Annotated[str, TextForm(tag_value, TAG_VALUE_PATTERN)]
+Email = Annotated[str, TextForm(email, EMAIL_PATTERN)]
+ContainerImage = Annotated[str, TextForm(container_image, IMAGE_PATTERN)]
+Repository = Annotated[str, TextForm(repository, f"^$|{NAME_PATTERN}|{BUCKET_PATTERN}")]
+Experiment = Annotated[str, TextForm(experiment, EXPERIMENT_PATTERN)]
+OwnRole = Annotated[str, TextForm(own_role, PATH_PATTERN)]
+OwnCheck = Annotated[str, TextForm(own_check, PATH_PATTERN)]
 # Their names are data that grows with the catalog: a schema that listed them would refuse tomorrow's.
-MachineName = Annotated[str, Form(machine_name, "^.+$")]
-StorageKind = Annotated[str, Form(storage_kind, "^.+$")]
-BucketFolder = Annotated[str, Form(bucket_folder, FOLDER_PATTERN)]
-StorageTier = Annotated[str, Form(storage_tier, TIER_PATTERN)]
-MigProfile = Annotated[str, Form(mig_profile, MIG_PATTERN)]
-ReleaseName = Annotated[str, Form(release_name, "^.+$")]
+MachineName = Annotated[str, TextForm(machine_name, "^.+$")]
+StorageKind = Annotated[str, TextForm(storage_kind, "^.+$")]
+BucketFolder = Annotated[str, TextForm(bucket_folder, FOLDER_PATTERN)]
+StorageTier = Annotated[str, TextForm(storage_tier, TIER_PATTERN)]
+MigProfile = Annotated[str, TextForm(mig_profile, MIG_PATTERN)]
+ReleaseName = Annotated[str, TextForm(release_name, "^.+$")]
 Whole = BeforeValidator(whole)

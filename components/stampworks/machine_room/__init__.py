@@ -1,7 +1,7 @@
 """A machine room: whole machines made of namespaces, with networks between them. It knows no plan and no cloud."""
 
 from stampworks.machine_room.commands import HOST_PROGRAMS as HOST_PROGRAMS
-from stampworks.machine_room.disks import Image as Image
+from stampworks.machine_room.disks import NodeImage as NodeImage
 from stampworks.machine_room.errors import RoomError as RoomError
 from stampworks.machine_room.folders import Kind as Kind
 from stampworks.machine_room.folders import end_folder as end_folder

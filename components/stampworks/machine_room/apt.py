@@ -22,7 +22,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Source:
+class AptSource:
     """One line of apt's sources, or one stanza, as far as it matters here."""
 
     uri: str
@@ -156,7 +156,7 @@ def _index(repository: Path) -> None:
     (repository / "Release").write_text(release)
 
 
-def _sources(apt: Path) -> Iterator[Source]:
+def _sources(apt: Path) -> Iterator[AptSource]:
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         text = "\n".join(line for line in _read(path).splitlines() if not line.startswith("#"))
         if path.suffix == ".sources":
@@ -165,22 +165,24 @@ def _sources(apt: Path) -> Iterator[Source]:
             yield from (source for line in text.splitlines() for source in _line(line))
 
 
-def _stanza(text: str) -> Iterator[Source]:
+def _stanza(text: str) -> Iterator[AptSource]:
     """The deb822 form: fields, whose values go on in indented lines."""
     fields = {name.lower(): value.split() for name, value in re.findall(r"(?m)^([\w-]+):((?:.*(?:\n[ \t].*)*))", text)}
     if "deb" in fields.get("types", ()) and fields.get("enabled") != ["no"]:
         for uri in fields.get("uris", ()):
             suites, components = fields.get("suites", ()), fields.get("components", ())
-            yield Source(uri.rstrip("/"), tuple(suites), tuple(components), _keyring(fields.get("signed-by", [""])[0]))
+            yield AptSource(
+                uri.rstrip("/"), tuple(suites), tuple(components), _keyring(fields.get("signed-by", [""])[0])
+            )
 
 
-def _line(text: str) -> Iterator[Source]:
+def _line(text: str) -> Iterator[AptSource]:
     """The one-line form: deb [options] uri suite components."""
     if match := re.match(r"deb\s+(?:\[(.*?)\]\s+)?(\S+)\s+(\S+)\s+(.*)", text):
         options, uri, suite, components = match.groups()
         signed_by = re.search(r"signed-by=(\S+)", options or "")
         keyring = _keyring(signed_by.group(1) if signed_by else "")
-        yield Source(uri.rstrip("/"), (suite,), tuple(components.partition("#")[0].split()), keyring)
+        yield AptSource(uri.rstrip("/"), (suite,), tuple(components.partition("#")[0].split()), keyring)
 
 
 def _keyring(signed_by: str) -> str:

@@ -13,7 +13,7 @@ from stampworks.machine_room.specs import Commission, GroupSpec, NodeSpec, commi
 
 
 @dataclass(frozen=True)
-class Image:
+class NodeImage:
     """What nodes boot from."""
 
     digest: str
@@ -27,7 +27,7 @@ class Image:
 
 
 @dataclass(frozen=True)
-class Disk:
+class NodeDisk:
     """The folder of one node."""
 
     folder: Path
@@ -104,15 +104,15 @@ HOST_KEY = Path("etc/ssh/ssh_host_ed25519_key")
 KEY_BYTES_MAX = CONDEMNED_BYTES_MAX = 1 << 14
 
 
-def disk_of(room: Room, name: str) -> Disk:
-    return Disk(room.nodes / name)
+def disk_of(room: Room, name: str) -> NodeDisk:
+    return NodeDisk(room.nodes / name)
 
 
-def commission(node: NodeSpec, group: GroupSpec, image: Image) -> Commission:
+def commission(node: NodeSpec, group: GroupSpec, image: NodeImage) -> Commission:
     return Commission(node, group.machine, group.accelerators, image.digest, group.volumes)
 
 
-def make(disk: Disk, wanted: Commission, public_key: str) -> None:
+def make(disk: NodeDisk, wanted: Commission, public_key: str) -> None:
     """Makes a new disk that boots as this node; it counts as made only when it is whole."""
     for folder in (disk.folder, disk.upper, disk.work, disk.root):
         files.make_directory(folder)
@@ -141,6 +141,6 @@ def authorize(root: Path, public_key: str) -> None:
     files.write(root / AUTHORIZED_KEYS, public_key, 0o600)
 
 
-def authorized(disk: Disk) -> str:
+def authorized(disk: NodeDisk) -> str:
     """The key that may log in, as far as the node's disk says so."""
     return files.read_regular(disk.upper / AUTHORIZED_KEYS, KEY_BYTES_MAX)

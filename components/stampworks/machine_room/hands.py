@@ -55,7 +55,7 @@ class Boot:
     """(directory, kind, options) of the control groups that are the node's own; none where it divides nothing."""
 
 
-def look(room: Room) -> dict[str, dict[str, network.Link]]:
+def look(room: Room) -> dict[str, dict[str, network.InterfaceState]]:
     """All interfaces there are, by node; the room's own under ""."""
     command = [*room.inside, sys.executable, "-I", "-S", str(SURVEY)]
     try:
@@ -65,7 +65,7 @@ def look(room: Room) -> dict[str, dict[str, network.Link]]:
     return {space: {name: network.link(found) for name, found in links.items()} for space, links in seen.items()}
 
 
-def arrange(room: Room, batches: Sequence[network.Batch], forget: Sequence[str] = ()) -> None:
+def arrange(room: Room, batches: Sequence[network.CommandBatch], forget: Sequence[str] = ()) -> None:
     """Carries out network commands, then removes the namespaces of nodes to forget."""
     request = {"batches": [dataclasses.asdict(batch) for batch in batches], "forget": list(forget)}
     _visit(room, "cannot set up the network", request)

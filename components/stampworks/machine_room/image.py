@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stampworks.machine_room import apt, disks, files, nodes, programs, retention, rooms
 from stampworks.machine_room.commands import CONTAINED, MAPPED_ROOT, run
-from stampworks.machine_room.disks import Image
+from stampworks.machine_room.disks import NodeImage
 from stampworks.machine_room.errors import RoomError
 from stampworks.machine_room.room import Progress, Room
 from stampworks.machine_room.specs import GroupSpec, ImageSpec, NetworkSpec, NodeSpec
@@ -73,7 +73,7 @@ class Builder:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ImageRecipe:
     """All that goes into an image, and where each part of it is kept."""
 
     spec: ImageSpec
@@ -87,21 +87,25 @@ class Recipe:
     """What is copied onto nodes because no package of the suite has it."""
 
     @property
-    def image(self) -> Image:
+    def image(self) -> NodeImage:
         layers = (self.node / "layer", self.base / "tree")
-        return Image(self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs))
+        return NodeImage(
+            self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs)
+        )
 
     @property
     def whole(self) -> bool:
         return self.base.exists() and self.repository.exists() and self.node.exists()
 
 
-def image_of(spec: ImageSpec, content_digest: str) -> Image:
+def image_of(spec: ImageSpec, content_digest: str) -> NodeImage:
     """What ensure_image would return, whether it was made before or not."""
     return _recipe(spec, content_digest).image
 
 
-def ensure_image(spec: ImageSpec, install: Callable[[Builder], None], content_digest: str, progress: Progress) -> Image:
+def ensure_image(
+    spec: ImageSpec, install: Callable[[Builder], None], content_digest: str, progress: Progress
+) -> NodeImage:
     """Finds the image or makes it; `install` configures the builder, and its error fails the build.
 
     The digest stands for what `install` does: the same digest, the same image.
@@ -125,7 +129,7 @@ def ensure_image(spec: ImageSpec, install: Callable[[Builder], None], content_di
     return recipe.image
 
 
-def _recipe(spec: ImageSpec, content_digest: str) -> Recipe:
+def _recipe(spec: ImageSpec, content_digest: str) -> ImageRecipe:
     sources = apt.sources_of(spec.suite)
     base_packages = tuple(sorted({*spec.base_packages, *NEEDED}))
     packages = tuple(sorted({*BREAKING, *spec.packages}))
@@ -136,7 +140,7 @@ def _recipe(spec: ImageSpec, content_digest: str) -> Recipe:
     built = tuple(Path(programs.program(name)) for name in ON_NODES) if spec.runs_containers else ()
     node = _digest([repository, content_digest, STRIP, *map(str, built)])
     images = files.make_directory(paths.cache_dir() / "images", 0o700)
-    return Recipe(
+    return ImageRecipe(
         spec,
         sources,
         base_packages,
@@ -167,7 +171,7 @@ def _keep(path: Path, make: Callable[[Path], None], what: str, progress: Progres
     progress(f"{what}: done after {time.monotonic() - begun:.0f} s")
 
 
-def _make_base(recipe: Recipe, draft: Path, progress: Progress) -> None:
+def _make_base(recipe: ImageRecipe, draft: Path, progress: Progress) -> None:
     tree = draft / "tree"
     apt.make_tree(tree, recipe.spec.suite, recipe.sources, recipe.base_packages, progress)
     for trace in (*HOST_TRACES, *(str(path.relative_to(tree)) for path in tree.glob("etc/ssh/ssh_host_*"))):
@@ -181,13 +185,13 @@ def _make_base(recipe: Recipe, draft: Path, progress: Progress) -> None:
     files.make_directory(tree / "exports")
 
 
-def _make_repository(recipe: Recipe, draft: Path, progress: Progress) -> None:
+def _make_repository(recipe: ImageRecipe, draft: Path, progress: Progress) -> None:
     apt.download(draft / "repository", recipe.base / "tree", recipe.sources, recipe.packages, progress)
 
 
-def _make_node(recipe: Recipe, draft: Path, install: Callable[[Builder], None], progress: Progress) -> None:
+def _make_node(recipe: ImageRecipe, draft: Path, install: Callable[[Builder], None], progress: Progress) -> None:
     room = Room(draft / "room", WHERE)
-    bare = Image("", (str(recipe.base / "tree"),), recipe.image.packages)
+    bare = NodeImage("", (str(recipe.base / "tree"),), recipe.image.packages)
     with room.leashed():
         key = disks.make_key(draft / "key", WHERE)
         rooms.furnish(room, BUILDER_NETWORK, (), key, (draft / "key.pub").read_text())

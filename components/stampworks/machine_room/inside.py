@@ -51,13 +51,13 @@ def main() -> None:
             pids = boot_all(request["boots"], teller)
             addresses = {boot["name"]: boot["address"] for boot in request["boots"] if boot["name"] in pids}
             wait_for_ssh(addresses, pids, request["timeout_s"], teller)
-    except (RefusedError, OSError) as refused:
+    except (CommandRefusedError, OSError) as refused:
         say(teller, {"failed": "", "why": str(refused)})
     except Exception:
         say(teller, {"failed": "", "why": traceback.format_exc(limit=-3)})
 
 
-class RefusedError(Exception):
+class CommandRefusedError(Exception):
     """A command said no; the text is the command and what it said."""
 
 
@@ -69,7 +69,7 @@ def command(argv: list[str], text: str = "") -> str:
     done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
         line = "".join(text.splitlines()[int(word) - 1] + ": " for word in failed_line(done.stderr))
-        raise RefusedError(f"{' '.join(argv)}: {line}{done.stderr.strip()}")
+        raise CommandRefusedError(f"{' '.join(argv)}: {line}{done.stderr.strip()}")
     return done.stdout
 
 

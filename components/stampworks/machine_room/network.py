@@ -23,7 +23,7 @@ TRUNK_ENDS = ("-up", "-dn")
 
 
 @dataclass(frozen=True)
-class Link:
+class InterfaceState:
     """An interface as it was found."""
 
     up: bool
@@ -34,11 +34,11 @@ class Link:
     addresses: tuple[str, ...]
 
 
-Links = Mapping[str, Link]
+Links = Mapping[str, InterfaceState]
 
 
 @dataclass(frozen=True)
-class Batch:
+class CommandBatch:
     """Commands for `ip -batch` and then `tc -batch` in one network namespace; "" is the room's own."""
 
     namespace: str
@@ -78,7 +78,7 @@ def leaves_in_use(present: Links) -> frozenset[str]:
     return frozenset(link.master for name, link in present.items() if link.master and not name.endswith(TRUNK_ENDS))
 
 
-def switches(network: NetworkSpec, rails: Sequence[RailSpec], present: Links) -> Batch:
+def switches(network: NetworkSpec, rails: Sequence[RailSpec], present: Links) -> CommandBatch:
     """Makes the management network, spines, cores and trunks what they should be, without touching what already is.
 
     A trunk that is no longer wanted stays while nodes are plugged into its leaf: they may have jobs to finish.
@@ -99,12 +99,12 @@ def switches(network: NetworkSpec, rails: Sequence[RailSpec], present: Links) ->
         tc += [shape(up, trunk.rate_mbps), shape(down, trunk.rate_mbps)]
     kept = {trunk_ends(rail, trunk.leaf)[0] for rail, trunk in wanted}
     ip += [f"link del {name}" for name, _ in _idle_trunks(present) if name not in kept]
-    return Batch("", tuple(ip), tuple(tc))
+    return CommandBatch("", tuple(ip), tuple(tc))
 
 
-def without_idle_trunks(leaves: Collection[str], present: Links) -> Batch:
+def without_idle_trunks(leaves: Collection[str], present: Links) -> CommandBatch:
     """Takes away the trunks of those of these leaves that the last node has left."""
-    return Batch("", tuple(f"link del {name}" for name, leaf in _idle_trunks(present) if leaf in leaves))
+    return CommandBatch("", tuple(f"link del {name}" for name, leaf in _idle_trunks(present) if leaf in leaves))
 
 
 def _idle_trunks(present: Links) -> list[tuple[str, str]]:
@@ -114,7 +114,7 @@ def _idle_trunks(present: Links) -> list[tuple[str, str]]:
     return [(name, trunk[1]) for name, trunk in found if bridge(*trunk) not in in_use]
 
 
-def ports(nodes: Sequence[NodeSpec], rails: Sequence[RailSpec], present: Links) -> Batch:
+def ports(nodes: Sequence[NodeSpec], rails: Sequence[RailSpec], present: Links) -> CommandBatch:
     """Plugs the nodes in: the switch's ends of their interfaces, in the room's namespace."""
     ip: list[str] = []
     tc: list[str] = []
@@ -130,10 +130,10 @@ def ports(nodes: Sequence[NodeSpec], rails: Sequence[RailSpec], present: Links) 
             ip.append(f"link set {name} master {switch} up")
             if rate_mbps:
                 tc.append(shape(name, rate_mbps))
-    return Batch("", tuple(ip), tuple(tc))
+    return CommandBatch("", tuple(ip), tuple(tc))
 
 
-def interfaces(node: NodeSpec, network: NetworkSpec, rails: Sequence[RailSpec]) -> Batch:
+def interfaces(node: NodeSpec, network: NetworkSpec, rails: Sequence[RailSpec]) -> CommandBatch:
     """The node's ends of its interfaces with their addresses, in the node's namespace."""
     ip = ["link set lo up"]
     tc = []
@@ -145,12 +145,12 @@ def interfaces(node: NodeSpec, network: NetworkSpec, rails: Sequence[RailSpec]) 
             tc.append(shape(name, rate_mbps))
     if network.pods_cidr:
         ip.append(f"route replace {network.pods_cidr} via {network.gateway}")
-    return Batch(node.name, tuple(ip), tuple(tc))
+    return CommandBatch(node.name, tuple(ip), tuple(tc))
 
 
-def unplug(node: str, present: Links) -> Batch:
+def unplug(node: str, present: Links) -> CommandBatch:
     """Takes a node off the network: its ends go at once and take the switch's ends with them."""
-    return Batch(node, tuple(f"link del {name}" for name in sorted(present) if name != "lo"))
+    return CommandBatch(node, tuple(f"link del {name}" for name in sorted(present) if name != "lo"))
 
 
 def shape(device: str, rate_mbps: int) -> str:
@@ -164,9 +164,9 @@ def with_prefix(address: str, cidr: str) -> str:
     return f"{address}/{ipaddress.ip_network(cidr).prefixlen}"
 
 
-def link(found: Mapping[str, Any]) -> Link:
+def link(found: Mapping[str, Any]) -> InterfaceState:
     """What survey.py says of one interface."""
-    return Link(found["up"], found["master"], found["rate_mbps"], tuple(found["addresses"]))
+    return InterfaceState(found["up"], found["master"], found["rate_mbps"], tuple(found["addresses"]))
 
 
 def _interfaces(node: NodeSpec, rails: Sequence[RailSpec]) -> Iterator[tuple[str, str, int]]:

@@ -11,9 +11,9 @@ from typing import Literal
 
 from stampworks.machine_room import cgroups, disks, files, hands, network, retention
 from stampworks.machine_room.commands import ENVIRONMENT, MAPPED_ROOT
-from stampworks.machine_room.disks import Disk, Image, disk_of
+from stampworks.machine_room.disks import NodeDisk, NodeImage, disk_of
 from stampworks.machine_room.errors import RoomError
-from stampworks.machine_room.network import Link, Links
+from stampworks.machine_room.network import InterfaceState, Links
 from stampworks.machine_room.processes import Process
 from stampworks.machine_room.room import Progress, Room, enter, of_cluster
 from stampworks.machine_room.specs import Commission, GroupSpec, NodeSpec, RailSpec, read_network
@@ -63,7 +63,7 @@ class NodeState:
 
 
 def ensure_nodes(
-    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: Image, progress: Progress
+    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: NodeImage, progress: Progress
 ) -> dict[str, str]:
     """Makes each node of the group run as declared and returns their instances.
 
@@ -80,7 +80,12 @@ def ensure_nodes(
 
 
 def renew_nodes(
-    cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: Image, names: Collection[str], progress: Progress
+    cluster: str,
+    group: GroupSpec,
+    rails: Sequence[RailSpec],
+    image: NodeImage,
+    names: Collection[str],
+    progress: Progress,
 ) -> None:
     """Gives these nodes of the group new disks where they are outdated, whether they run or not."""
     room = of_cluster(cluster)
@@ -90,7 +95,7 @@ def renew_nodes(
         keep_running(room, _without(group, others), rails, image, progress)
 
 
-def new_nodes(cluster: str, group: GroupSpec, image: Image) -> list[str]:
+def new_nodes(cluster: str, group: GroupSpec, image: NodeImage) -> list[str]:
     """The nodes of a group that get a new disk as soon as they are made to run."""
     room = of_cluster(cluster)
     late = _outdated(room, group, image)
@@ -104,7 +109,7 @@ def starting_nodes(cluster: str, group: GroupSpec) -> list[str]:
     return [node.name for node in group.nodes if not _is_whole(disk_of(room, node.name))]
 
 
-def outdated_nodes(cluster: str, group: GroupSpec, image: Image) -> dict[str, str]:
+def outdated_nodes(cluster: str, group: GroupSpec, image: NodeImage) -> dict[str, str]:
     """The running nodes of a group that need a new disk, and why."""
     room = of_cluster(cluster)
     return {name: why for name, why in _outdated(room, group, image).items() if _runs(room, name)}
@@ -122,7 +127,7 @@ def condemn_nodes(cluster: str, names: Collection[str], why: str) -> None:
                 files.write(disk.condemned_file, why)
 
 
-def keep_running(room: Room, group: GroupSpec, rails: Sequence[RailSpec], image: Image, progress: Progress) -> None:
+def keep_running(room: Room, group: GroupSpec, rails: Sequence[RailSpec], image: NodeImage, progress: Progress) -> None:
     """Makes every node of the group run on a disk that is up to date, in any room; the caller holds its lock."""
     nodes = group.nodes
     commissions = {node.name: disks.commission(node, group, image) for node in nodes}
@@ -222,12 +227,14 @@ def _authorize(room: Room, nodes: Sequence[NodeSpec]) -> None:
 
 def _plug_in(room: Room, nodes: Sequence[NodeSpec], rails: Sequence[RailSpec]) -> None:
     planned = read_network(room.network_file.read_text())
-    spaces = [network.Batch(node.name, ()) for node in nodes]  # they are there before anything is plugged into them
+    spaces = [
+        network.CommandBatch(node.name, ()) for node in nodes
+    ]  # they are there before anything is plugged into them
     ports = network.ports(nodes, rails, hands.look(room)[""])
     hands.arrange(room, [*spaces, ports, *(network.interfaces(node, planned, rails) for node in nodes)])
 
 
-def _boot_of(room: Room, wanted: Commission, image: Image) -> hands.Boot:
+def _boot_of(room: Room, wanted: Commission, image: NodeImage) -> hands.Boot:
     disk = disk_of(room, wanted.node.name)
     return hands.Boot(
         name=wanted.node.name,
@@ -271,7 +278,7 @@ def _boot(room: Room, boots: Sequence[hands.Boot], total: int, progress: Progres
         raise room.failed(f"{len(failed)} of {total} nodes did not boot", "\n" + "\n".join(reports))
 
 
-def _console(disk: Disk) -> str:
+def _console(disk: NodeDisk) -> str:
     try:
         said = disk.console.read_text(errors="replace").strip().splitlines()[-3:]
     except FileNotFoundError:
@@ -303,7 +310,7 @@ def _shut_down(room: Room, name: str) -> None:
             run_inside(room, name, ["sh", "-c", "sv -w 20 force-stop /etc/stampworks/services/*"], timeout=40)
 
 
-def _power_off(disk: Disk) -> None:
+def _power_off(disk: NodeDisk) -> None:
     if process := disk.process:
         process.end(disk.folder.name)
     cgroups.remove(disk.cgroups_file, disk.folder.name)
@@ -312,14 +319,14 @@ def _power_off(disk: Disk) -> None:
 # -- looking
 
 
-def _outdated(room: Room, group: GroupSpec, image: Image) -> dict[str, str]:
+def _outdated(room: Room, group: GroupSpec, image: NodeImage) -> dict[str, str]:
     """The nodes that have a disk and need another one, and why."""
     wanted = {node.name: disks.commission(node, group, image) for node in group.nodes}
     reasons = {name: _why_outdated(disk_of(room, name), one) for name, one in wanted.items()}
     return {name: why for name, why in reasons.items() if why}
 
 
-def _why_outdated(disk: Disk, wanted: Commission) -> str:
+def _why_outdated(disk: NodeDisk, wanted: Commission) -> str:
     found = disk.commission
     if found is None:
         return ""
@@ -339,7 +346,7 @@ def _without(group: GroupSpec, names: Collection[str]) -> GroupSpec:
     return replace(group, nodes=tuple(node for node in group.nodes if node.name not in names))
 
 
-def _is_whole(disk: Disk) -> bool:
+def _is_whole(disk: NodeDisk) -> bool:
     """Whether it runs, and has mounted what it should."""
     process = disk.process
     return disk.commission is not None and process is not None and not process.frozen and not _lost(disk)
@@ -351,7 +358,7 @@ def _running(room: Room, name: str) -> Process:
     raise RoomError(room.name, f"node {name} is not running", "", "run: pulumi up")
 
 
-def _state(disk: Disk, room_links: Links, node_links: Links) -> NodeState | None:
+def _state(disk: NodeDisk, room_links: Links, node_links: Links) -> NodeState | None:
     commission = disk.commission
     if commission is None:
         return None
@@ -374,14 +381,14 @@ def _state(disk: Disk, room_links: Links, node_links: Links) -> NodeState | None
 
 
 def _rail_state(node: NodeSpec, interface: str, index: int, room_links: Links, node_links: Links) -> RailState:
-    ends: list[Link | None] = [node_links.get(interface), room_links.get(network.port(node.name, interface))]
+    ends: list[InterfaceState | None] = [node_links.get(interface), room_links.get(network.port(node.name, interface))]
     plug = ends[1]
     plugged = plug is not None and plug.master == network.bridge(index, node.leaf)
     up = plugged and all(end is not None and end.up for end in ends)
     return RailState(interface, up, min(end.rate_mbps if end else 0 for end in ends))
 
 
-def _lost(disk: Disk) -> tuple[str, ...]:
+def _lost(disk: NodeDisk) -> tuple[str, ...]:
     """Mount points of the shared directories and of volumes on which nothing is mounted."""
     commission, process = disk.commission, disk.process
     wanted = ("/exports", *(volume.mount for volume in commission.volumes)) if commission and process else ()

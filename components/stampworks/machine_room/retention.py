@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stampworks.machine_room import files
-from stampworks.machine_room.disks import Image, disk_of
+from stampworks.machine_room.disks import NodeImage, disk_of
 from stampworks.machine_room.room import Progress, Room
 from stampworks.state import paths
 
@@ -33,13 +33,13 @@ def mark(node: Path) -> None:
     (node / CONTAINERS).touch()
 
 
-def image(digest: str) -> Image:
+def image(digest: str) -> NodeImage:
     """The image of this digest; it is in the cache as long as some disk lies on it."""
     folder = paths.cache_dir() / "images"
     parts: list[str] = json.loads((folder / digest / PARTS).read_text())
     base, repository = (folder / part for part in parts)
     layers = (str(folder / digest / "layer"), str(base / "tree"))
-    return Image(digest, layers, str(repository / "repository"), (folder / digest / CONTAINERS).exists())
+    return NodeImage(digest, layers, str(repository / "repository"), (folder / digest / CONTAINERS).exists())
 
 
 def touch(node: Path) -> None:
@@ -48,7 +48,7 @@ def touch(node: Path) -> None:
     os.utime(node, ns=(asked, asked))
 
 
-def claim(room: Room, image: Image) -> None:
+def claim(room: Room, image: NodeImage) -> None:
     """Keeps an image for the nodes of a room; the caller holds the room's lock."""
     node = Path(image.layers[0]).parent
     if str(room.folder) not in (str(one.folder) for one in _rooms(node)):

@@ -2,7 +2,7 @@
 
 from stampworks.operations.drain import BusyError, HeldError, said_by
 from stampworks.operations.errors import InputError, OperationError, UnknownError
-from stampworks.operations.gathering import Wanted, end_elastic, gather, join, missing, wanted
+from stampworks.operations.gathering import WantedMembers, end_elastic, gather, join, missing, wanted
 from stampworks.operations.members import endings, members, retag
 from stampworks.operations.qualify import held_back, qualify, to_prove
 from stampworks.operations.records import records
@@ -21,7 +21,7 @@ __all__ = [
     "RollStoppedError",
     "Service",
     "UnknownError",
-    "Wanted",
+    "WantedMembers",
     "condemn",
     "end_elastic",
     "endings",

@@ -18,7 +18,7 @@ _LOOKS = 2
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedMembers:
     """The members of one group, as a plan has them."""
 
     group: str
@@ -36,11 +36,11 @@ class Wanted:
         return self.names[self.count :]
 
 
-def wanted(group: Group) -> Wanted:
-    return Wanted(group.name, tuple(node.name for node in group.nodes), group.count_min)
+def wanted(group: Group) -> WantedMembers:
+    return WantedMembers(group.name, tuple(node.name for node in group.nodes), group.count_min)
 
 
-def join(of: str, cluster: str, region: str, all_: Iterable[Wanted]) -> None:
+def join(of: str, cluster: str, region: str, all_: Iterable[WantedMembers]) -> None:
     """Makes members of what has been started, and starts what has died where nothing else does."""
     cloud(of).join(cluster, region, {each.group: each.always for each in all_})
 
@@ -49,8 +49,8 @@ def gather(
     of: str,
     cluster: str,
     region: str,
-    all_: Sequence[Wanted],
-    before: Sequence[Wanted],
+    all_: Sequence[WantedMembers],
+    before: Sequence[WantedMembers],
     drain_timeout_minutes: float,
     progress: Callable[[str], None],
 ) -> Roster:
@@ -70,7 +70,7 @@ def complete(
     of: str,
     cluster: str,
     region: str,
-    all_: Sequence[Wanted],
+    all_: Sequence[WantedMembers],
     progress: Callable[[str], None],
     *,
     but: Collection[str] = (),
@@ -120,7 +120,7 @@ def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callab
             time.sleep(cloud(of).POLL_S)
 
 
-def missing(all_: Iterable[Wanted], there: Iterable[str]) -> str:
+def missing(all_: Iterable[WantedMembers], there: Iterable[str]) -> str:
     """Which groups are not complete, in words; empty when all are."""
     names = {*there}
     found = [(each, len(names.intersection(each.always))) for each in all_]
@@ -131,7 +131,7 @@ def missing(all_: Iterable[Wanted], there: Iterable[str]) -> str:
 
 def _let_go(
     now: Roster,
-    all_: Sequence[Wanted],
+    all_: Sequence[WantedMembers],
     becoming: Sequence[str],
     timeout_minutes: float,
     progress: Callable[[str], None],

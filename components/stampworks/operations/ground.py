@@ -20,12 +20,12 @@ _LOOKS = 16
 Progress = Callable[[str], None]
 
 
-class HeldError(OperationError):
+class ProofHeldError(OperationError):
     """Another proof is at work on the same cluster."""
 
 
 @dataclass(frozen=True)
-class Standing:
+class NodeStanding:
     """How a node stands with its scheduler."""
 
     busy: str = ""
@@ -59,7 +59,7 @@ class ProvingGround(Protocol):
     def await_turn(self, patience_s: float, progress: Progress) -> None:
         """Returns once no other proof is at work; takes away what one that was killed has left."""
 
-    def look(self, names: Collection[str]) -> dict[str, Standing]:
+    def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
         """All nodes that it knows; the named ones as they are now."""
 
     def held(self) -> dict[str, DrainReason]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from stampworks.operations import run_options, runs
 from stampworks.operations.errors import InputError, OperationError, nearest
-from stampworks.operations.job import AT_WORK, Job, JobScheduler, State, Wanted
+from stampworks.operations.job import AT_WORK, Job, JobRequest, JobScheduler, State
 from stampworks.operations.on_head import RUN
 from stampworks.operations.qualify import PROGRAMS, PYTHON, PYTHON_OF_IMAGE
 from stampworks.operations.run import queue_of
@@ -36,7 +36,7 @@ class UsedError(OperationError):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunRequest:
     """What somebody wants to run, in words that nobody has judged yet."""
 
     workload: Workload
@@ -52,10 +52,10 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Run:
+class CheckedRun:
     """What is to be submitted, judged as far as that can be done before."""
 
-    wanted: Wanted
+    wanted: JobRequest
     user: str
     options: dict[str, Any]
     warnings: tuple[str, ...]
@@ -71,16 +71,16 @@ class Piece:
     events: str
 
 
-def prepare(plan: Plan, roster: Roster, asked: Asked) -> Run:
+def prepare(plan: Plan, roster: Roster, asked: RunRequest) -> CheckedRun:
     """Changes nothing."""
     wanted, options, there = wanted_of(plan, roster, asked)
     scheduler = of_cluster(plan, roster)
     resumes = _check_free(plan, roster, scheduler, wanted, options)
     warnings = _warnings(plan, scheduler, there, wanted)
-    return Run(wanted, asked.user, options | cluster_options(plan, roster, there), warnings, resumes)
+    return CheckedRun(wanted, asked.user, options | cluster_options(plan, roster, there), warnings, resumes)
 
 
-def wanted_of(plan: Plan, roster: Roster, asked: Asked) -> tuple[Wanted, dict[str, Any], tuple[str, ...]]:
+def wanted_of(plan: Plan, roster: Roster, asked: RunRequest) -> tuple[JobRequest, dict[str, Any], tuple[str, ...]]:
     """What a run wants, what its programs are told, and the nodes it may be on; nobody is asked."""
     _check_name(asked.name)
     folder = f"{runs.folder_of_all(plan)}/{asked.name}"
@@ -106,7 +106,7 @@ def wanted_of(plan: Plan, roster: Roster, asked: Asked) -> tuple[Wanted, dict[st
     options = _options(plan, groups[0], asked, folder, nodes)
     _check_notice(options.get("notice_s", 0), queue)
     programs = [str(program) for program in options.pop("programs", ())]
-    wanted = Wanted(
+    wanted = JobRequest(
         name=asked.name,
         workload=asked.workload,
         folder=folder,
@@ -123,7 +123,7 @@ def wanted_of(plan: Plan, roster: Roster, asked: Asked) -> tuple[Wanted, dict[st
     return wanted, options, there
 
 
-def submit(plan: Plan, roster: Roster, run: Run) -> int | str:
+def submit(plan: Plan, roster: Roster, run: CheckedRun) -> int | str:
     """What the scheduler calls the job."""
     wanted, scheduler = run.wanted, of_cluster(plan, roster)
     told = {"version": 1, "workload": wanted.workload, "nodes": wanted.nodes, "user": run.user, "options": run.options}
@@ -189,7 +189,7 @@ def _check_name(name: str) -> None:
         raise InputError(f"{name!r} is not a legal name of a run", rule + example)
 
 
-def _options(plan: Plan, group: Group, asked: Asked, folder: str, nodes: int) -> dict[str, Any]:
+def _options(plan: Plan, group: Group, asked: RunRequest, folder: str, nodes: int) -> dict[str, Any]:
     declared = _declared(plan, group, asked.name, folder) if asked.workload == "training" else {}
     options = run_options.judged(asked.workload, run_options.merged(declared, asked.file, asked.settings))
     if asked.workload == "training":
@@ -259,7 +259,7 @@ def _program(plan: Plan, workload: Workload, folder: str, programs: list[str]) -
 
 
 def _check_free(
-    plan: Plan, roster: Roster, scheduler: JobScheduler, wanted: Wanted, options: Mapping[str, Any]
+    plan: Plan, roster: Roster, scheduler: JobScheduler, wanted: JobRequest, options: Mapping[str, Any]
 ) -> bool:
     """Whether a run of this name goes on; refused where it is at work, or was something else."""
     name = wanted.name
@@ -287,7 +287,7 @@ def _compared(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in DERIVED}
 
 
-def _warnings(plan: Plan, scheduler: JobScheduler, names: tuple[str, ...], wanted: Wanted) -> tuple[str, ...]:
+def _warnings(plan: Plan, scheduler: JobScheduler, names: tuple[str, ...], wanted: JobRequest) -> tuple[str, ...]:
     found = []
     if plan.proof.level == "none":
         found.append(f"cluster {plan.name} was never proven: its declaration says proof.level: none")

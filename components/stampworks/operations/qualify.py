@@ -18,10 +18,20 @@ from typing import Any
 
 from stampworks import qualification
 from stampworks.operations.errors import InputError, nearest
-from stampworks.operations.ground import Ended, Progress, ProvingGround, Standing
+from stampworks.operations.ground import Ended, NodeStanding, Progress, ProvingGround
 from stampworks.operations.schedulers import port_of
 from stampworks.plan import Level, Member, Roster
-from stampworks.qualification import Ask, Certificate, Evidence, Finding, Heard, Measured, NodeVerdict, Subject, Verdict
+from stampworks.qualification import (
+    Ask,
+    Certificate,
+    CheckFinding,
+    Evidence,
+    Heard,
+    Measured,
+    NodeVerdict,
+    Subject,
+    Verdict,
+)
 from stampworks.text.reasons import BYTES_MAX, DrainReason, written
 from stampworks.text.version import VERSION
 
@@ -159,7 +169,7 @@ def _reserved(
     return _Nodes()
 
 
-def _sorted_out(ground: ProvingGround, look: Mapping[str, Standing], wanted: Sequence[str]) -> _Nodes:
+def _sorted_out(ground: ProvingGround, look: Mapping[str, NodeStanding], wanted: Sequence[str]) -> _Nodes:
     found = _Nodes()
     for name in wanted:
         node = look.get(name)
@@ -181,7 +191,7 @@ def _sorted_out(ground: ProvingGround, look: Mapping[str, Standing], wanted: Seq
 
 
 def _partners(
-    subject: Subject, ground: ProvingGround, look: Mapping[str, Standing], found: _Nodes, others: Sequence[str]
+    subject: Subject, ground: ProvingGround, look: Mapping[str, NodeStanding], found: _Nodes, others: Sequence[str]
 ) -> list[str]:
     """As many free nodes as are to be measured, and two at least, neighbours first: nobody can be measured alone."""
     if not found.ready or not others:
@@ -410,7 +420,7 @@ def _one_line(text: str) -> str:
 
 def _kept(
     earlier: Certificate, still: Mapping[str, NodeVerdict], wanted: Sequence[str]
-) -> tuple[list[Finding], list[Measured]]:
+) -> tuple[list[CheckFinding], list[Measured]]:
     """What is known of nodes that were not looked at this time."""
     same = {name for name in still if name not in wanted}
     about = {finding: tuple(name for name in finding.nodes if name in same) for finding in earlier.findings}

@@ -17,7 +17,7 @@ from stampworks import configuration, qualification
 from stampworks.operations.drain import LEAVES, RENEWED
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.gathering import complete, wanted
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.operations.members import members, renewal
 from stampworks.operations.qualify import qualify
 from stampworks.operations.schedulers import port_of, service_of
@@ -150,7 +150,7 @@ def _terms(order: Order) -> str:
     return qualification.proven_digest(qualification.subject_of(order.plan), order.programs)
 
 
-def _known(service: Service) -> dict[str, Standing]:
+def _known(service: Service) -> dict[str, NodeStanding]:
     """Nothing where the scheduler was not configured yet: then nothing was begun either."""
     with contextlib.suppress(OperationError):
         return service.look()
@@ -172,7 +172,7 @@ def _await_all(work: _Work) -> None:
         work.begun += [node.name for pool in plan.pools for node in pool.nodes if node.name in away]
 
 
-def _tell_apart(work: _Work, before: Roster, known: Mapping[str, Standing]) -> None:
+def _tell_apart(work: _Work, before: Roster, known: Mapping[str, NodeStanding]) -> None:
     """Lets those go whose group is gone, while there is a head that knows them, and tells old members from new ones."""
     plan, there = work.plan, {member.name for member in before.members}
     if known:
@@ -189,12 +189,12 @@ def _renew(work: _Work, names: Sequence[str]) -> None:
     renewal(work.plan.cloud).renew(work.plan, work.order.content, names, work.progress)
 
 
-def _begun(work: _Work, known: Mapping[str, Standing]) -> list[str]:
+def _begun(work: _Work, known: Mapping[str, NodeStanding]) -> list[str]:
     nodes = [node.name for pool in work.plan.pools for node in pool.nodes if node.name not in work.pending]
     return [name for name in nodes if name in work.seen and _on_its_way(work, name, known)]
 
 
-def _on_its_way(work: _Work, name: str, known: Mapping[str, Standing]) -> bool:
+def _on_its_way(work: _Work, name: str, known: Mapping[str, NodeStanding]) -> bool:
     """Whether a roll holds it: since it waited for its jobs, since it was made anew, or since it did not pass then."""
     held = known[name].held if name in known else None
     if held is None or held.by not in ("stampworks", "proof"):

@@ -11,7 +11,7 @@ from stampworks.plan import Plan, Queue
 
 
 @dataclass(frozen=True)
-class Run:
+class CommandRun:
     """One command on some nodes, as a job of the scheduler."""
 
     job_name: str
@@ -23,10 +23,10 @@ class Run:
 class Commands(Protocol):
     """A scheduler that runs commands of people."""
 
-    def prepare(self, argv: Sequence[str], nodes: int = 0, pool: str = "", user: str = "root") -> Run:
+    def prepare(self, argv: Sequence[str], nodes: int = 0, pool: str = "", user: str = "root") -> CommandRun:
         """One task on each of `nodes` nodes: of a pool, or of the default queue; 0 means all of them."""
 
-    def cancel(self, run: Run) -> None:
+    def cancel(self, run: CommandRun) -> None:
         """Cancels a job whose ssh ended early; a cluster that does not answer is left alone."""
 
     def expect_reachable(self) -> None:

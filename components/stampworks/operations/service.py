@@ -8,7 +8,7 @@ from typing import Protocol
 
 from stampworks.operations.drain import AS_BEFORE, DRAINED
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.plan import Plan
 from stampworks.text.reasons import DrainReason
 
@@ -19,7 +19,7 @@ who is free each time, somebody gives back."""
 
 
 class Service(Protocol):
-    def look(self) -> dict[str, Standing]:
+    def look(self) -> dict[str, NodeStanding]:
         """All nodes that the scheduler knows."""
 
     def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:

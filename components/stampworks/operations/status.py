@@ -15,7 +15,7 @@ Verdict = Literal["pass", "fail", "unknown"]
 
 
 @dataclass(frozen=True)
-class Table:
+class StatusTable:
     header: tuple[str, ...]
     rows: Sequence[tuple[object, ...]]
 
@@ -45,7 +45,7 @@ class ClusterStatus(Protocol):
     def scheduling_only(self) -> tuple[str, ...]:
         """Pools that are declared and not there on purpose, a sentence each."""
 
-    def tables(self) -> Sequence[Table]: ...
+    def tables(self) -> Sequence[StatusTable]: ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class NodesStatus:
     nodes: Sequence[Any]
     """Dataclasses, whose fields are all that the scheduler says."""
     verdicts: Sequence[Verdict]
-    table: Table
+    table: StatusTable
     remarks: Sequence[str] = ()
 
 

@@ -11,7 +11,7 @@ from stampworks.text.amounts import many
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ParameterBytes:
     """Bytes of each parameter, while it is trained and in a checkpoint."""
 
     name: str
@@ -28,7 +28,7 @@ class Recipe:
         return self.weights + self.gradients + self.optimizer
 
 
-OURS = Recipe(
+OURS = ParameterBytes(
     name="float32 weights",
     weights=4,
     gradients=4,
@@ -36,7 +36,7 @@ OURS = Recipe(
     saved=12,
     why="float32 weights (4) and Adam's two moments (4 + 4), as `stampworks submit training` writes them",
 )
-COPIED = Recipe(
+COPIED = ParameterBytes(
     name="bfloat16 weights with a float32 copy",
     weights=2,
     gradients=2,
@@ -46,7 +46,7 @@ COPIED = Recipe(
 )
 
 
-def checkpoint_bytes(parameters: int, recipe: Recipe = OURS) -> Bound:
+def checkpoint_bytes(parameters: int, recipe: ParameterBytes = OURS) -> Bound:
     return Bound(parameters * recipe.saved, f"{many(parameters)} parameters x {recipe.saved} bytes: {recipe.why}")
 
 

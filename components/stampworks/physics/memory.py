@@ -13,7 +13,7 @@ from math import ceil
 from typing import Literal
 
 from stampworks.physics.bounds import Bound, UnknownFactError, figure
-from stampworks.physics.checkpoints import OURS, Recipe
+from stampworks.physics.checkpoints import OURS, ParameterBytes
 from stampworks.physics.transformer import Transformer, known_shape, layer_parameters, widths
 from stampworks.text.amounts import many
 
@@ -85,7 +85,7 @@ def tp(ranks: int, tensor: int, pipeline: int = 1, context: int = 1) -> Layout:
     return Layout(name, ranks, 3, ranks // (tensor * pipeline), tensor, pipeline, context)
 
 
-def states(parameters: int, layout: Layout, recipe: Recipe = OURS) -> Bound:
+def states(parameters: int, layout: Layout, recipe: ParameterBytes = OURS) -> Bound:
     """Weights, gradients and optimizer, each cut among as many ranks as the layout says."""
     part = parameters / (layout.tensor * layout.pipeline)
     cuts = [layout.sharded if layout.zero >= stage else 1 for stage in (3, 2, 1)]
@@ -192,7 +192,9 @@ class Need:
         return said + (f"; {' and '.join(missing)} unknown, for the model's shape is not said" if missing else "")
 
 
-def need(model: Transformer, layout: Layout, samples: int, recipe: Recipe = OURS, recomputed: bool = False) -> Need:
+def need(
+    model: Transformer, layout: Layout, samples: int, recipe: ParameterBytes = OURS, recomputed: bool = False
+) -> Need:
     """Of a rank that works on so many samples at once."""
     return Need(
         layout,
@@ -250,7 +252,11 @@ def whole(layout: Layout) -> Layout:
 
 
 def suggested(
-    model: Transformer, layouts: Sequence[Layout], memory_gib: float, batch: int | None = None, recipe: Recipe = OURS
+    model: Transformer,
+    layouts: Sequence[Layout],
+    memory_gib: float,
+    batch: int | None = None,
+    recipe: ParameterBytes = OURS,
 ) -> Need | None:
     """The first layout that fits with one sample at once, preferably without computing anything again.
 

@@ -46,7 +46,9 @@ def best_tflops(machine: catalog.Machine, precision: Precision) -> tuple[float, 
     return known(row.bf16_measured_tflops, f"what a matmul on {row.name} reached"), "of the best published matmul"
 
 
-def published(machine: catalog.Machine, precision: Precision = "bfloat16", experts: bool = False) -> list[catalog.Run]:
+def published(
+    machine: catalog.Machine, precision: Precision = "bfloat16", experts: bool = False
+) -> list[catalog.PublishedRun]:
     """Runs that people published of this accelerator, of models with experts or without, the slowest first."""
     row = _accelerator(machine)
     found = (
@@ -61,7 +63,7 @@ def _has_experts(model: Transformer) -> bool:
     return model.used < model.parameters
 
 
-def run_tflops(run: catalog.Run) -> float:
+def run_tflops(run: catalog.PublishedRun) -> float:
     """Of one accelerator: as published, or by our count of FLOPs from the tokens a second that were published."""
     if not isinstance(run.tflops, catalog.Unknown):
         return run.tflops
@@ -69,7 +71,7 @@ def run_tflops(run: catalog.Run) -> float:
     return tokens * flops_per_token(trained(run)).value / 1e12
 
 
-def trained(run: catalog.Run) -> Transformer:
+def trained(run: catalog.PublishedRun) -> Transformer:
     """The model of a published run."""
     model = catalog.trained_models()[run.model]
     return Transformer(
@@ -106,7 +108,7 @@ def mfu_range(
     )
 
 
-def _of_run(run: catalog.Run, peak: float) -> str:
+def _of_run(run: catalog.PublishedRun, peak: float) -> str:
     return (
         f"{run.name}: {figure(run_tflops(run))} of {figure(peak)} TFLOP/s on {run.accelerators} {run.accelerator} "
         f"({run.source})"
@@ -189,7 +191,7 @@ def compute_seconds(model: Transformer, tokens: float, ranks: int, tflops: float
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """A step of training; None where the catalog does not know enough."""
 
     fastest: Bound
@@ -203,7 +205,7 @@ def step(
     machine: catalog.Machine,
     nodes: int,
     precision: Precision = "bfloat16",
-) -> Step:
+) -> TrainingStep:
     """`samples` of the copy that has most. Raises UnknownFactError where nothing can be said."""
     [sequence] = known_shape(model, "sequence")
     tokens, split = float(samples * sequence), layout.ranks // layout.copies
@@ -217,11 +219,11 @@ def step(
     try:
         least = mfu_range(machine, model, precision)[0]
     except UnknownFactError:
-        return Step(floor, None)
+        return TrainingStep(floor, None)
     slowest = least.value * peak_tflops(machine, precision).value
     slow = compute_seconds(model, tokens, split, slowest, "of the slowest run")
     exposed = slow.value + moved.value
-    return Step(
+    return TrainingStep(
         floor,
         Bound(
             max(exposed, fastest),

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stampworks.changes.differences import KEYS, Step
-from stampworks.declaration import Source, check_name, role_name
+from stampworks.changes.differences import KEYS, PathStep
+from stampworks.declaration import DeclarationSource, check_name, role_name
 from stampworks.declaration.fields import change, fields, pattern
 from stampworks.declaration.models import Section
 from stampworks.declaration.nodes import Path, find, parsed
@@ -45,7 +45,7 @@ class Explanation:
     """Where it is written; empty where nobody wrote it."""
 
 
-def explain(plan: Plan, source: Source | None, path: str, findings: Sequence[Finding] = ()) -> Explanation:
+def explain(plan: Plan, source: DeclarationSource | None, path: str, findings: Sequence[Finding] = ()) -> Explanation:
     """What is known of one value, by its path in the plan, or in the declaration, or as `stampworks plan` shows it.
 
     A plan without its declaration, which only a file holds, knows reasons and no lines.
@@ -120,7 +120,7 @@ def _of_cost(plan: Plan, path: str, name: str) -> Explanation | None:
     return Explanation(path, usd and {"value": usd, "unit": "USD an hour"}, tuple(reasons), "", "", "", "")
 
 
-def _of_declaration(source: Source, path: str) -> Explanation | None:
+def _of_declaration(source: DeclarationSource, path: str) -> Explanation | None:
     """What is declared and stands in no plan: others follow from it. None where the path leads to no field."""
     steps = _split(path)
     value: Any = source.declaration
@@ -183,9 +183,9 @@ def _named(step: str, names: Sequence[str]) -> str:
     return names[int(step)] if re.fullmatch("[0-9]{1,9}", step) and int(step) < len(names) else step
 
 
-def _walked(plan: Plan, steps: Sequence[str], path: str) -> tuple[tuple[Step, ...], Any]:
+def _walked(plan: Plan, steps: Sequence[str], path: str) -> tuple[tuple[PathStep, ...], Any]:
     value: Any = plan
-    way: list[Step] = []
+    way: list[PathStep] = []
     for step in steps:
         names = _names(value)
         if isinstance(value, tuple):
@@ -193,10 +193,10 @@ def _walked(plan: Plan, steps: Sequence[str], path: str) -> tuple[tuple[Step, ..
         if step not in names:
             raise _nothing(plan, path, ".".join([each.key or each.field for each in way]), step, names)
         if isinstance(value, tuple):
-            way[-1] = Step(way[-1].field, step)
+            way[-1] = PathStep(way[-1].field, step)
             value = value[names.index(step)]
         else:
-            way.append(Step(step))
+            way.append(PathStep(step))
             value = getattr(value, step)
     return tuple(way), value
 
@@ -243,11 +243,11 @@ def _short(value: Any) -> Any:
     return _names(value) or (list(value) if isinstance(value, tuple) else value)
 
 
-def _spelled(way: Sequence[Step]) -> str:
+def _spelled(way: Sequence[PathStep]) -> str:
     return ".".join(".".join(filter(None, (step.field, step.key))) for step in way)
 
 
-def _reasons(plan: Plan, way: Sequence[Step]) -> Iterator[Reason]:
+def _reasons(plan: Plan, way: Sequence[PathStep]) -> Iterator[Reason]:
     """Of the value itself first, then of what it is part of, then of its parts. Also those that hold for all entries of
     a list, and name none: groups.launch.disk_gib."""
     path, of_all = _spelled(way), ".".join(step.field for step in way)
@@ -261,7 +261,7 @@ def _reasons(plan: Plan, way: Sequence[Step]) -> Iterator[Reason]:
             yield Reason(each.name, each.why)
 
 
-def _written(source: Source, way: Sequence[Step], field: str) -> str:
+def _written(source: DeclarationSource, way: Sequence[PathStep], field: str) -> str:
     """The file and line of a declared field; of one in a list, of the entry with the same name."""
     keys = [step.key for step in way if step.key]
     path = field
@@ -279,7 +279,7 @@ def _written(source: Source, way: Sequence[Step], field: str) -> str:
     return _line(source, parsed(path))
 
 
-def _line(source: Source, path: Path) -> str:
+def _line(source: DeclarationSource, path: Path) -> str:
     node, there = find(source.root, path)
     return f"{node.place.file}:{node.place.line}" if there and node.place.line else ""
 

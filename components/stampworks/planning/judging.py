@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from stampworks.declaration import AbsentError, Source
+from stampworks.declaration import AbsentError, DeclarationSource
 from stampworks.declaration.nodes import parsed
 from stampworks.plan import Plan
 from stampworks.planning.build.planner import completed, draft
@@ -14,7 +14,7 @@ from stampworks.planning.rules.registry import RULES, known_of, rules
 
 
 def judged(
-    source: Source, facts: Facts | None, as_of: str | None, left_out: Collection[str] = ()
+    source: DeclarationSource, facts: Facts | None, as_of: str | None, left_out: Collection[str] = ()
 ) -> tuple[Plan, tuple[Finding, ...]]:
     """Return the plan of a declaration with the findings of all rules.
 

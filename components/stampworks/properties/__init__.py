@@ -22,7 +22,7 @@ from stampworks.properties.local import (
     SHARED_DIRECTORY,
     SIMULATED_POOL,
 )
-from stampworks.properties.table import Kind, Property, Table
+from stampworks.properties.table import Kind, Property, PropertyTable
 
 __all__ = [
     "ELASTIC_NODES",
@@ -45,5 +45,5 @@ __all__ = [
     "SIMULATED_POOL",
     "Kind",
     "Property",
-    "Table",
+    "PropertyTable",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stampworks.properties.table import CLUSTER, Property, Table
+from stampworks.properties.table import CLUSTER, Property, PropertyTable
 
-KEYRING = Table(
+KEYRING = PropertyTable(
     "stampworks:cluster:Keyring",
     inputs={
         "cluster": CLUSTER,
@@ -16,7 +16,7 @@ KEYRING = Table(
         "databasePassword": Property("string", "of the accounting database", secret=True, stable=True),
     },
 )
-ELASTIC_NODES = Table(
+ELASTIC_NODES = PropertyTable(
     "stampworks:cluster:ElasticNodes",
     inputs={
         "cluster": CLUSTER,
@@ -25,7 +25,7 @@ ELASTIC_NODES = Table(
         "group": Property("string", "the group", replaces=True),
     },
 )
-ROLL = Table(
+ROLL = PropertyTable(
     "stampworks:cluster:Roll",
     inputs={
         "cluster": CLUSTER,
@@ -48,7 +48,7 @@ ROLL = Table(
         "drift": Property("array", "the nodes that the next roll makes anew, and why, in words"),
     },
 )
-ROSTER = Table(
+ROSTER = PropertyTable(
     "stampworks:cluster:Roster",
     inputs={
         "cluster": CLUSTER,
@@ -74,7 +74,7 @@ ROSTER = Table(
         "endings": Property("array", "capacity that members are in and that ends, and when"),
     },
 )
-KUBERNETES_NODES = Table(
+KUBERNETES_NODES = PropertyTable(
     "stampworks:cluster:KubernetesNodes",
     inputs={
         "cluster": CLUSTER,
@@ -89,7 +89,7 @@ KUBERNETES_NODES = Table(
         "endings": Property("array", "capacity that nodes are in and that ends, and when"),
     },
 )
-KUBERNETES_QUEUES = Table(
+KUBERNETES_QUEUES = PropertyTable(
     "stampworks:cluster:KubernetesQueues",
     inputs={
         "cluster": CLUSTER,
@@ -101,7 +101,7 @@ KUBERNETES_QUEUES = Table(
         "drift": Property("array", "gangs in what is about to go, in words"),
     },
 )
-KUBERNETES_SERVER = Table(
+KUBERNETES_SERVER = PropertyTable(
     "stampworks:cluster:KubernetesServer",
     inputs={
         "cluster": CLUSTER,
@@ -110,7 +110,7 @@ KUBERNETES_SERVER = Table(
         "server": Property("string", "what no other server has", replaces=True),
     },
 )
-PLAYBOOK = Table(
+PLAYBOOK = PropertyTable(
     "stampworks:cluster:Playbook",
     inputs={
         "playbook": Property("string", "its file, in the folder of playbooks"),
@@ -128,7 +128,7 @@ PLAYBOOK = Table(
         "drift": Property("array", "what is not as it left it, in words; looked for when the stack is refreshed"),
     },
 )
-SIGNING_KEY = Table(
+SIGNING_KEY = PropertyTable(
     "stampworks:cluster:SigningKey",
     inputs={
         "cluster": CLUSTER,
@@ -138,7 +138,7 @@ SIGNING_KEY = Table(
         "privateKey": Property("string", "with which certificates are signed, as PEM", secret=True, stable=True),
     },
 )
-QUALIFICATION = Table(
+QUALIFICATION = PropertyTable(
     "stampworks:cluster:Qualification",
     inputs={
         "subject": Property(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stampworks.properties.table import CLAIM, CLUSTER, Property, Table
+from stampworks.properties.table import CLAIM, CLUSTER, Property, PropertyTable
 
-LOCAL_ROOM = Table(
+LOCAL_ROOM = PropertyTable(
     "stampworks:local:LocalRoom",
     inputs={
         "cluster": CLUSTER,
@@ -13,7 +13,7 @@ LOCAL_ROOM = Table(
         "claim": Property("string", "the stack, and a number that no other stack of that name has", stable=True),
     },
 )
-LOCAL_NETWORK = Table(
+LOCAL_NETWORK = PropertyTable(
     "stampworks:local:LocalNetwork",
     inputs={
         "cluster": CLUSTER,
@@ -29,7 +29,7 @@ LOCAL_NETWORK = Table(
         "drift": Property("array", "what is not as declared, in words"),
     },
 )
-LOCAL_GROUP = Table(
+LOCAL_GROUP = PropertyTable(
     "stampworks:local:LocalGroup",
     inputs={
         "cluster": CLUSTER,
@@ -45,7 +45,7 @@ LOCAL_GROUP = Table(
         "drift": Property("array", "what is not as declared, in words"),
     },
 )
-LOCAL_CONTROL_PLANE = Table(
+LOCAL_CONTROL_PLANE = PropertyTable(
     "stampworks:local:LocalControlPlane",
     inputs={
         "cluster": CLUSTER,
@@ -66,7 +66,7 @@ LOCAL_CONTROL_PLANE = Table(
         "drift": Property("array", "what is not as declared, in words"),
     },
 )
-SIMULATED_POOL = Table(
+SIMULATED_POOL = PropertyTable(
     "stampworks:local:SimulatedPool",
     inputs={
         "cluster": CLUSTER,
@@ -80,7 +80,7 @@ SIMULATED_POOL = Table(
         "drift": Property("array", "what is not as declared, in words"),
     },
 )
-JOINED_POOL = Table(
+JOINED_POOL = PropertyTable(
     "stampworks:local:JoinedPool",
     inputs={
         "cluster": CLUSTER,
@@ -100,7 +100,7 @@ JOINED_POOL = Table(
         "drift": Property("array", "what is not as declared, in words"),
     },
 )
-SHARED_DIRECTORY = Table(
+SHARED_DIRECTORY = PropertyTable(
     "stampworks:local:SharedDirectory",
     inputs={
         "cluster": CLUSTER,
@@ -111,7 +111,7 @@ SHARED_DIRECTORY = Table(
         "path": Property("string", "where it is on this machine", stable=True),
     },
 )
-LOCAL_VOLUME = Table(
+LOCAL_VOLUME = PropertyTable(
     "stampworks:local:LocalVolume",
     inputs={
         "cluster": CLUSTER,

@@ -31,7 +31,7 @@ class Property:
 
 
 @dataclass(frozen=True)
-class Table:
+class PropertyTable:
     """The properties of one type of resource."""
 
     token: str

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stampworks.properties import Kind, Property
-from stampworks.provider.handler import Failure, Handler
+from stampworks.provider.handler import Handler, InputFailure
 from stampworks.wire.values import UNKNOWN, is_known
 
 _TYPES: dict[Kind, tuple[type, ...]] = {
@@ -20,7 +20,7 @@ _TYPES: dict[Kind, tuple[type, ...]] = {
 }
 
 
-def failures(handler: Handler, inputs: Mapping[str, Any]) -> list[Failure]:
+def failures(handler: Handler, inputs: Mapping[str, Any]) -> list[InputFailure]:
     """All that is wrong with the inputs, as far as they are known."""
     found = [*_unknown_names(handler, inputs), *_ill_typed(handler, inputs)]
     if not found and is_known(inputs):
@@ -28,23 +28,23 @@ def failures(handler: Handler, inputs: Mapping[str, Any]) -> list[Failure]:
     return found
 
 
-def _unknown_names(handler: Handler, inputs: Mapping[str, Any]) -> Iterator[Failure]:
+def _unknown_names(handler: Handler, inputs: Mapping[str, Any]) -> Iterator[InputFailure]:
     for name in inputs:
         if name not in handler.inputs:
             close = difflib.get_close_matches(name, handler.inputs, n=1)
             hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(handler.inputs)}"
-            yield Failure(name, f"{handler.token} has no such input; {hint}")
+            yield InputFailure(name, f"{handler.token} has no such input; {hint}")
 
 
-def _ill_typed(handler: Handler, inputs: Mapping[str, Any]) -> Iterator[Failure]:
+def _ill_typed(handler: Handler, inputs: Mapping[str, Any]) -> Iterator[InputFailure]:
     for name, row in handler.inputs.items():
         if name not in inputs:
             if row.required:
                 # Without the path, for the engine would show the value of what has none.
-                yield Failure("", f"{name} is missing: {row.description}")
+                yield InputFailure("", f"{name} is missing: {row.description}")
         elif not _fits(row, inputs[name]):
             # The value itself is not shown: it may be a secret in the wrong place.
-            yield Failure(name, f"must be of type {row.kind}: {row.description}")
+            yield InputFailure(name, f"must be of type {row.kind}: {row.description}")
 
 
 def _fits(row: Property, value: Any) -> bool:

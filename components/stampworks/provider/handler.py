@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, ParamSpec, TypeVar, cast
 
-from stampworks.properties import Property, Table
+from stampworks.properties import Property, PropertyTable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,7 +19,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Failure:
+class InputFailure:
     """An input that cannot be, and where it is."""
 
     path: str
@@ -86,7 +86,7 @@ class Call:
 class Handler(ABC):
     """One type of resource. Its docstring is its description in the schema."""
 
-    table: ClassVar[Table]
+    table: ClassVar[PropertyTable]
     refresh: ClassVar[bool] = False
     """Whether every preview and up looks at the world first."""
 
@@ -106,7 +106,7 @@ class Handler(ABC):
         """The id, the same however often a creation is tried, so that a second try finds what the first one left."""
         return hashlib.sha256(urn.encode()).hexdigest()[:12]
 
-    def check(self, inputs: Mapping[str, Any]) -> Iterable[Failure]:  # noqa: ARG002
+    def check(self, inputs: Mapping[str, Any]) -> Iterable[InputFailure]:  # noqa: ARG002
         """What is wrong with the inputs beyond what the table says; only asked when all of them are known."""
         return ()
 

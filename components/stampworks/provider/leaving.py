@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from stampworks import operations
 from stampworks.operations.drain import LEAVES
-from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.client import KubernetesApi
 from stampworks.operations.kubernetes.service import KubernetesService
 from stampworks.provider.handler import Call
 
@@ -14,6 +14,6 @@ from stampworks.provider.handler import Call
 def vacate(call: Call, names: Iterable[str]) -> None:
     """What runs there ends first; where it does not in time, they take pods again, and the change has failed."""
     if reasons := dict.fromkeys(names, LEAVES):
-        service = KubernetesService(Server(call.inputs["cluster"], "local", ""))
+        service = KubernetesService(KubernetesApi(call.inputs["cluster"], "local", ""))
         timeout = call.inputs.get("drainTimeoutMinutes", 0)  # which earlier versions did not say of some
         operations.vacate(service, reasons, timeout, call.progress)

@@ -17,7 +17,7 @@ def ensure_node_image(
     content: str,
     progress: room.Progress,
     wait: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run,
-) -> room.Image:
+) -> room.NodeImage:
     """Finds the image or builds it; content is the install_digest of its roles."""
 
     def install(builder: room.Builder) -> None:

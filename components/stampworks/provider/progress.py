@@ -16,7 +16,7 @@ from stampworks.wire.protocol import engine_pb2, engine_pb2_grpc
 _BETWEEN_LINES_S = 0.3  # without a terminal each one is a line of output
 
 
-class Engine:
+class EngineLog:
     """The engine, as far as it listens to plugins."""
 
     def __init__(self, address: str) -> None:

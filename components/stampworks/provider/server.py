@@ -19,14 +19,14 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
 from stampworks.provider.checks import failures
-from stampworks.provider.handler import Call, Failure, Handler, Package
-from stampworks.provider.progress import Engine
+from stampworks.provider.handler import Call, Handler, InputFailure, Package
+from stampworks.provider.progress import EngineLog
 from stampworks.provider.schema import schema
 from stampworks.text.printable import masking, printable_lines
 from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
 from stampworks.wire.protocol import provider_pb2 as pb
-from stampworks.wire.values import UNKNOWN, Change, changes, decode, encode, said, secret_names
+from stampworks.wire.values import UNKNOWN, PropertyChange, changes, decode, encode, said, secret_names
 
 R = TypeVar("R")
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -42,25 +42,25 @@ class InterruptedByUserError(Exception):
     """The engine asked for an end in the middle of an operation."""
 
 
-class Server(Plugin):
+class PluginServer(Plugin):
     """Answers one engine for one run."""
 
     def __init__(self, package: Package, engine_address: str) -> None:
         super().__init__(package.version)
         self._package = package
         self._handlers = {handler.token: handler for handler in package.handlers}
-        self._engine = Engine(engine_address)
+        self._engine = EngineLog(engine_address)
         self._running: set[asyncio.Task[Any]] = set()
         self._told: set[tuple[str, str]] = set()
 
     # -- the plugin
 
     async def Handshake(self, request: pb.ProviderHandshakeRequest, context: Context) -> pb.ProviderHandshakeResponse:
-        self._engine = Engine(request.engine_address)
+        self._engine = EngineLog(request.engine_address)
         return await super().Handshake(request, context)
 
     async def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
-        self._engine = Engine(request.address)
+        self._engine = EngineLog(request.address)
         return Empty()
 
     async def GetSchema(self, request: pb.GetSchemaRequest, context: Context) -> pb.GetSchemaResponse:
@@ -93,7 +93,7 @@ class Server(Plugin):
         for values in (before, after):
             values |= {name: said(values[name]) for name in texts & values.keys()}
         inputs = [_whole(one, texts) for one in changes(before, after) if _top(one.path) not in silent]
-        drifted = [Change(path, "update") for path in handler.drift(olds)]
+        drifted = [PropertyChange(path, "update") for path in handler.drift(olds)]
         # an input of an earlier version may be one that the table no longer has
         replaces = [one.path for one in inputs if (row := handler.inputs.get(_top(one.path))) and row.replaces]
         detailed = {change.path: _difference(change, replaces, of_input=True) for change in inputs}
@@ -254,7 +254,7 @@ class _Work:
         coming = {**self.handler.outputs, **settled}
         return self.state({name: old.get(name, UNKNOWN) if row.stable else UNKNOWN for name, row in coming.items()})
 
-    def failure(self, failure: Failure) -> pb.CheckFailure:
+    def failure(self, failure: InputFailure) -> pb.CheckFailure:
         if _top(failure.path) in self._secrets:  # the engine shows the value of the property that it is told
             return pb.CheckFailure(reason=f"{failure.path} {failure.reason}")
         return pb.CheckFailure(property=failure.path, reason=failure.reason)
@@ -272,13 +272,13 @@ def _top(path: str) -> str:
     return path.replace("[", ".").split(".")[0]
 
 
-def _whole(change: Change, texts: Collection[str]) -> Change:
+def _whole(change: PropertyChange, texts: Collection[str]) -> PropertyChange:
     """What differs, as the engine knows it: a text has no parts."""
     top = _top(change.path)
-    return Change(top, "update") if top in texts and top != change.path else change
+    return PropertyChange(top, "update") if top in texts and top != change.path else change
 
 
-def _difference(change: Change, replaces: list[str], of_input: bool) -> pb.PropertyDiff:
+def _difference(change: PropertyChange, replaces: list[str], of_input: bool) -> pb.PropertyDiff:
     name = f"{change.kind.upper()}{'_REPLACE' if of_input and change.path in replaces else ''}"
     return pb.PropertyDiff(kind=pb.PropertyDiff.Kind.Value(name), inputDiff=of_input)
 
@@ -307,7 +307,7 @@ async def serve(package: Package, engine_address: str) -> None:
 
     limits = [("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX)]
     server = grpc.aio.server(options=limits)
-    servicer = Server(package, engine_address)
+    servicer = PluginServer(package, engine_address)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

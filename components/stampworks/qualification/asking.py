@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stampworks.qualification.certificate import Finding, Measured
+from stampworks.qualification.certificate import CheckFinding, Measured
 from stampworks.qualification.results import Heard
 
 
@@ -27,10 +27,10 @@ class Ask:
 class Evidence:
     """What a campaign has found so far."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[CheckFinding] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
 
-    def add(self, findings: Sequence[Finding], measured: Sequence[Measured] = ()) -> None:
+    def add(self, findings: Sequence[CheckFinding], measured: Sequence[Measured] = ()) -> None:
         self.findings += findings
         self.measured += measured
 

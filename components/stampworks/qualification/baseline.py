@@ -32,7 +32,7 @@ _DEVIATION_OF_MAD = 1.4826
 
 
 @dataclass(frozen=True)
-class Standing:
+class PeerStanding:
     """Where one of many stands beside all others."""
 
     value: float
@@ -70,22 +70,22 @@ class Standing:
         )
 
 
-def standing(of: Mapping[str, float], name: str, error: float = 0.0) -> Standing | None:
+def standing(of: Mapping[str, float], name: str, error: float = 0.0) -> PeerStanding | None:
     """One beside all others, each known to within this error; None when they are too few to tell, or do nothing."""
     peers = [value for other, value in of.items() if other != name]
     median = statistics.median(peers) if peers else 0.0
     if median <= 0:
         return None
     deviation = statistics.median(abs(value - median) for value in peers)
-    return Standing(of[name], median, max(_DEVIATION_OF_MAD * deviation, error, RESOLUTION * median), len(peers))
+    return PeerStanding(of[name], median, max(_DEVIATION_OF_MAD * deviation, error, RESOLUTION * median), len(peers))
 
 
-def slow(of: Mapping[str, float], error: float = 0.0) -> dict[str, Standing]:
+def slow(of: Mapping[str, float], error: float = 0.0) -> dict[str, PeerStanding]:
     """Those that are slower than their peers, the slowest first: each beside those that are not found yet.
 
     One after the other, for two that are slow at once make each other look more usual.
     """
-    left, found = dict(of), dict[str, Standing]()
+    left, found = dict(of), dict[str, PeerStanding]()
     while len(of) >= NODES_MIN and len(found) <= PART_MAX * len(of):
         name = min(left, key=left.__getitem__)
         its = standing(left, name, error)
@@ -98,7 +98,7 @@ def slow(of: Mapping[str, float], error: float = 0.0) -> dict[str, Standing]:
     return {}
 
 
-def slow_over_time(series: Mapping[str, Sequence[float]]) -> dict[str, Standing]:
+def slow_over_time(series: Mapping[str, Sequence[float]]) -> dict[str, PeerStanding]:
     """Those that were slow throughout a window, of equally many steps of each, taken at the same times.
 
     What meets all alike, as a big batch or a room that warms up, is divided out step by step. A neighbour that holds

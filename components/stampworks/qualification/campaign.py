@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from stampworks.plan import Level
 from stampworks.qualification import levels, windows
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, finding_without_number
-from stampworks.qualification.levels import Step
+from stampworks.qualification.certificate import CheckFinding, finding_without_number
+from stampworks.qualification.levels import CheckStep
 from stampworks.qualification.results import Heard, about
 from stampworks.qualification.subject import Subject
 
@@ -54,7 +54,7 @@ def campaign(
         yield from _in_rounds(subject, nodes, evidence, budget)
 
 
-def _made(step: Step, subject: Subject, nodes: Sequence[str], evidence: Evidence, budget: _Budget) -> Campaign:
+def _made(step: CheckStep, subject: Subject, nodes: Sequence[str], evidence: Evidence, budget: _Budget) -> Campaign:
     while still := _unsettled(nodes, evidence):
         found = Evidence()
         try:
@@ -98,7 +98,7 @@ def _add_news(found: Evidence, evidence: Evidence, when: str) -> None:
             evidence.add([replace(each, why=when + each.why)])
 
 
-def _burnt_in(nodes: tuple[str, ...], rounds: int, budget: _Budget) -> Finding:
+def _burnt_in(nodes: tuple[str, ...], rounds: int, budget: _Budget) -> CheckFinding:
     if rounds > 1:
         return finding_without_number("burn-in", "pass", nodes, f"{rounds} rounds, and no slower in the last")
     why = f"the budget of {budget.minutes:g} min holds no second round, and who gets slower shows in two"
@@ -109,7 +109,7 @@ def _unsettled(nodes: Sequence[str], evidence: Evidence) -> tuple[str, ...]:
     return tuple(node for node in nodes if node not in evidence.failed)
 
 
-def _still_open(step: Step, subject: Subject, evidence: Evidence) -> Subject:
+def _still_open(step: CheckStep, subject: Subject, evidence: Evidence) -> Subject:
     """The subject with those rails that the step may still have something to say of."""
     if not step.of_rails:
         return subject
@@ -118,7 +118,7 @@ def _still_open(step: Step, subject: Subject, evidence: Evidence) -> Subject:
     return replace(subject, fabric=replace(subject.fabric, rails=rails))
 
 
-def _leave_out(step: Step, nodes: tuple[str, ...], evidence: Evidence, why: str) -> None:
+def _leave_out(step: CheckStep, nodes: tuple[str, ...], evidence: Evidence, why: str) -> None:
     evidence.add([finding_without_number(check, "unknown", nodes, why) for check in step.checks if nodes])
 
 

@@ -28,7 +28,7 @@ _ORDER: tuple[Verdict, ...] = ("pass", "unknown", "fail")
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """What one check found about some nodes: a verdict and the numbers and words that lead to it."""
 
     check: str
@@ -50,9 +50,9 @@ class Finding:
 
 def finding_without_number(
     check: str, verdict: Verdict, nodes: tuple[str, ...], why: str, simulated: bool = False
-) -> Finding:
+) -> CheckFinding:
     """One that compares nothing with a number: its words say all."""
-    return Finding(check, verdict, nodes, "", "", "", 0, None, None, why, simulated)
+    return CheckFinding(check, verdict, nodes, "", "", "", 0, None, None, why, simulated)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Certificate:
     ended: str
     nodes: tuple[NodeVerdict, ...]
     rails: tuple[RailVerdict, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
     measured: tuple[Measured, ...]
     toolkit: str
     """The version of Stampworks that judged."""

@@ -15,8 +15,8 @@ from stampworks.physics.links import leaf_loads
 from stampworks.physics.rails import collective_on_rails
 from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, Measured, Verdict
-from stampworks.qualification.results import BUSY, Heard, Value, in_spite_of_the_host
+from stampworks.qualification.certificate import CheckFinding, Measured, Verdict
+from stampworks.qualification.results import BUSY, Heard, MeasuredValue, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
@@ -30,7 +30,7 @@ SAMPLES = 3
 _STARTUP_S = 40.0
 
 
-Judging = Generator[Ask, Heard, dict[tuple[str, Operation], Finding]]
+Judging = Generator[Ask, Heard, dict[tuple[str, Operation], CheckFinding]]
 """What was found about each collective on each rail."""
 
 
@@ -92,7 +92,7 @@ def _swept(subject: Subject, rails: Sequence[Rail], sweep: _Sweep, evidence: Evi
 
 def _once(subject: Subject, rails: Sequence[Rail], sweep: _Sweep, evidence: Evidence) -> Judging:
     heard = yield _ask(rails, sweep)
-    ranks, judged = len(sweep.order), dict[tuple[str, Operation], Finding]()
+    ranks, judged = len(sweep.order), dict[tuple[str, Operation], CheckFinding]()
     for rail, operation in itertools.product(rails, sweep.operations):
         bounds = functools.partial(_bounds, subject, rail, operation, sweep, _backend(heard))
         found = [value for value in _values(heard, operation, ranks) if value.rail == rail.interface]
@@ -141,7 +141,7 @@ def _bounds(subject: Subject, rail: Rail, operation: Operation, sweep: _Sweep, b
     return Bounds(*(Bound(bound.value / 2, f"{why}: {bound.why}") for bound in (bounds.ceiling, bounds.floor)))
 
 
-def _judged(rail: Rail, how: str, heard: Value, bounds: Bounds, shared: bool) -> Finding:
+def _judged(rail: Rail, how: str, heard: MeasuredValue, bounds: Bounds, shared: bool) -> CheckFinding:
     floor, ceiling = round(bounds.floor.value, 6), bounds.ceiling
     value = in_spite_of_the_host(heard, floor, shared)
     why = f"{how} reaches {value.value:.3g} of {ceiling.value:.3g} GB/s" + (f"; {BUSY}" if value.note == BUSY else "")
@@ -149,30 +149,30 @@ def _judged(rail: Rail, how: str, heard: Value, bounds: Bounds, shared: bool) ->
     if value.value > ceiling.value:
         verdict, why = "unknown", f"{why}: more than can be, so that something else was measured"
     derivation = f"at most: {ceiling.why}; at least: {bounds.floor.why}"
-    return Finding(
+    return CheckFinding(
         "collectives", verdict, (), rail.interface, value.quantity, UNIT, value.bytes, value.value, floor, why, False,
         derivation,
     )  # fmt: skip
 
 
-def _not_heard(rail: Rail, operation: Operation, heard: Heard, bounds: Bounds) -> Finding:
+def _not_heard(rail: Rail, operation: Operation, heard: Heard, bounds: Bounds) -> CheckFinding:
     said = [problem.what for result in heard.of("collectives") for problem in result.problems]
     why = f"{rail.interface}: {'; '.join([*said, *heard.unreadable][:3]) or 'no answer'}"
     floor = round(bounds.floor.value, 6)
-    return Finding(
+    return CheckFinding(
         "collectives", "unknown", (), rail.interface, f"{operation}_busbw", UNIT, 0, None, floor, why, False,
         bounds.ceiling.why,
     )  # fmt: skip
 
 
-def _measured(value: Value, bounds: Bounds, sweep: _Sweep) -> Measured:
+def _measured(value: MeasuredValue, bounds: Bounds, sweep: _Sweep) -> Measured:
     return Measured(
         f"{value.quantity}.worst_order" if sweep.worst else value.quantity, value.unit, "", "", value.rail, value.bytes,
         value.value, value.low, value.high, value.samples, round(bounds.ceiling.value, 6), value.simulated,
     )  # fmt: skip
 
 
-def _values(heard: Heard, operation: Operation, ranks: int) -> Iterator[Value]:
+def _values(heard: Heard, operation: Operation, ranks: int) -> Iterator[MeasuredValue]:
     """What the first rank says, if as many took part as were asked: of fewer it would be another measurement."""
     for result in heard.of("collectives"):
         if result.rank == 0 and result.ranks == ranks:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from stampworks.qualification import peers
 from stampworks.qualification.asking import Ask, Evidence
-from stampworks.qualification.certificate import Finding, Measured, Verdict, finding_without_number
+from stampworks.qualification.certificate import CheckFinding, Measured, Verdict, finding_without_number
 from stampworks.qualification.results import Heard
 from stampworks.qualification.subject import Subject
 
@@ -40,7 +40,7 @@ def conclude(
     """
     simulated = any(value.simulated for result in heard.of(check) for value in result.values)
 
-    def finding(verdict: Verdict, about: tuple[str, ...], why: str) -> Finding:
+    def finding(verdict: Verdict, about: tuple[str, ...], why: str) -> CheckFinding:
         return finding_without_number(check, verdict, about, why, simulated)
 
     of_node: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ from stampworks.physics.bounds import Bound
 from stampworks.physics.collectives import all_reduce_moves, bus_factor, size
 from stampworks.plan import OVER_TCP
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, Measured, Verdict, finding_without_number
+from stampworks.qualification.certificate import CheckFinding, Measured, Verdict, finding_without_number
 from stampworks.qualification.concluding import problems
 from stampworks.qualification.results import Heard
 from stampworks.qualification.subject import Subject
@@ -86,7 +86,7 @@ def _size(subject: Subject, ranks: int) -> int:
     return max(SIZE_MIN, min(SIZE_MAX, 1 << wanted.bit_length()))
 
 
-def _judged(subject: Subject, nodes: tuple[str, ...], heard: Heard) -> tuple[list[Finding], list[Measured]]:
+def _judged(subject: Subject, nodes: tuple[str, ...], heard: Heard) -> tuple[list[CheckFinding], list[Measured]]:
     bounds = _bounds(subject, len(nodes), heard)
     moved = {node: its for node in nodes if (its := _moved(heard, node, len(nodes)))}
     past = {node: bounds.past(its) for node, its in moved.items()}
@@ -136,13 +136,13 @@ def _blamed(past: Mapping[str, tuple[bool, bool]]) -> list[str]:
     return blamed if len(blamed) < len(past) else []
 
 
-def _unknown(heard: Heard, node: str) -> Finding:
+def _unknown(heard: Heard, node: str) -> CheckFinding:
     said = [what for about, what in problems(heard, CHECK) if about == node]
     why = "; ".join([*said, *heard.unreadable][:2]) or "no answer"
     return finding_without_number(CHECK, "unknown", (node,), why)
 
 
-def _finding(verdict: Verdict, nodes: tuple[str, ...], moved: Mapping[str, _Moved], bounds: _Bounds) -> Finding:
+def _finding(verdict: Verdict, nodes: tuple[str, ...], moved: Mapping[str, _Moved], bounds: _Bounds) -> CheckFinding:
     """With the numbers of the one that had the least on its rails."""
     about = {node: moved[node] for node in nodes or moved}
     node, its = min(about.items(), key=lambda each: min(each[1].fabric))
@@ -155,4 +155,6 @@ def _finding(verdict: Verdict, nodes: tuple[str, ...], moved: Mapping[str, _Move
     else:
         quantity, number, bound = FABRIC[its.fabric.index(least)], least, bounds.demanded
     derivation = f"at least: {bounds.demanded.why}; at most over the network for management: {bounds.allowed.why}"
-    return Finding(CHECK, verdict, nodes, "", quantity, UNIT, 0, number, round(bound.value, 6), why, False, derivation)
+    return CheckFinding(
+        CHECK, verdict, nodes, "", quantity, UNIT, 0, number, round(bound.value, 6), why, False, derivation
+    )

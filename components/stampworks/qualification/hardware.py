@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stampworks.qualification.results import Result, Value
+from stampworks.qualification.results import MeasuredValue, Result
 
 # Severities of NVIDIA's Xid codes: what to do about each. A code that is not listed is shown and does not fail a node.
 XIDS = {
@@ -46,5 +46,5 @@ def _throttled(mask: str) -> list[str]:
     return list(dict.fromkeys(why for bit, why in THROTTLED.items() if bits & bit))
 
 
-def _simulated(value: Value) -> str:
+def _simulated(value: MeasuredValue) -> str:
     return " (simulated)" if value.simulated else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from stampworks.qualification.asking import Evidence
-from stampworks.qualification.certificate import Certificate, Finding, NodeVerdict, RailVerdict, Verdict, worst
+from stampworks.qualification.certificate import Certificate, CheckFinding, NodeVerdict, RailVerdict, Verdict, worst
 from stampworks.qualification.subject import Subject
 from stampworks.text.names import fold
 
@@ -15,14 +15,14 @@ def rail_verdicts(subject: Subject, evidence: Evidence) -> tuple[RailVerdict, ..
     return tuple(_of_rail(rail.interface, evidence.findings) for rail in subject.fabric.rails)
 
 
-def _of_rail(name: str, findings: Sequence[Finding]) -> RailVerdict:
+def _of_rail(name: str, findings: Sequence[CheckFinding]) -> RailVerdict:
     about = [finding for finding in findings if finding.rail == name]
     verdict = worst(finding.verdict for finding in about)
     return RailVerdict(name, verdict, tuple(finding.why for finding in about if finding.verdict == verdict))
 
 
 def overall(
-    subject: Subject, nodes: Sequence[NodeVerdict], findings: Sequence[Finding], set_apart: Collection[str]
+    subject: Subject, nodes: Sequence[NodeVerdict], findings: Sequence[CheckFinding], set_apart: Collection[str]
 ) -> Verdict:
     """The worst of all that is in service. As many nodes as were declared may have failed, for those are held back."""
     counted = [node for node in nodes if node.name not in set_apart]

@@ -12,7 +12,7 @@ from stampworks.qualification.subject import Subject
 
 
 @dataclass(frozen=True)
-class Step:
+class CheckStep:
     """Some checks that are asked together."""
 
     checks: tuple[str, ...]
@@ -33,28 +33,28 @@ _LEVELS: tuple[Level, ...] = ("none", "quick", "standard", "burn-in")
 
 _ALL = (
     # accelerators and their memory 148 + 72 + 19 + 17, software 54, heat 6, power 3: what a node says of itself
-    Step(("limits", "inventory"), alone.quick, "quick", 319, 3),
+    CheckStep(("limits", "inventory"), alone.quick, "quick", 319, 3),
     # switches and cables 35, NICs 7
-    Step(("rails", "trunks"), rails.pairs, "standard", 42, 6),
+    CheckStep(("rails", "trunks"), rails.pairs, "standard", 42, 6),
     # disks 3, other services 2
-    Step(("clocks", "storage", "checkpoint"), alone.standard, "standard", 5, 3),
+    CheckStep(("clocks", "storage", "checkpoint"), alone.standard, "standard", 5, 3),
     # silent corruption 6, heat 6, processors 2
-    Step(("matmul",), alone.arithmetic, "standard", 14, 9),
+    CheckStep(("matmul",), alone.arithmetic, "standard", 14, 9),
     # NICs 7, of which it sees whether they are used at all
-    Step(("fabric",), fabric.used, "standard", 7, 5),
+    CheckStep(("fabric",), fabric.used, "standard", 7, 5),
     # what waited for ever in a collective 7
-    Step(("collectives",), collectives.standard, "standard", 7, 14, of_rails=True),
+    CheckStep(("collectives",), collectives.standard, "standard", 7, 14, of_rails=True),
     # memory 2, mainboards 2, chassis 2, disks 3
-    Step(("memory", "copies", "loading"), rates.of_devices, "burn-in", 9, 17),
+    CheckStep(("memory", "copies", "loading"), rates.of_devices, "burn-in", 9, 17),
     # disks 3, other services 2, seen from all nodes at once
-    Step(("checkpoint", "tools"), rates.of_storms, "burn-in", 5, 6),
+    CheckStep(("checkpoint", "tools"), rates.of_storms, "burn-in", 5, 6),
     # the same as before, for longer and in all variations
-    Step(("matmul",), alone.burn_in, "burn-in", 14, 70),
-    Step(("collectives",), collectives.burn_in, "burn-in", 7, 120, of_rails=True),
+    CheckStep(("matmul",), alone.burn_in, "burn-in", 14, 70),
+    CheckStep(("collectives",), collectives.burn_in, "burn-in", 7, 120, of_rails=True),
 )
 
 
-def steps(level: Level) -> tuple[Step, ...]:
+def steps(level: Level) -> tuple[CheckStep, ...]:
     """Those of a level, what tells most a second first."""
     made = [step for step in _ALL if _LEVELS.index(step.level) <= _LEVELS.index(level)]
     return tuple(sorted(made, key=lambda step: step.tells / step.seconds, reverse=True))

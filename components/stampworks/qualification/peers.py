@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stampworks.qualification import baseline
-from stampworks.qualification.results import Heard, Value
+from stampworks.qualification.results import Heard, MeasuredValue
 
 PART_MIN = 0.5
 """A limit below this part of what is usual among the peers is one that somebody has set by mistake."""
@@ -42,7 +42,7 @@ class Suspect:
         return tuple(dict.fromkeys((self.node, at_home(self.peer)[0])))
 
 
-def values(heard: Heard, quantity: str) -> list[Value]:
+def values(heard: Heard, quantity: str) -> list[MeasuredValue]:
     """What every node says of one quantity; an entry without a node is about the rank that said it."""
     return [value for result in heard.results for value in result.values if value.quantity == quantity]
 

@@ -10,9 +10,9 @@ from stampworks import catalog
 from stampworks.physics import links
 from stampworks.plan import Rail
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, Measured, Verdict
+from stampworks.qualification.certificate import CheckFinding, Measured, Verdict
 from stampworks.qualification.localise import Located, Pair, Round, localise
-from stampworks.qualification.results import BUSY, Heard, Problem, Value, in_spite_of_the_host
+from stampworks.qualification.results import BUSY, Heard, MeasuredValue, MeasurementProblem, in_spite_of_the_host
 from stampworks.qualification.subject import Subject
 from stampworks.text.names import fold
 
@@ -38,12 +38,12 @@ _STARTUP_S = 20.0
 class Measure:
     """What a pair reached on a rail."""
 
-    ways: tuple[Value, ...]
+    ways: tuple[MeasuredValue, ...]
     """One for each direction of which something arrived."""
     expected_gbps: float
     why: str
     """Why nothing arrived, where that is so."""
-    lost: tuple[Value, ...] = ()
+    lost: tuple[MeasuredValue, ...] = ()
     """What was sent again, of each direction; none where a queue before something narrower may drop some."""
     uncounted: bool = False
     """Whether what was sent again should be known and is not."""
@@ -224,7 +224,7 @@ class _Search:
         why = next((p.what for p in _problems(heard, self.rail.interface) if p.node in pair), "nothing arrived")
         return Measure(ways, expected, why, lost, undisturbed and len(lost) < len(ways))
 
-    def _said(self, heard: Heard, pair: Pair, quantity: str, unit: str) -> tuple[Value, ...]:
+    def _said(self, heard: Heard, pair: Pair, quantity: str, unit: str) -> tuple[MeasuredValue, ...]:
         """What was measured in each direction."""
         of_sender = {
             value.node: value
@@ -243,23 +243,23 @@ class _Search:
         pair, measure = next((pair, its) for pair, its in reversed(self.measures.items()) if node in pair)
         return next(other for other in pair if other != node), measure
 
-    def unmeasured(self, why: str) -> Finding:
+    def unmeasured(self, why: str) -> CheckFinding:
         nothing = Measure((), links.gbs(self.rail.rate_mbps, self.kind) * 8, why)
         return self._finding("rails", "unknown", self.nodes, nothing, f"{self.rail.interface}: {why}")
 
-    def _of_node(self, node: str) -> Finding:
+    def _of_node(self, node: str) -> CheckFinding:
         other, measure = self._with(node)
         why = f"{self.rail.interface} to {other}: {_shortfall(measure)}; {other} is {_sound(measure)} with others"
         return self._finding("rails", "fail", (node,), measure, why)
 
-    def _of_undecided(self, undecided: Sequence[str]) -> Finding:
+    def _of_undecided(self, undecided: Sequence[str]) -> CheckFinding:
         _, measure = self._with(undecided[0])
         who = fold(undecided)
         why = f"{self.rail.interface} among {who}: {_shortfall(measure)}; "
         why += f"nobody among them is {_sound(measure)}, so that who is to blame cannot be told"
         return self._finding("rails", "fail", (), measure, why)
 
-    def _of_good(self, good: Sequence[str]) -> Finding:
+    def _of_good(self, good: Sequence[str]) -> CheckFinding:
         well = [measure for pair, measure in self.measures.items() if not measure.bad and not self._crosses(pair)]
         well = well or [measure for measure in self.measures.values() if not measure.bad]
         usual = sorted(well, key=lambda measure: measure.gbps or 0.0)[len(well) // 2]
@@ -267,16 +267,18 @@ class _Search:
         why += _caveats(well)
         return self._finding("rails", "pass", tuple(good), usual, why)
 
-    def _finding(self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str) -> Finding:
+    def _finding(
+        self, check: str, verdict: Verdict, nodes: tuple[str, ...], measure: Measure, why: str
+    ) -> CheckFinding:
         rail = self.rail.interface
         if verdict == "fail" and not measure.slow:
             most = "nothing on the way is narrower than the rail, so that no queue has to drop what is sent"
             lost = round(measure.resent, 2)
-            return Finding(check, verdict, nodes, rail, RESENT, RESENT_UNIT, 0, lost, RESENT_MAX, why, False, most)
+            return CheckFinding(check, verdict, nodes, rail, RESENT, RESENT_UNIT, 0, lost, RESENT_MAX, why, False, most)
         expected = round(SHARE_MIN * measure.expected_gbps, 4)
         gbps = None if measure.gbps is None else round(measure.gbps, 4)
         share = f"{SHARE_MIN:g} of the slowest link between the two x {links.efficiency(self.kind).why}"
-        return Finding(check, verdict, nodes, rail, QUANTITY, UNIT, 0, gbps, expected, why, False, share)
+        return CheckFinding(check, verdict, nodes, rail, QUANTITY, UNIT, 0, gbps, expected, why, False, share)
 
     def _measured(self) -> Iterable[Measured]:
         for its in self.measures.values():
@@ -301,7 +303,7 @@ def _rounds(of_rails: Iterable[Round]) -> list[list[Pair]]:
     return [pairs] if pairs else []
 
 
-def _problems(heard: Heard, rail: str) -> list[Problem]:
+def _problems(heard: Heard, rail: str) -> list[MeasurementProblem]:
     return [each for result in heard.of("pairs") for each in result.problems if each.rail in ("", rail)]
 
 

@@ -16,10 +16,10 @@ from stampworks.physics.bounds import Bounds, UnknownFactError
 from stampworks.physics.machines import collective_on_machines
 from stampworks.qualification import peers
 from stampworks.qualification.asking import Ask, Campaign, Evidence
-from stampworks.qualification.certificate import Finding, Measured, Verdict, worst
+from stampworks.qualification.certificate import CheckFinding, Measured, Verdict, worst
 from stampworks.qualification.concluding import Looks, Undecided, beside, conclude, left_out, measured, problems
 from stampworks.qualification.rails import SHARE_MIN
-from stampworks.qualification.results import Heard, Value
+from stampworks.qualification.results import Heard, MeasuredValue
 from stampworks.qualification.subject import Subject
 
 _STARTUP_S = 40.0
@@ -147,7 +147,7 @@ def _beside_peers(rate: _Rate, ask: Ask, heard: Heard, known: Collection[str]) -
     return complaints
 
 
-def _in_directory(rate: _Rate, ask: Ask, directory: str, of: Mapping[str, Value]) -> Looks:
+def _in_directory(rate: _Rate, ask: Ask, directory: str, of: Mapping[str, MeasuredValue]) -> Looks:
     """What is slower than the others is measured again beside one of them."""
 
     def rates(again: Heard) -> Mapping[str, float]:
@@ -165,11 +165,11 @@ def _in_directory(rate: _Rate, ask: Ask, directory: str, of: Mapping[str, Value]
     return complaints
 
 
-def _by_directory(rate: _Rate, heard: Heard) -> dict[str, dict[str, Value]]:
+def _by_directory(rate: _Rate, heard: Heard) -> dict[str, dict[str, MeasuredValue]]:
     """What each node has in each directory; under no directory what each accelerator has, or each processor."""
     values = [value for value in peers.values(heard, rate.quantity) if value.node]
     largest = max((value.bytes for value in values), default=0)
-    found: dict[str, dict[str, Value]] = {}
+    found: dict[str, dict[str, MeasuredValue]] = {}
     for value in values:
         if value.bytes == largest:
             of = found.setdefault(value.device if value.device.startswith("/") else "", {})
@@ -190,9 +190,9 @@ def _smaller_only(rate: _Rate, heard: Heard) -> Iterator[tuple[str, str]]:
             yield node, Undecided(f"{before}{rate.words}: measured with {size} bytes, and its peers with {largest}")
 
 
-def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[Finding]:
+def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[CheckFinding]:
     """What is known of the machine says more than its peers: all of them may be slow. Of a node its worst devices."""
-    judged: dict[str, dict[Verdict, list[tuple[Value, Bounds]]]] = {}
+    judged: dict[str, dict[Verdict, list[tuple[MeasuredValue, Bounds]]]] = {}
     for value in (value for of in _by_directory(rate, heard).values() for value in of.values()):
         if bounds := _bounds(subject, rate, value):
             judged.setdefault(value.node, {}).setdefault(_verdict(value.value, bounds), []).append((value, bounds))
@@ -204,7 +204,9 @@ def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[Finding]:
             yield _finding(rate, worst(its), [node], its[worst(its)])
 
 
-def _finding(rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[tuple[Value, Bounds]]) -> Finding:
+def _finding(
+    rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[tuple[MeasuredValue, Bounds]]
+) -> CheckFinding:
     """With the number of the slowest of these."""
     value, bounds = min(its, key=lambda each: each[0].value)
     ceiling, floor = bounds.ceiling, bounds.floor
@@ -212,7 +214,7 @@ def _finding(rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[
     which = f"{', '.join(filter(None, places))}: " if verdict != "pass" and any(places) else ""
     why = f"{which}{rate.words}: {value.value:.3g} of at most {ceiling.value:.3g} {value.unit}"
     why += ": more than can be, so that something else was measured" if verdict == "unknown" else ""
-    return Finding(
+    return CheckFinding(
         rate.program, verdict, tuple(nodes), "", rate.quantity, value.unit, value.bytes,
         value.value, round(floor.value, 6), why, value.simulated, f"at most: {ceiling.why}; at least: {floor.why}",
     )  # fmt: skip
@@ -224,7 +226,7 @@ def _verdict(value: float, bounds: Bounds) -> Verdict:
     return "pass" if value >= bounds.floor.value else "fail"
 
 
-def _bounds(subject: Subject, rate: _Rate, value: Value) -> Bounds | None:
+def _bounds(subject: Subject, rate: _Rate, value: MeasuredValue) -> Bounds | None:
     """None where nothing is known: of a processor, or a machine that is not in the catalog."""
     machine = catalog.machines().get(subject.pool_of[value.node].machine.name) if value.node in subject.nodes else None
     if not rate.bounds or not machine or value.device == "cpu":

@@ -37,7 +37,7 @@ _LINE = re.compile(
 
 
 @dataclass(frozen=True)
-class Value:
+class MeasuredValue:
     """One measured quantity: the median of its samples and their spread."""
 
     quantity: str
@@ -56,7 +56,7 @@ class Value:
     note: str
 
 
-def in_spite_of_the_host(value: Value, enough: float, shared: bool) -> Value:
+def in_spite_of_the_host(value: MeasuredValue, enough: float, shared: bool) -> MeasuredValue:
     """Of a link between nodes that share a host the best sample, where the median is not enough.
 
     A host that has no time makes a rate less than it is, and never more. What is the matter with a link is so in each.
@@ -75,7 +75,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Problem:
+class MeasurementProblem:
     """What could not be measured, and why."""
 
     node: str
@@ -96,9 +96,9 @@ class Result:
     seconds: float
     backend: str
     device: str
-    values: tuple[Value, ...]
+    values: tuple[MeasuredValue, ...]
     texts: tuple[Text, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[MeasurementProblem, ...]
 
     @property
     def node(self) -> str:
@@ -199,6 +199,6 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number")
 
 
-def _plausible(value: Value) -> bool:
+def _plausible(value: MeasuredValue) -> bool:
     numbers = (value.value, value.low, value.high)
     return all(math.isfinite(number) for number in numbers) and value.samples > 0 and value.bytes >= 0

@@ -10,7 +10,7 @@ from stampworks.declaration.loader import load_value
 from stampworks.declaration.wording import did_you_mean, shown, similar
 from stampworks.provider.handlers import PACKAGE
 from stampworks.rehearsal.rules import rules_of
-from stampworks.rehearsal.scenario import Change, Scenario
+from stampworks.rehearsal.scenario import ConfigurationChange, Scenario
 from stampworks.rehearsal.servers import packages, types_of
 from stampworks.rehearsal.stack import DECLARED, Stack, changed
 
@@ -51,7 +51,7 @@ def _changes(stack: Stack, scenario: Scenario) -> Iterator[Problem]:
             config = after
 
 
-def _declared(stack: Stack, config: Mapping[str, Any], change: Change) -> Iterator[Problem]:
+def _declared(stack: Stack, config: Mapping[str, Any], change: ConfigurationChange) -> Iterator[Problem]:
     """What is wrong by itself in what is declared after a change; what rules say of it is the program's answer."""
     try:
         problems = load_value(config[DECLARED], "", stack.folder).problems

@@ -19,7 +19,7 @@ NO_SECRET = "rehearsed: no secret"  # noqa: S105
 _ADDRESSES = ipaddress.IPv4Network("198.18.0.0/15")  # RFC 2544: for tests between two devices, and routed nowhere
 
 
-class Nodes:
+class PlannedNodes:
     """Who would be in the cluster: as planned."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Nodes:
 class Rehearsed(Handler):
     """Stands before the real handler of its type, whose table it has."""
 
-    nodes: Nodes
+    nodes: PlannedNodes
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
         """Nothing drifts between two rehearsed `up`s; that nothing was proven is said elsewhere."""
@@ -152,11 +152,11 @@ _HANDS = {
 
 def package() -> Package:
     """What the toolkit's own plugin serves, for a world in which nothing was created yet."""
-    nodes = Nodes()
+    nodes = PlannedNodes()
     return dataclasses.replace(PACKAGE, handlers=tuple(_rehearsed(real, nodes) for real in PACKAGE.handlers))
 
 
-def _rehearsed(real: Handler, nodes: Nodes) -> Handler:
+def _rehearsed(real: Handler, nodes: PlannedNodes) -> Handler:
     hands = _HANDS.get(real.token, Rehearsed)
     made = type(f"Rehearsed{type(real).__name__}", (hands, type(real)), {"nodes": nodes})
     return cast(Handler, made())

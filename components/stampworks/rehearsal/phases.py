@@ -14,9 +14,9 @@ from stampworks.rehearsal import steps
 from stampworks.rehearsal.checks import refuse_wrong
 from stampworks.rehearsal.engine import Engine, EngineError, Ran, State
 from stampworks.rehearsal.recording import Recording
-from stampworks.rehearsal.result import Phase, Rehearsal, Step
+from stampworks.rehearsal.result import Phase, Rehearsal, ResourceStep
 from stampworks.rehearsal.rules import rules_of, token_of
-from stampworks.rehearsal.scenario import Failure, Scenario
+from stampworks.rehearsal.scenario import InjectedFailure, Scenario
 from stampworks.rehearsal.servers import Servers, packages
 from stampworks.rehearsal.stack import Stack, changed
 
@@ -133,7 +133,7 @@ def _changes(stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str]
 def _destroy(stage: Stage, last: State) -> Phase:
     """What is protected has to refuse; then it is unprotected, in this state and nowhere else."""
     guarded = [steps.shown(each["urn"]) for each in last.resources if each.get("protect")]
-    done: tuple[Step, ...] = ()
+    done: tuple[ResourceStep, ...] = ()
     notes: list[str] = []
     if guarded:
         refused = stage.engine.run("destroy", "--yes")  # as everybody does it: with its preview
@@ -161,7 +161,7 @@ def _destroy(stage: Stage, last: State) -> Phase:
     return Phase("destroy", "pass", f"{sum(each.counted for each in done)} deleted", done, tuple(notes))
 
 
-def _failed(stage: Stage, failure: Failure) -> Phase:
+def _failed(stage: Stage, failure: InjectedFailure) -> Phase:
     """An `up` that fails, and the next one, which has to finish what the first one left."""
     name = f"failure: {failure}"
     stage.recording.begin(failure)
@@ -201,7 +201,7 @@ def _refused(urn: str, times: int) -> str:
     return f"told {times} times to try later: {steps.shown(urn)}; attempts of its provider: {rules.attempts}, {said}"
 
 
-def _counted(done: tuple[Step, ...]) -> str:
+def _counted(done: tuple[ResourceStep, ...]) -> str:
     ops = [each.op for each in done if each.counted]
     return ", ".join(f"{ops.count(op)} {op}" for op in dict.fromkeys(ops))
 

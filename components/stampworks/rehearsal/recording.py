@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import grpc
 
 from stampworks.rehearsal.rules import name_of, rules_of, token_of
-from stampworks.rehearsal.scenario import Failure
+from stampworks.rehearsal.scenario import InjectedFailure
 from stampworks.wire.values import UNKNOWN, decode, secret_names
 
 _SAID = {
@@ -40,9 +40,9 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
     def __init__(self, latency: Mapping[str, float], kill: Callable[[], None], record: TextIO | None) -> None:
         self.world = World()
         self._latency, self._kill, self._record = latency, kill, record
-        self._failure: Failure | None = None
+        self._failure: InjectedFailure | None = None
 
-    def begin(self, failure: Failure | None) -> None:
+    def begin(self, failure: InjectedFailure | None) -> None:
         """From now on this goes wrong."""
         self._failure, self.world.creates, self.world.hit = failure, 0, []
 

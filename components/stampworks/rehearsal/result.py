@@ -20,7 +20,7 @@ class Why:
 
 
 @dataclass(frozen=True)
-class Step:
+class ResourceStep:
     """What the engine does to one resource."""
 
     op: str
@@ -39,7 +39,7 @@ class Phase:
     verdict: Verdict
     found: str
     """In one line."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ResourceStep, ...] = ()
     """In the order in which they were done."""
     notes: tuple[str, ...] = ()
     met: tuple[str, ...] = ()

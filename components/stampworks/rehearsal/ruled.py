@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
-from stampworks.rehearsal.rules import Rule, Rules, token_of
+from stampworks.rehearsal.rules import ResourceRule, Rules, token_of
 from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import provider_pb2 as pb
 from stampworks.wire.values import UNKNOWN, changes, decode, encode, secret_names
@@ -55,7 +55,7 @@ class Ruled(Plugin):
         return pb.CheckResponse(inputs=request.news)
 
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
-        rule = self._rules.rule(token_of(request.urn)) or Rule()
+        rule = self._rules.rule(token_of(request.urn)) or ResourceRule()
         before, after = decode(request.old_inputs), decode(request.news)
         found = list(changes(before, after))
         replaces = [each.path for each in found if rule.replacing(each.path, before, after)]
@@ -81,7 +81,7 @@ class Ruled(Plugin):
             return pb.CreateResponse(properties=encode({**coming, **inputs}, secrets))
         self._created[request.urn] += 1
         identity, outputs = self._rules.outputs(request.urn, self._created[request.urn], inputs)
-        name = outputs.get((self._rules.rule(token) or Rule()).unique)
+        name = outputs.get((self._rules.rule(token) or ResourceRule()).unique)
         if (token, name) in self._names:
             text = f"rehearsed: there is a {token} named {name} already"
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, text)
@@ -91,7 +91,7 @@ class Ruled(Plugin):
 
     async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
         """Outputs stay, but for what counts updates; whatever else one computes anew is nowhere documented."""
-        rule = self._rules.rule(token_of(request.urn)) or Rule()
+        rule = self._rules.rule(token_of(request.urn)) or ResourceRule()
         news, before = decode(request.news), decode(request.old_inputs)
         kept = {name: value for name, value in decode(request.olds).items() if name not in before}
         for name in rule.counts:

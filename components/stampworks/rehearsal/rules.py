@@ -19,7 +19,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
-class Source:
+class RuleSource:
     """Where a rule was read, and when."""
 
     url: str
@@ -30,7 +30,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Rule:
+class ResourceRule:
     """One type of resource."""
 
     id: str = "{digest}"
@@ -47,11 +47,11 @@ class Rule:
     """Numbers and versions that can grow in place, and not shrink."""
     counts: tuple[str, ...] = ()
     """Outputs that are one more after each update."""
-    source: Source | None = None
+    source: RuleSource | None = None
     """Of what replaces."""
     seconds: float | None = None
     """How long a creation takes; None where nobody says so."""
-    seconds_source: Source | None = None
+    seconds_source: RuleSource | None = None
 
     def replacing(self, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
         """Whether a change at this path is one that replaces; inputs that are not known yet may be anything."""
@@ -73,13 +73,13 @@ class Rules:
     """Those of one package; empty where there is no file."""
 
     package: str
-    types: Mapping[str, Rule] = field(default_factory=dict)
+    types: Mapping[str, ResourceRule] = field(default_factory=dict)
     functions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     every: Mapping[str, Any] = field(default_factory=dict)
     """Outputs that every type of the package has."""
     attempts: int = 1
     """How often the provider tries what it is told to try later; once where nobody says that it tries again."""
-    attempts_source: Source | None = None
+    attempts_source: RuleSource | None = None
     version: str = ""
     """Of the plugin, for a package whose resources a program makes without its SDK."""
 
@@ -87,7 +87,7 @@ class Rules:
     def file(self) -> Path:
         return FOLDER / f"{self.package}.yaml"
 
-    def rule(self, token: str) -> Rule | None:
+    def rule(self, token: str) -> ResourceRule | None:
         return self.types.get(token)
 
     def outputs(self, urn: str, number: int, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -95,7 +95,7 @@ class Rules:
 
         What the program gave is what comes back.
         """
-        rule = self.rule(token_of(urn)) or Rule()
+        rule = self.rule(token_of(urn)) or ResourceRule()
         digest, name = hashlib.sha256(f"{urn} {number}".encode()).hexdigest()[:17], name_of(urn)
         unique = inputs.get(rule.unique) or f"{name}-{digest[:7]}"
         words = {**inputs, "digest": digest, "name": name, "unique": unique}
@@ -104,7 +104,7 @@ class Rules:
 
     def computed(self, token: str) -> frozenset[str]:
         """The outputs that are not known before there is a resource, unless they are given."""
-        rule = self.rule(token) or Rule()
+        rule = self.rule(token) or ResourceRule()
         return frozenset(self.every) | frozenset(rule.outputs)
 
 
@@ -127,9 +127,9 @@ def rules_of(package: str) -> Rules:
     )
 
 
-def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
+def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> ResourceRule:
     takes = said.get("takes", {})
-    return Rule(
+    return ResourceRule(
         id=said.get("id", "{digest}"),
         outputs=said.get("outputs", {}),
         unique=said.get("unique", ""),
@@ -143,9 +143,9 @@ def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> Rule:
     )
 
 
-def _source(said: Mapping[str, Any], file: Mapping[str, Any]) -> Source | None:
+def _source(said: Mapping[str, Any], file: Mapping[str, Any]) -> RuleSource | None:
     read = said.get("read", file["read"])
-    return Source(f"{file['sources']}{said['source']}", str(read)) if "source" in said else None
+    return RuleSource(f"{file['sources']}{said['source']}", str(read)) if "source" in said else None
 
 
 def without_sdk() -> dict[str, str]:

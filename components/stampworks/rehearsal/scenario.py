@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stampworks.declaration.errors import DeclarationError, Problem
-from stampworks.declaration.nodes import Node, Unread, plain, spelled, walk
+from stampworks.declaration.nodes import UnreadValue, ValueNode, plain, spelled, walk
 from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown
 from stampworks.rehearsal.rules import name_of, token_of
@@ -24,7 +24,7 @@ KINDS = ("stock-out", "quota", "throttle", "crash")
 
 
 @dataclass(frozen=True)
-class Change:
+class ConfigurationChange:
     """One value of the declaration, or of the stack's other configuration, that becomes another one."""
 
     name: str
@@ -37,7 +37,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Failure:
+class InjectedFailure:
     """Something that goes wrong in an `up` that begins with nothing: at one creation, or at what matches."""
 
     kind: str
@@ -51,7 +51,7 @@ class Failure:
     urn: str = ""
     """What has that number; an `up` that begins with nothing need not create in the same order."""
 
-    def numbered(self, creations: Sequence[str]) -> Failure:
+    def numbered(self, creations: Sequence[str]) -> InjectedFailure:
         """Of the first `up`."""
         return self if self.at is None else replace(self, urn="".join(creations[self.at - 1 : self.at]))
 
@@ -68,8 +68,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Scenario:
-    changes: tuple[Change, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    changes: tuple[ConfigurationChange, ...] = ()
+    failures: tuple[InjectedFailure, ...] = ()
     latency: Mapping[str, float] = field(default_factory=dict)
     """Seconds that a creation takes, by type: waited for, and counted in the critical path."""
     durations: Mapping[str, float] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def load_scenario(path: Path) -> Scenario:
 class _Reader:
     """Reads on past a problem, so that all are told at once, and leaves out what has one."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: ValueNode) -> None:
         self._root = root
         self.problems = [
             defect.place.problem(spelled((*path, defect.key) if defect.key else path), defect.message, defect.hint)
@@ -126,14 +126,14 @@ class _Reader:
             secrets={key: self._text(*at) for key, at in self._pairs(parts.get("secrets"), "secrets")},
         )
 
-    def _sound(self, read: Callable[[Node, str], T], parts: Mapping[str, Node], part: str) -> Iterator[T]:
+    def _sound(self, read: Callable[[ValueNode, str], T], parts: Mapping[str, ValueNode], part: str) -> Iterator[T]:
         for node, where in self._items(parts.get(part), part):
             before = len(self.problems)
             entry = read(node, where)
             if len(self.problems) == before:
                 yield entry
 
-    def _change(self, node: Node, where: str) -> Change:
+    def _change(self, node: ValueNode, where: str) -> ConfigurationChange:
         said = self._members(node, where, ("name", "path", "config", "value"))
         if ("path" in said) == ("config" in said):
             hint = "path: leads to a value of the declaration, config: to another key of the stack's configuration"
@@ -143,7 +143,7 @@ class _Reader:
         key = "path" if "path" in said else "config"
         target = said.get(key, node)
         path = self._text(target, f"{where}.{key}")
-        return Change(
+        return ConfigurationChange(
             name=self._text(said["name"], f"{where}.name") if "name" in said else path,
             path=path,
             value=plain(said["value"]) if "value" in said else None,
@@ -151,7 +151,7 @@ class _Reader:
             problem=lambda message, hint: target.place.problem(f"{where}.{key}", message, hint),
         )
 
-    def _failure(self, node: Node, where: str) -> Failure:
+    def _failure(self, node: ValueNode, where: str) -> InjectedFailure:
         said = self._members(node, where, ("fail", "at", "type", "name", "times"))
         kind = self._text(said["fail"], f"{where}.fail") if "fail" in said else ""
         if kind not in KINDS:
@@ -161,7 +161,7 @@ class _Reader:
             self._wrong(node, where, "does not say which creation fails", hint)
         if "times" in said and kind != "throttle":
             self._wrong(said["times"], f"{where}.times", "is of throttle only", "take it out")
-        return Failure(
+        return InjectedFailure(
             kind=kind,
             at=self._count(said["at"], f"{where}.at") if "at" in said else None,
             type=self._type(said["type"], f"{where}.type") if "type" in said else "",
@@ -169,7 +169,7 @@ class _Reader:
             times=self._count(said["times"], f"{where}.times") if "times" in said else 1,
         )
 
-    def _members(self, node: Node, where: str, known: tuple[str, ...]) -> Mapping[str, Node]:
+    def _members(self, node: ValueNode, where: str, known: tuple[str, ...]) -> Mapping[str, ValueNode]:
         if not isinstance(node.value, dict):
             self._wrong(node, where, "must be a mapping", f"it may have {alternatives(known)}")
             return {}
@@ -178,7 +178,7 @@ class _Reader:
                 self._wrong(entry, where, f"there is no {shown(key)} here", did_you_mean(key, known), of_key=True)
         return {key: entry for key, entry in node.value.items() if key in known}
 
-    def _items(self, node: Node | None, where: str) -> Iterator[tuple[Node, str]]:
+    def _items(self, node: ValueNode | None, where: str) -> Iterator[tuple[ValueNode, str]]:
         if node is None:
             return
         if not isinstance(node.value, list):
@@ -186,7 +186,7 @@ class _Reader:
             return
         yield from ((item, f"{where}[{index}]") for index, item in enumerate(node.value))
 
-    def _pairs(self, node: Node | None, where: str) -> Iterator[tuple[str, tuple[Node, str]]]:
+    def _pairs(self, node: ValueNode | None, where: str) -> Iterator[tuple[str, tuple[ValueNode, str]]]:
         if node is None:
             return
         if not isinstance(node.value, dict):
@@ -194,26 +194,26 @@ class _Reader:
             return
         yield from ((key, (item, f"{where}[{key}]")) for key, item in node.value.items())
 
-    def _text(self, node: Node, where: str) -> str:
+    def _text(self, node: ValueNode, where: str) -> str:
         if isinstance(node.value, str) and node.value:
             return node.value
-        if not isinstance(node.value, Unread):
+        if not isinstance(node.value, UnreadValue):
             self._wrong(node, where, "must be a text", "put it in quotes")
         return ""
 
-    def _type(self, node: Node, where: str) -> str:
+    def _type(self, node: ValueNode, where: str) -> str:
         text = self._text(node, where)
         if text:
             self.types.append((text, functools.partial(node.place.problem, where)))
         return text
 
-    def _count(self, node: Node, where: str) -> int:
+    def _count(self, node: ValueNode, where: str) -> int:
         if isinstance(node.value, int) and not isinstance(node.value, bool) and 1 <= node.value <= 10**6:
             return node.value
         self._wrong(node, where, "must be a whole number from 1", "the first is 1")
         return 1
 
-    def _seconds(self, parts: Mapping[str, Node], part: str, most: int, hint: str) -> Mapping[str, float]:
+    def _seconds(self, parts: Mapping[str, ValueNode], part: str, most: int, hint: str) -> Mapping[str, float]:
         found: dict[str, float] = {}
         for key, (node, where) in self._pairs(parts.get(part), part):
             value = node.value
@@ -224,6 +224,6 @@ class _Reader:
                 self._wrong(node, where, f"must be seconds from 0 to {most}", hint)
         return found
 
-    def _wrong(self, node: Node, where: str, message: str, hint: str, of_key: bool = False) -> None:
+    def _wrong(self, node: ValueNode, where: str, message: str, hint: str, of_key: bool = False) -> None:
         place = node.entry if of_key else node.place
         self.problems.append(place.problem(where, message, hint))

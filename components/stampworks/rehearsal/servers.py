@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from stampworks.provider.server import Server
+from stampworks.provider.server import PluginServer
 from stampworks.rehearsal import own
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.ruled import Ruled
@@ -91,7 +91,7 @@ async def _start(recording: Recording) -> tuple[list[grpc.aio.Server], dict[str,
     servicers: dict[str, provider_pb2_grpc.ResourceProviderServicer] = {
         name: Ruled(rules_of(name), version) for name, version in packages().items()
     }
-    servicers[ours.name] = Server(ours, "")
+    servicers[ours.name] = PluginServer(ours, "")
     servers, ports = [], {}
     for name, servicer in servicers.items():
         options = [("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX)]

@@ -15,7 +15,7 @@ from stampworks.declaration.files import displayed, stack_file
 from stampworks.declaration.loader import load_stack
 from stampworks.declaration.nodes import parsed, plain
 from stampworks.declaration.wording import did_you_mean, shown
-from stampworks.rehearsal.scenario import Change
+from stampworks.rehearsal.scenario import ConfigurationChange
 
 DECLARED = "stampworks:cluster"
 SIZE_MAX_KIB = 1024
@@ -68,7 +68,7 @@ def read_stack(name: str, project: Path, folder: Path, secrets: Mapping[str, str
     return Stack(name.rpartition("/")[2], project, folder, str(project_name), config, declared)
 
 
-def changed(stack: Stack, config: Mapping[str, Any], change: Change) -> dict[str, Any]:
+def changed(stack: Stack, config: Mapping[str, Any], change: ConfigurationChange) -> dict[str, Any]:
     """The configuration after a change. That of a declaration is made in what it says together with its bases."""
     if change.config:
         return {**config, change.path: change.value}
@@ -87,7 +87,7 @@ def changed(stack: Stack, config: Mapping[str, Any], change: Change) -> dict[str
     return {**config, DECLARED: declared}
 
 
-def _step(place: Any, step: str | int, change: Change, new: bool = False) -> Any:
+def _step(place: Any, step: str | int, change: ConfigurationChange, new: bool = False) -> Any:
     """The key or index that a step means: entries of lists have names. A new one is a key that may not be there yet."""
     if isinstance(place, list):
         for index, entry in enumerate(place):

@@ -9,8 +9,8 @@ from typing import Any
 from stampworks.provider.handler import Handler
 from stampworks.provider.handlers import PACKAGE
 from stampworks.rehearsal.engine import Ran
-from stampworks.rehearsal.result import CriticalPath, Step, Why
-from stampworks.rehearsal.rules import Rule, name_of, rules_of, token_of
+from stampworks.rehearsal.result import CriticalPath, ResourceStep, Why
+from stampworks.rehearsal.rules import ResourceRule, name_of, rules_of, token_of
 
 _TOLD = frozenset({"create", "update", "replace", "delete", "import", "read"})
 _LOOKED_UP = frozenset({"import", "read"})
@@ -20,7 +20,7 @@ _SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  # by which the engin
 _OWN: Mapping[str, Handler] = {handler.token: handler for handler in PACKAGE.handlers}
 
 
-def rule_of(token: str) -> Rule | None:
+def rule_of(token: str) -> ResourceRule | None:
     return rules_of(token.partition(":")[0]).rule(token)
 
 
@@ -28,7 +28,7 @@ def shown(urn: str) -> str:
     return f"{token_of(urn)} {name_of(urn)}"
 
 
-def steps(ran: Ran) -> tuple[Step, ...]:
+def steps(ran: Ran) -> tuple[ResourceStep, ...]:
     """What was done, in its order; the engine's own resources and what stays as it is are left out."""
     return tuple(map(_step, _done(ran)))
 
@@ -67,14 +67,14 @@ def _metadata(ran: Ran, kind: str) -> Iterator[Mapping[str, Any]]:
             yield metadata
 
 
-def _step(metadata: Mapping[str, Any]) -> Step:
+def _step(metadata: Mapping[str, Any]) -> ResourceStep:
     urn = metadata["urn"]
     token = token_of(urn)
     detailed = metadata.get("detailedDiff") or {}
     why = tuple(
         Why(path, said["diffKind"].endswith("-replace"), _source(token)) for path, said in sorted(detailed.items())
     )
-    return Step(metadata["op"], token, name_of(urn), why, _counted(metadata))
+    return ResourceStep(metadata["op"], token, name_of(urn), why, _counted(metadata))
 
 
 def _source(token: str) -> str:

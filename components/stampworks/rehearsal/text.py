@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, Step, Why
+from stampworks.rehearsal.result import CriticalPath, Phase, Rehearsal, ResourceStep, Why
 from stampworks.text.printable import printable
 
 _SIGN = "rehearsed: "
@@ -66,7 +66,7 @@ def _met(phase: Phase) -> str:
     return f" ({phase.met[0]}{more})"
 
 
-def _reasons(step: Step) -> Iterator[str]:
+def _reasons(step: ResourceStep) -> Iterator[str]:
     """Each once: where it is the same of many entries, it is of the list."""
     alike = Counter(_ENTRY.sub("[]", why.path) for why in step.why)
     shown = {

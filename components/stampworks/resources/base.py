@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 import pulumi
 
-from stampworks.properties import Table
+from stampworks.properties import PropertyTable
 from stampworks.text.version import VERSION
 
 
 class Resource(pulumi.CustomResource):
     """A resource of the stampworks plugin. Its table says what its properties are; annotations give them types."""
 
-    table: ClassVar[Table]
+    table: ClassVar[PropertyTable]
 
     def __init__(self, name: str, arguments: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
         """Take the inputs from the arguments of a subclass: those that have the name of one."""

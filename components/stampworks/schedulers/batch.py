@@ -23,7 +23,7 @@ be silent before it is asked no more."""
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchJob:
     """One program on some nodes, a task on each, started again as often as Slurm wants."""
 
     name: str
@@ -43,12 +43,12 @@ class Batch:
     """Whether the programs go on without some of them. The first one knows how they ended, together."""
 
 
-def files(batch: Batch) -> dict[str, str]:
+def files(batch: BatchJob) -> dict[str, str]:
     """All that has to lie in the run's folder."""
     return {SCRIPT: script(batch), **({ON_NODE: on_node(batch)} if batch.elastic else {})}
 
 
-def script(batch: Batch) -> str:
+def script(batch: BatchJob) -> str:
     """A shell script that Slurm takes as it is; nothing in it is left for the shell to interpret."""
     settings = [
         f"--job-name={batch.name}",
@@ -75,7 +75,7 @@ def script(batch: Batch) -> str:
     return f"#!/bin/sh\n{header}\nfolder={shlex.quote(batch.folder)}\n{_ATTEMPT}{_BEFORE}{command} &\n{_AFTER}"
 
 
-def on_node(batch: Batch) -> str:
+def on_node(batch: BatchJob) -> str:
     """What runs the program of an elastic run on each node."""
     return f"#!/bin/sh\nfolder={shlex.quote(batch.folder)}\n{_ATTEMPT}{_ON_NODE}"
 

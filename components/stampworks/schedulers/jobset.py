@@ -37,7 +37,7 @@ _PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 
 
 @dataclass(frozen=True)
-class Pods:
+class PodJob:
     """One program on some nodes, a pod on each, started again when a node is lost or others are more urgent."""
 
     name: str
@@ -78,19 +78,19 @@ class Pods:
     """Where pods see a ConfigMap of the run's name with what they start; empty where that lies in the folder."""
 
 
-def manifest(pods: Pods) -> dict[str, Any]:
+def manifest(pods: PodJob) -> dict[str, Any]:
     whole = {**spec(pods), "ttlSecondsAfterFinished": KEPT_S}
     return {"apiVersion": VERSION, "kind": "JobSet", "metadata": metadata(pods), "spec": whole}
 
 
-def metadata(pods: Pods) -> dict[str, Any]:
+def metadata(pods: PodJob) -> dict[str, Any]:
     """Of what Kueue lets start, whichever kind it is."""
     labels = {QUEUE_LABEL: pods.queue, WORKLOAD: pods.workload, **OURS}
     labels |= {PRIORITY_LABEL: pods.priority} if pods.priority else {}
     return {"name": pods.name, "namespace": pods.team, "labels": labels, "annotations": {USER: pods.user}}
 
 
-def spec(pods: Pods, container: str = "program", labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+def spec(pods: PodJob, container: str = "program", labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
     """Of its JobSet: the container's name, and labels of its only job, may be what somebody looks for."""
     job = {
         "completionMode": "Indexed",
@@ -112,7 +112,7 @@ def spec(pods: Pods, container: str = "program", labels: Mapping[str, str] = Map
     }
 
 
-def template(pods: Pods, container: str) -> dict[str, Any]:
+def template(pods: PodJob, container: str) -> dict[str, Any]:
     """Of one pod on each node, with where it wants to be."""
     return {"metadata": {"annotations": {_PREFERRED: pods.level}} if pods.level else {}, "spec": _pod(pods, container)}
 
@@ -126,7 +126,7 @@ def _judged(container: str) -> list[dict[str, Any]]:
     return [taken, {"action": "FailJob", "onExitCodes": broke}]
 
 
-def _pod(pods: Pods, container: str) -> dict[str, Any]:
+def _pod(pods: PodJob, container: str) -> dict[str, Any]:
     mounts, volumes = mounted(pods.claims, pods.read_only)
     if pods.told:
         mounts.append({"name": "told", "mountPath": pods.told, "readOnly": True})
@@ -180,7 +180,7 @@ def of_fabric(kind: str) -> dict[str, str]:
     return dict({"efa": OVER_EFA, "infiniband": OVER_VERBS, "roce": OVER_VERBS}.get(kind, {}))
 
 
-def _environment(pods: Pods) -> list[dict[str, Any]]:
+def _environment(pods: PodJob) -> list[dict[str, Any]]:
     told = {
         "RANK": f"metadata.annotations['{_INDEX}']",
         "JOB_ID": f"metadata.labels['{_JOB}']",
@@ -200,7 +200,7 @@ def _elsewhere(pools: tuple[str, ...]) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [not_there]}}}
 
 
-def _one_a_node(pods: Pods) -> dict[str, Any]:
+def _one_a_node(pods: PodJob) -> dict[str, Any]:
     """Where there is no accelerator to take whole, nothing else keeps two pods of a run apart."""
     own = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": pods.name}}
     return {
@@ -211,7 +211,7 @@ def _one_a_node(pods: Pods) -> dict[str, Any]:
     }
 
 
-def script(pods: Pods) -> str:
+def script(pods: PodJob) -> str:
     """A shell script; nothing in it is left for the shell to interpret."""
     folder, command = shlex.quote(pods.folder), shlex.join(pods.program)
     meet = "" if pods.elastic else _MEET

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from stampworks.schedulers import jobset
-from stampworks.schedulers.jobset import POD, Pods
+from stampworks.schedulers.jobset import POD, PodJob
 from stampworks.schedulers.kubernetes import OURS
 
 Kind = Literal["jobset", "trainjob", "mpijob"]
@@ -39,9 +39,9 @@ _OF_WORKERS = {"training.kubeflow.org/job-role": "worker"}
 Manifest = dict[str, Any]
 
 
-def manifests(kind: Kind, pods: Pods, options: str) -> list[Manifest]:
+def manifests(kind: Kind, pods: PodJob, options: str) -> list[Manifest]:
     """All that `kubectl create` needs for the run, each after what it refers to."""
-    made: Mapping[Kind, Callable[[Pods], list[Manifest]]] = {
+    made: Mapping[Kind, Callable[[PodJob], list[Manifest]]] = {
         "jobset": lambda one: [jobset.manifest(one)],
         "trainjob": _trainjob,
         "mpijob": _mpijob,
@@ -50,12 +50,12 @@ def manifests(kind: Kind, pods: Pods, options: str) -> list[Manifest]:
     return [_told(pods, {**files, OPTIONS: options}), *made[kind](pods)]
 
 
-def _told(pods: Pods, files: Mapping[str, str]) -> Manifest:
+def _told(pods: PodJob, files: Mapping[str, str]) -> Manifest:
     metadata = {"name": pods.name, "namespace": pods.team, "labels": dict(OURS)}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(files)}
 
 
-def _trainjob(pods: Pods) -> list[Manifest]:
+def _trainjob(pods: PodJob) -> list[Manifest]:
     """A runtime has all that a JobSet says; the job names it, and says on how many nodes."""
     whole = jobset.metadata(pods)
     made = {"labels": {jobset.WORKLOAD: pods.workload, **OURS}, "annotations": whole["annotations"]}
@@ -81,7 +81,7 @@ def _trainjob(pods: Pods) -> list[Manifest]:
     return [runtime, job]
 
 
-def _mpijob(pods: Pods) -> list[Manifest]:
+def _mpijob(pods: PodJob) -> list[Manifest]:
     """Workers wait for mpirun's ssh, which starts one program on each and goes on without none of them."""
     worker = jobset.template(replace(pods, elastic=False), "worker")
     [container] = worker["spec"]["containers"]
@@ -112,7 +112,7 @@ def _mpijob(pods: Pods) -> list[Manifest]:
     ]
 
 
-def _launcher(pods: Pods) -> Manifest:
+def _launcher(pods: PodJob) -> Manifest:
     """Of the volumes it has those with programs alone, and of a node one core: of a launcher that asks for nothing
     Kueue says only that it has no flavor, whatever the job waits for."""
     programs = {path: claim for path, claim in pods.claims.items() if path in pods.read_only}
@@ -131,7 +131,7 @@ def _of_worker(env: list[Manifest]) -> list[Manifest]:
     return [each for each in env if each["name"] not in _OF_START]
 
 
-def _mpi_scripts(pods: Pods) -> dict[str, str]:
+def _mpi_scripts(pods: PodJob) -> dict[str, str]:
     """What a rank starts asks Open MPI which one it is; who is logged in has what the worker's pod was told."""
     first, _, rest = jobset.script(pods).partition("\n")
     asked = 'export RANK="$OMPI_COMM_WORLD_RANK" WORLD_SIZE="$OMPI_COMM_WORLD_SIZE"\n'

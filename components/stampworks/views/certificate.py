@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stampworks.physics.collectives import size
-from stampworks.qualification import Certificate, Finding
+from stampworks.qualification import Certificate, CheckFinding
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold
 from stampworks.text.printable import printable
@@ -45,7 +45,7 @@ def _findings(certificate: Certificate, width: int) -> list[str]:
     return table(("verdict", "check", "about", "what was found"), rows, width) if rows else []
 
 
-def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
+def _worst_first(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
     return sorted(findings, key=lambda finding: ("fail", "unknown", "pass").index(finding.verdict))
 
 
@@ -63,7 +63,7 @@ def _together(certificate: Certificate, width: int) -> list[str]:
     return table(header, rows, width) if rows else []
 
 
-def _simulated(finding: Finding) -> str:
+def _simulated(finding: CheckFinding) -> str:
     return " (simulated)" if finding.simulated else ""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stampworks import catalog
-from stampworks.changes.differences import Difference, Step, differences
+from stampworks.changes.differences import Difference, PathStep, differences
 from stampworks.plan import Group, Plan, Queue, Storage, User, fingerprint, to_dict
 from stampworks.text.names import fold
 from stampworks.text.printable import printable
@@ -58,7 +58,7 @@ entries is said once."""
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """One of the two: a stack, its plan, and what its backend says."""
 
     name: str
@@ -69,7 +69,7 @@ class Side:
     """Why it could not be told whether it was."""
 
 
-def verdict(a: Side, b: Side) -> Verdict:
+def verdict(a: ComparedSide, b: ComparedSide) -> Verdict:
     """Equal only when both are declared the same, and neither runs what the other does not."""
     declared = any(each.kind == "difference" for each in differences(a.plan, b.plan))
     if declared or (a.stamped and b.stamped and a.stamped != b.stamped):
@@ -80,7 +80,7 @@ def verdict(a: Side, b: Side) -> Verdict:
     return "equal" if (a.stamped or fingerprint(a.plan)) == (b.stamped or fingerprint(b.plan)) else "different"
 
 
-def comparison_text(a: Side, b: Side) -> str:
+def comparison_text(a: ComparedSide, b: ComparedSide) -> str:
     """What a person reads; ends with a newline."""
     found = differences(a.plan, b.plan)
     counted = [each for each in found if each.kind == "difference"]
@@ -101,7 +101,7 @@ def comparison_text(a: Side, b: Side) -> str:
     return "\n\n".join("\n".join(map(printable, block)) for block in blocks) + "\n"
 
 
-def comparison_data(a: Side, b: Side) -> dict[str, Any]:
+def comparison_data(a: ComparedSide, b: ComparedSide) -> dict[str, Any]:
     """The same for programs, every difference by itself."""
     found = [
         {
@@ -142,7 +142,7 @@ def _sentence(each: Difference, a: str, b: str) -> str:
     return f"{what}: {shown(each.a, last.field, each.unit)} in {a}, {shown(each.b, last.field, each.unit)} in {b}"
 
 
-def _thing(way: Sequence[Step]) -> str:
+def _thing(way: Sequence[PathStep]) -> str:
     """What it is about, from the innermost entry on: `pool gpu machine`, `queue main time limit`, `network range`."""
     entries = [index for index, step in enumerate(way) if step.key]
     inner = entries[-1] if entries else 0
@@ -151,7 +151,7 @@ def _thing(way: Sequence[Step]) -> str:
     return " ".join(map(_step, way[start:], keys[start:]))
 
 
-def _step(step: Step, key: str) -> str:
+def _step(step: PathStep, key: str) -> str:
     words = FIELDS | THINGS if step.key else FIELDS  # the groups of the plan are pools; those of a role are its groups
     name = words.get(step.field, step.field)
     if step.field == "groups" and step.key in NO_POOLS:
@@ -207,7 +207,7 @@ def _data(value: Any) -> Any:
     return to_dict(value) if dataclasses.is_dataclass(value) else value
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: ComparedSide) -> dict[str, Any]:
     return {
         "stack": side.name,
         "cluster": side.plan.name,
@@ -218,7 +218,7 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _stamped(side: Side) -> str:
+def _stamped(side: ComparedSide) -> str:
     now = fingerprint(side.plan)
     if side.unknown:
         return f"{side.name}: {now}; could not tell what was stamped: {side.unknown}"

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stampworks.changes.review import Change, Charge, Cost, Policy, Reach, Review, Ruling
+from stampworks.changes.review import Charge, Cost, DeclaredChange, Policy, Reach, Review, Ruling
 from stampworks.plan import to_dict
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold
@@ -123,7 +123,7 @@ def review_data(review: Review) -> dict[str, Any]:
     }
 
 
-def _change_data(each: Change) -> dict[str, Any]:
+def _change_data(each: DeclaredChange) -> dict[str, Any]:
     of = each.difference
     return {
         "path": of.path,
@@ -165,7 +165,7 @@ def _headline(review: Review) -> str:
 _KINDS = {"created": "new", "destroyed": "gone"}
 
 
-def _counts(changes: Sequence[Change]) -> str:
+def _counts(changes: Sequence[DeclaredChange]) -> str:
     policies = [each.policy for each in changes]
     counts = [f"{policies.count(each)} {_POLICY_WORDS.get(each, each)}" for each in POLICIES if each in policies]
     if len(counts) == 1:
@@ -218,14 +218,14 @@ def _changes(review: Review) -> list[str]:
     return _table(("what changes", "before", "after", "how", "what that does"), rows) if rows else []
 
 
-def _side(each: Change, value: Any) -> str:
+def _side(each: DeclaredChange, value: Any) -> str:
     last = each.difference.way[-1]
     if last.key:
         return "-" if value is None else quoted(summary(value).removeprefix(", ") or "there")
     return quoted(", ".join(value) if last.field == "order" else shown(value, last.field, each.difference.unit))
 
 
-def _effect(each: Change) -> tuple[str, str]:
+def _effect(each: DeclaredChange) -> tuple[str, str]:
     if each.why:
         does = prose(each.why)
     elif each.difference.way[-1].key and each.policy == "in place":

@@ -14,7 +14,7 @@ _LINE_MAX = 1 << 16
 
 
 @dataclass
-class Running:
+class RunProgress:
     """Takes events as they come, whoever wrote them: what cannot be read is left out."""
 
     steps: int = 0

@@ -18,14 +18,14 @@ _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 (a mark of the protocol, no password)
 
 
-class Unknown:
+class UnknownValue:
     """A value that exists only after something else was created."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
 
 
-UNKNOWN: Final = Unknown()
+UNKNOWN: Final = UnknownValue()
 
 
 def decode(struct: Struct) -> dict[str, Any]:
@@ -65,12 +65,12 @@ def is_known(value: Any) -> bool:
     return value is not UNKNOWN
 
 
-class Change(NamedTuple):
+class PropertyChange(NamedTuple):
     path: str
     kind: Literal["add", "delete", "update"]
 
 
-def changes(old: Any, new: Any, path: str = "") -> Iterator[Change]:
+def changes(old: Any, new: Any, path: str = "") -> Iterator[PropertyChange]:
     """Where the two differ, each place by the path that the engine and its users know it by."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
@@ -80,14 +80,14 @@ def changes(old: Any, new: Any, path: str = "") -> Iterator[Change]:
         for index in range(max(len(old), len(new))):
             yield from _change(old_items, new_items, index, f"{path}[{index}]")
     elif type(old) is not type(new) or old != new:
-        yield Change(path, "update")
+        yield PropertyChange(path, "update")
 
 
-def _change(old: Mapping[Any, Any], new: Mapping[Any, Any], key: Any, path: str) -> Iterator[Change]:
+def _change(old: Mapping[Any, Any], new: Mapping[Any, Any], key: Any, path: str) -> Iterator[PropertyChange]:
     if key not in new:
-        yield Change(path, "delete")
+        yield PropertyChange(path, "delete")
     elif key not in old:
-        yield Change(path, "add")
+        yield PropertyChange(path, "add")
     else:
         yield from changes(old[key], new[key], path)
 

@@ -99,7 +99,7 @@ def tag(aws: Simulated, instance: str, **of: str) -> None:
 def gathered(monkeypatch: pytest.MonkeyPatch) -> Roster:
     """What an `up` waits for."""
     monkeypatch.setattr(members, "POLL_S", 0)
-    all_ = [operations.Wanted("gpu", NAMES["gpu"], 2)]
+    all_ = [operations.WantedMembers("gpu", NAMES["gpu"], 2)]
     return operations.gather("aws", CLUSTER, REGION, all_, all_, 1, lambda _: None)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import planning
-from stampworks.clouds.aws.session import PERMIT, Api, UnansweredError
+from stampworks.clouds.aws.session import PERMIT, Api, AwsUnansweredError
 from stampworks.declaration import DeclarationError, load_stack, load_value
 from stampworks.operations import UnknownError
 from stampworks.operations.kubernetes.client import NotRunningError, reach
@@ -28,7 +28,7 @@ from stampworks.qualification import subject_of
 from stampworks.rehearsal import read_stack
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.recording import Recording
-from stampworks.rehearsal.scenario import Failure
+from stampworks.rehearsal.scenario import InjectedFailure
 from stampworks.rehearsal.servers import Servers
 from stampworks.schedulers import kubernetes
 
@@ -373,7 +373,7 @@ def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path:
     with Servers() as servers, servers.serving(recording := Recording({}, lambda: None, io.StringIO())) as ports:
         engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
         try:
-            recording.begin(Failure("quota", type="stampworks:cluster:KubernetesQueues"))  # the first that asks
+            recording.begin(InjectedFailure("quota", type="stampworks:cluster:KubernetesQueues"))  # the first that asks
             ran = engine.run("up", "--yes", "--skip-preview", "--continue-on-error")
             made = [each["urn"].split("::")[-2:] for each in engine.state().resources]
         finally:
@@ -636,7 +636,9 @@ def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch
     """In their own words, and with AWS's; a look at who is there goes by what is known then, and says so."""
 
     def refuse(_: Api, action: str, **__: Any) -> dict[str, Any]:
-        raise UnansweredError(action, "not permitted (AccessDeniedException: not you)", PERMIT, "AccessDeniedException")
+        raise AwsUnansweredError(
+            action, "not permitted (AccessDeniedException: not you)", PERMIT, "AccessDeniedException"
+        )
 
     monkeypatch.setattr(Api, "ask", refuse)
     why = f"AWS {REGION}: the Kubernetes of cluster test: eks:DescribeCluster: not permitted (AccessDeniedException: "

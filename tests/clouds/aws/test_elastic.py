@@ -51,7 +51,7 @@ def test_a_cluster_that_grew_by_itself_is_no_change(aws: Simulated, plan: Plan) 
     ALONE.add(one["InstanceId"])
     tag(aws, one["InstanceId"], CLUSTER=CLUSTER, GROUP="gpu", ELASTIC="spot", NODE="gpu-003", HOST_KEY=key(9))
     assert [each.name for each in members.members(CLUSTER, REGION).members] == ["gpu-001", "gpu-002", "gpu-003"]
-    elastic = operations.Wanted("gpu", (*NAMES["gpu"], "gpu-003"), 2)
+    elastic = operations.WantedMembers("gpu", (*NAMES["gpu"], "gpu-003"), 2)
     assert operations.gather("aws", CLUSTER, REGION, [elastic], [elastic], 1, lambda _: None) == before
     assert renewal.outdated(plan, CONTENT) == {}
 
@@ -115,7 +115,7 @@ def changed(
 
     monkeypatch.setattr(members, "POLL_S", 0)
     monkeypatch.setattr("stampworks.operations.slurm.service.SlurmService", lambda _: slurm)
-    now, before = [operations.Wanted("gpu", names, count)], [operations.Wanted("gpu", FOUR, 2)]
+    now, before = [operations.WantedMembers("gpu", names, count)], [operations.WantedMembers("gpu", FOUR, 2)]
     return operations.gather("aws", CLUSTER, REGION, now, before, 1, progress)
 
 

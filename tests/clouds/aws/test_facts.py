@@ -453,8 +453,8 @@ def test_each_fact_asks_what_the_table_says(full: Simulated, declared: Path, mon
     api = Api(plan.region)
     for fact in reading.FACTS:
         full.calls.clear()
-        with contextlib.suppress(session.UnansweredError):  # moto has no such group
-            fact.read(reading.Asked(plan, api, "123456789012"))
+        with contextlib.suppress(session.AwsUnansweredError):  # moto has no such group
+            fact.read(reading.AccountQuestion(plan, api, "123456789012"))
         called = {each.replace(GROUPS, "resource-groups:ListGroupResources") for each in full.calls}
         assert called == {*fact.actions}, fact.name
 

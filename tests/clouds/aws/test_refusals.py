@@ -34,7 +34,7 @@ def waited(aws: Simulated, monkeypatch: pytest.MonkeyPatch, *between: Callable[[
         do()
 
     monkeypatch.setattr(members, "POLL_S", 0)
-    all_ = [operations.Wanted("gpu", NAMES["gpu"], 2)]
+    all_ = [operations.WantedMembers("gpu", NAMES["gpu"], 2)]
     with pytest.raises(EnoughError):
         operations.gather("aws", CLUSTER, REGION, all_, all_, 1, progress)
     return said

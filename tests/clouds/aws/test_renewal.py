@@ -14,7 +14,7 @@ from stampworks import operations
 from stampworks.clouds.aws import members, renewal, tags
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.session import Api
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.plan import Plan, Roster
 from stampworks.text.reasons import DrainReason
 
@@ -382,12 +382,12 @@ class Scheduler:
         self.roster = roster
         return self
 
-    def look(self) -> dict[str, Standing]:
+    def look(self) -> dict[str, NodeStanding]:
         there = {each.name: each for each in self.roster.members} if self.roster else {}
         if "head" not in there or there["head"].target != self.head:
             raise operations.OperationError("nobody answers", "look there")
         held = self.reasons
-        return {name: Standing(held=held.get(name), out="held" if name in held else "") for name in NAMES["gpu"]}
+        return {name: NodeStanding(held=held.get(name), out="held" if name in held else "") for name in NAMES["gpu"]}
 
     def held(self, names: Collection[str]) -> dict[str, DrainReason | None]:
         return {name: self.reasons.get(name) for name in names}

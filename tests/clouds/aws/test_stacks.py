@@ -19,7 +19,7 @@ from stampworks.clouds.aws.nodes import interface_type, may_start
 from stampworks.clouds.aws.place import zone_beside
 from stampworks.declaration import load_stack, load_value
 from stampworks.plan import Group, Interface, Plan
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.rehearsal import load_scenario, read_stack
 from stampworks.rehearsal.own import NO_SECRET
 from stampworks.rehearsal.stack import changed
@@ -260,7 +260,10 @@ def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
     for change in load_scenario(CHANGES / f"{stack.name}.yaml").changes:
         after = changed(stack, config, change)
         plan = planning.plan(load_value(after["stampworks:cluster"], "stack"))
-        yield change.name, {each.policy for each in review("", Side("", before), Side("", plan)).changes}
+        yield (
+            change.name,
+            {each.policy for each in review("", ReviewedStack("", before), ReviewedStack("", plan)).changes},
+        )
         if rehearsed.phase(f"change: {change.name}")["verdict"] == "pass":
             config, before = after, plan
 

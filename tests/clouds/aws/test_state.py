@@ -22,7 +22,7 @@ from stampworks.planning.build.launching import locked
 from stampworks.rehearsal import read_stack, steps
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.recording import Recording
-from stampworks.rehearsal.scenario import Change
+from stampworks.rehearsal.scenario import ConfigurationChange
 from stampworks.rehearsal.servers import Servers
 from stampworks.rehearsal.stack import DECLARED, Stack, changed
 from stampworks.state.paths import cache_dir
@@ -42,11 +42,11 @@ GUARDED = {
 second nodes are made anew in another way with the newer one."""
 BLOCKS = "arn:aws:resource-groups:us-east-1:000000000000:group/blocks"
 CHANGES = [
-    Change("nodes that start with the work", "release", "2026.11"),
-    Change("a budget", "budget", {"monthly_usd": 800000, "notify": ["platform@example.com"]}),
-    Change("a managed database", "scheduler.database", "managed"),
-    Change("people log in", "scheduler.login_nodes", 2),
-    Change(
+    ConfigurationChange("nodes that start with the work", "release", "2026.11"),
+    ConfigurationChange("a budget", "budget", {"monthly_usd": 800000, "notify": ["platform@example.com"]}),
+    ConfigurationChange("a managed database", "scheduler.database", "managed"),
+    ConfigurationChange("people log in", "scheduler.login_nodes", 2),
+    ConfigurationChange(
         "storage",
         "storage",
         [
@@ -72,7 +72,7 @@ CHANGES = [
             {"name": "archive", "kind": "s3", "mount": "/archive", "expire_days": 90},
         ],
     ),
-    Change(
+    ConfigurationChange(
         "pools",
         "pools",
         [

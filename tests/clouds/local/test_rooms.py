@@ -29,7 +29,7 @@ DECLARATION = {
     "pools": [{"name": "gpu", "machine": "sim-h100", "count": 3}],
     "proof": {"level": "none"},
 }
-BOOTED = room.Image("node-0123456789abcdef", ("layer",), "repository")
+BOOTED = room.NodeImage("node-0123456789abcdef", ("layer",), "repository")
 
 
 def plan_of(**fields: Any) -> Plan:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from stampworks.operations.kubernetes.client import RefusedError, Server
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 
 
 def node(name: str = "n1", ready: bool = True, out: bool = False, held: str = "", taints: Sequence[str] = ()) -> Any:
@@ -46,7 +46,7 @@ def gang(name: str, *nodes: str) -> Any:
     }
 
 
-class StandIn(Server):
+class StandIn(KubernetesApi):
     """What it was told, one lease, and the nodes and pods that a test gives it: nodes become what it is told."""
 
     def __init__(self, *nodes: Any) -> None:

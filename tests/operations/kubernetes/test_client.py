@@ -10,7 +10,7 @@ import pytest
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes import status as kubernetes_status
-from stampworks.operations.kubernetes.client import RefusedError, Server
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 
 from tests.operations.kubernetes.test_nodes import on_eks
 
@@ -75,7 +75,7 @@ def test_what_to_do_where_nothing_was_heard_its_cloud_says(kubectl: Kubectl, sai
     kubectl.says(b"", LOG + said, code=1)
     for cloud, what in (("aws", hint), ("local", LOCAL)):
         with pytest.raises(UnknownError) as caught:
-            Server("k", cloud, "us-east-1").nodes()
+            KubernetesApi("k", cloud, "us-east-1").nodes()
         assert str(caught.value) == f"the Kubernetes of cluster k {why}\n  hint: {what}"
 
 
@@ -83,7 +83,7 @@ def test_who_does_not_answer_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(kubernetes, "reach", lambda *_: ("sleep", "60"))
     for cloud, hint in (("aws", REACH), ("local", LOCAL)):
         with pytest.raises(UnknownError) as caught:
-            Server("k", cloud, "").said([], limit_s=0.1)
+            KubernetesApi("k", cloud, "").said([], limit_s=0.1)
         assert str(caught.value) == f"the Kubernetes of cluster k does not answer within 0.1 s\n  hint: {hint}"
 
 
@@ -101,7 +101,7 @@ def test_who_is_refused_its_state_does_not_know_it(kubectl: Kubectl, said: str, 
         kubernetes_status.status(on_eks())
     assert str(caught.value) == f"the Kubernetes of cluster k refused: {said}\n  hint: {hint}"
     with pytest.raises(RefusedError) as refused:
-        Server("k", "aws", "").said(["delete", "pod", "one"])
+        KubernetesApi("k", "aws", "").said(["delete", "pod", "one"])
     assert str(refused.value) == f"the Kubernetes of cluster k refused: {said}\n  hint: stampworks status"
 
 
@@ -109,7 +109,7 @@ def test_who_is_refused_its_state_does_not_know_it(kubectl: Kubectl, said: str, 
 def test_an_answer_that_is_no_list_is_unknown(kubectl: Kubectl, answer: bytes) -> None:
     kubectl.says(answer)
     with pytest.raises(UnknownError) as caught:
-        Server("k", "aws", "").nodes()
+        KubernetesApi("k", "aws", "").nodes()
     assert str(caught.value) == (
         "the Kubernetes of cluster k answered something that is no list of nodes\n"
         "  hint: look at it: stampworks kubectl -- get nodes --output=json"
@@ -118,7 +118,7 @@ def test_an_answer_that_is_no_list_is_unknown(kubectl: Kubectl, answer: bytes) -
 
 def test_what_a_program_says_in_a_pod_may_be_no_text(kubectl: Kubectl) -> None:
     kubectl.says(b"one \xff two")
-    assert Server("k", "aws", "").said(["logs", "one"]) == "one \ufffd two"
+    assert KubernetesApi("k", "aws", "").said(["logs", "one"]) == "one \ufffd two"
 
 
 def test_where_a_gang_is_placed_is_said_in_parts() -> None:

@@ -12,7 +12,7 @@ from stampworks.declaration import load_value
 from stampworks.operations import runs
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.kubernetes import door as kubernetes_door
-from stampworks.operations.kubernetes.client import RefusedError, Server
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.plan import Plan
 
 DATA = {"name": "data", "kind": "efs", "tier": "regional", "mount": "/data"}
@@ -20,7 +20,7 @@ HOME = {"name": "home", "kind": "efs", "tier": "regional", "mount": "/home"}
 WHERE = "--namespace=stampworks-proof"
 
 
-class Pods(Server):
+class Pods(KubernetesApi):
     """Pods that are at once what they are asked to be, and what was told beside looks at them."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Pods(Server):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Pods:
     made = Pods()
-    monkeypatch.setattr(Server, "of", lambda _: made)
+    monkeypatch.setattr(KubernetesApi, "of", lambda _: made)
     monkeypatch.setattr("time.time", lambda: made.now)
     return made
 

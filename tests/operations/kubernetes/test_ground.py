@@ -14,7 +14,7 @@ from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import HeldError, Standing
+from stampworks.operations.ground import NodeStanding, ProofHeldError
 from stampworks.operations.kubernetes.client import RefusedError
 from stampworks.operations.kubernetes.ground import KubernetesGround, _how, _standing
 from stampworks.plan import Member, Roster
@@ -71,31 +71,33 @@ def lease(who: str, age_s: float = 0) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
-        (node(), Standing()),
-        (node(ready=False), Standing(out="it does not answer Kubernetes", silent=True)),
-        (node(taints=["stampworks/unproven"]), Standing(held=UNPROVEN, out="held: not proven yet")),
+        (node(), NodeStanding()),
+        (node(ready=False), NodeStanding(out="it does not answer Kubernetes", silent=True)),
+        (node(taints=["stampworks/unproven"]), NodeStanding(held=UNPROVEN, out="held: not proven yet")),
         (
             node(taints=["stampworks/unproven=again"]),
-            Standing(held=STARTED_AGAIN, out="held: started again, and not proven since"),
+            NodeStanding(held=STARTED_AGAIN, out="held: started again, and not proven since"),
         ),
         (
             node(out=True, held="proof: /shared is not mounted"),
-            Standing(held=DrainReason("proof", "", "/shared is not mounted"), out="held: /shared is not mounted"),
+            NodeStanding(held=DrainReason("proof", "", "/shared is not mounted"), out="held: /shared is not mounted"),
         ),
         (
             node(out=True, held="person alice: new cable"),
-            Standing(held=DrainReason("person", "alice", "new cable"), out="held: new cable"),
+            NodeStanding(held=DrainReason("person", "alice", "new cable"), out="held: new cable"),
         ),
-        (node(out=True), Standing(held=DrainReason("person", "somebody", "cordoned"), out="held: cordoned")),
-        (node(held="proof: of yesterday"), Standing()),  # somebody has uncordoned it
-        (node(taints=["vendor/broken"]), Standing(out="its taint vendor/broken keeps pods away")),
+        (node(out=True), NodeStanding(held=DrainReason("person", "somebody", "cordoned"), out="held: cordoned")),
+        (node(held="proof: of yesterday"), NodeStanding()),  # somebody has uncordoned it
+        (node(taints=["vendor/broken"]), NodeStanding(out="its taint vendor/broken keeps pods away")),
         (
             node(taints=["stampworks/proof"]),
-            Standing(held=DrainReason("proof", "", "its proof was broken off"), out="held: its proof was broken off"),
+            NodeStanding(
+                held=DrainReason("proof", "", "its proof was broken off"), out="held: its proof was broken off"
+            ),
         ),
     ],
 )
-def test_how_a_node_stands(of: Any, expected: Standing) -> None:
+def test_how_a_node_stands(of: Any, expected: NodeStanding) -> None:
     assert _standing(of, (), at_work=False) == expected
 
 
@@ -111,7 +113,7 @@ def test_who_is_held_by_the_health_check_looks_again(
 
     monkeypatch.setattr(remote, "hear", look)
     found = ground.look(["n1", "n2"])
-    assert (found["n1"], found["n2"].out) == (Standing(), "held: slow")
+    assert (found["n1"], found["n2"].out) == (NodeStanding(), "held: slow")
 
 
 def test_who_works_is_seen(ground: KubernetesGround, server: StandIn) -> None:
@@ -149,7 +151,7 @@ def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn
     clock = itertools.count(step=400)
     monkeypatch.setattr(sys.modules["stampworks.operations.kubernetes.ground"].time, "monotonic", lambda: next(clock))
     server.lease = lease(ALICE)
-    with pytest.raises(HeldError) as caught:
+    with pytest.raises(ProofHeldError) as caught:
         ground.await_turn(600, print)
     assert str(caught.value) == (
         "another proof of alice@laptop since 2026-11-21T23:00:00Z is at work on cluster k\n"

@@ -11,8 +11,8 @@ from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.operations import jobs
 from stampworks.operations.errors import InputError, OperationError
-from stampworks.operations.job import Job, Wanted
-from stampworks.operations.kubernetes.client import RefusedError, Server
+from stampworks.operations.job import Job, JobRequest
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
 from stampworks.plan import Account, Member, Plan, Queue, Roster, User
 from stampworks.schedulers import jobset
@@ -52,9 +52,9 @@ def spec_of(plan: Plan) -> Any:
     return made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
 
 
-def wanted(plan: Plan) -> Wanted:
+def wanted(plan: Plan) -> JobRequest:
     machine = plan.pools[0].machine
-    return Wanted("first", "training", "/shared/runs/first", "main", 1, (), machine, "/opt", ("python",))
+    return JobRequest("first", "training", "/shared/runs/first", "main", 1, (), machine, "/opt", ("python",))
 
 
 def run(name: str, team: str = "research", **spec: Any) -> Any:
@@ -133,7 +133,7 @@ def test_a_run_is_in_one_pool(asked: dict[str, Any], fits: bool) -> None:
     plan = on_eks("other")
     there = [(pool.name, number) for pool in plan.pools for number in range(pool.count)]
     members = tuple(Member(f"{pool}-{number}", pool, "", "", (), "") for pool, number in there)
-    roster, one = replace(ROSTER, members=members), jobs.Asked("validation", "first", **asked)
+    roster, one = replace(ROSTER, members=members), jobs.RunRequest("validation", "first", **asked)
     if fits:
         assert jobs.wanted_of(plan, roster, one)[0].nodes == 3
         return
@@ -152,7 +152,7 @@ def test_an_earlier_attempt_that_does_not_end_is_named(teams: Plan, monkeypatch:
                 raise RefusedError("error: timed out waiting for the condition on jobsets/first", "")
             raise AssertionError(words)
 
-    monkeypatch.setattr(Server, "of", lambda _: Stuck())
+    monkeypatch.setattr(KubernetesApi, "of", lambda _: Stuck())
     with pytest.raises(OperationError, match="pods of the earlier attempt of run first have not ended within 60 s"):
         KubernetesJobs(teams, ROSTER).submit(wanted(teams), "alice")
 
@@ -170,7 +170,7 @@ def test_a_jobset_that_somebody_else_has_written_is_shown_as_it_is(
         run("bare", replicatedJobs=[node_job()]),
         run("empty"),
     ]
-    monkeypatch.setattr(Server, "of", lambda _: server)
+    monkeypatch.setattr(KubernetesApi, "of", lambda _: server)
     found = KubernetesJobs(teams, ROSTER).jobs()
     assert [(each.name, each.wanted) for each in found] == [("ours", 2), ("pair", 8), ("bare", 1), ("empty", 0)]
     assert {(each.state, each.user) for each in found} == {("waiting", "")}
@@ -190,7 +190,7 @@ def test_who_says_that_something_makes_its_jobset_has_nothing_else_deleted(
     """It is the administrator who cancels, and may delete what no team may."""
     server = StandIn()
     server.others = [run("own", ownerReferences=[{**owner, "controller": True}])]
-    monkeypatch.setattr(Server, "of", lambda _: server)
+    monkeypatch.setattr(KubernetesApi, "of", lambda _: server)
     KubernetesJobs(teams, ROSTER).cancel(Job("own", "training", "running", "research/own", "", (), 1, None, ""))
     assert server.told[0].startswith("delete jobsets.jobset.x-k8s.io own ")
     assert server.told[1].startswith("delete configmaps --field-selector=metadata.name=own ")
@@ -202,7 +202,7 @@ def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monke
     trainer = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "controller": True}
     for name, owners in (("own", []), ("theirs", [{**trainer, "name": "theirs"}])):
         server.others.append({"metadata": {"name": name, "namespace": "research", "ownerReferences": owners}})
-    monkeypatch.setattr(Server, "of", lambda _: server)
+    monkeypatch.setattr(KubernetesApi, "of", lambda _: server)
     for name in ("own", "theirs"):
         job = Job(name, "training", "running", f"research/{name}", "root", (), 1, None, "")
         KubernetesJobs(teams, ROSTER).cancel(job)

@@ -16,7 +16,7 @@ from stampworks.operations import BusyError, HeldError, InputError, OperationErr
 from stampworks.operations.drain import LEAVES
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes import status as kubernetes_status
-from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.client import KubernetesApi
 from stampworks.operations.kubernetes.service import KubernetesService
 from stampworks.operations.service import vacate
 from stampworks.plan import Ending, Plan, Refusal
@@ -31,7 +31,7 @@ FANS = DrainReason("person", "alice", "new fans")
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     stand_in = StandIn(node("gpu-001"), node("gpu-002"))
-    monkeypatch.setattr(Server, "of", lambda _: stand_in)
+    monkeypatch.setattr(KubernetesApi, "of", lambda _: stand_in)
     return stand_in
 
 
@@ -391,7 +391,7 @@ def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("stampworks.clouds.aws.members.node_refusals", refusals)
     server = StandIn(of_pool("b"), of_pool("a", ready=False), node("head"))
-    monkeypatch.setattr(kubernetes_nodes, "Server", lambda *_: server)
+    monkeypatch.setattr(kubernetes_nodes, "KubernetesApi", lambda *_: server)
     told: list[str] = []
 
     def starts(_: float) -> None:

@@ -10,7 +10,7 @@ import pytest
 from stampworks.operations import BusyError
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes import client as kubernetes
-from stampworks.operations.kubernetes.client import RefusedError, Server
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.operations.kubernetes.queues import in_what_goes, keep
 from stampworks.provider.handler import Call
 from stampworks.provider.handlers import kubernetes_server
@@ -119,7 +119,7 @@ def call(queues: Any) -> Call:
 
 def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """An `up` that failed after it was let go on has removed nothing yet: the next one looks again."""
-    monkeypatch.setattr(kubernetes_server, "Server", lambda *_: server)
+    monkeypatch.setattr(kubernetes_server, "KubernetesApi", lambda *_: server)
     assert asyncio.run(KubernetesQueues().ensure(call(BOTH))) == {"drift": []}
     with pytest.raises(BusyError, match="run product/e"):
         asyncio.run(KubernetesQueues().ensure(call({"research": MAIN})))
@@ -134,7 +134,7 @@ def test_whoever_cannot_ask_does_not_look(monkeypatch: pytest.MonkeyPatch) -> No
     def listed(*_: str, **__: Any) -> Any:
         raise UnknownError("the Kubernetes of cluster k does not answer", "pulumi up repairs it")
 
-    monkeypatch.setattr(Server, "listed", listed)
+    monkeypatch.setattr(KubernetesApi, "listed", listed)
     said: list[str] = []
     look = call(BOTH)
     look.say = said.append
@@ -149,22 +149,22 @@ def test_a_server_that_is_new_is_given_time(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(kubernetes, "reach", lambda *_: ("kubectl",))
     now, answers_at, said = [0.0], 12.0, list[str]()
 
-    def asked(_: Server, words: Sequence[str], **__: Any) -> str:
+    def asked(_: KubernetesApi, words: Sequence[str], **__: Any) -> str:
         assert words[1] == "--raw=/readyz"
         if now[0] < answers_at:
             raise UnknownError("the Kubernetes of cluster k does not answer", "wait")
         return "ok"
 
-    monkeypatch.setattr(Server, "said", asked)
+    monkeypatch.setattr(KubernetesApi, "said", asked)
     monkeypatch.setattr("stampworks.operations.kubernetes.client.time.monotonic", lambda: now[0])
     monkeypatch.setattr(
         "stampworks.operations.kubernetes.client.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds)
     )
-    Server("k", "local", "").awaited(said.append)
+    KubernetesApi("k", "local", "").awaited(said.append)
     assert said == ["waiting: the Kubernetes of cluster k does not answer"] * 3
     answers_at = 10_000.0
     with pytest.raises(UnknownError, match="does not answer"):
-        Server("k", "local", "").awaited(said.append)
+        KubernetesApi("k", "local", "").awaited(said.append)
     assert 300 < now[0] < 400
 
 
@@ -175,7 +175,7 @@ def test_a_server_that_is_not_heard_fails_nothing(server: StandIn, monkeypatch: 
         raise UnknownError("the Kubernetes of cluster k does not answer", "ask from elsewhere")
 
     monkeypatch.setattr(server, "awaited", awaited)
-    monkeypatch.setattr(kubernetes_server, "Server", lambda *_: server)
+    monkeypatch.setattr(kubernetes_server, "KubernetesApi", lambda *_: server)
     said: list[str] = []
     of = {"cluster": "k", "cloud": "local", "region": "", "server": "one"}
     assert asyncio.run(kubernetes_server.KubernetesServer().ensure(Call("urn", "", of, say=said.append))) == {}

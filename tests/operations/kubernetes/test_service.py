@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from stampworks.operations.drain import RENEWED
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.operations.kubernetes import service
 from stampworks.operations.kubernetes.service import KubernetesService
 from stampworks.operations.service import vacate, vacate_for_good
@@ -25,9 +25,9 @@ def test_how_nodes_serve() -> None:
     server = StandIn(node("gpu-001", taints=["stampworks/unproven"]), node("gpu-002", ready=False), node("gpu-003"))
     server.others = [gang("long", "gpu-003")]
     assert KubernetesService(server).look() == {
-        "gpu-001": Standing(held=UNPROVEN, out="held: not proven yet"),
-        "gpu-002": Standing(out="it does not answer Kubernetes", silent=True),
-        "gpu-003": Standing(busy="run research/long is on it"),
+        "gpu-001": NodeStanding(held=UNPROVEN, out="held: not proven yet"),
+        "gpu-002": NodeStanding(out="it does not answer Kubernetes", silent=True),
+        "gpu-003": NodeStanding(busy="run research/long is on it"),
     }
 
 

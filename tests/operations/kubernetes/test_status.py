@@ -9,7 +9,7 @@ import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
 from stampworks.operations.kubernetes import status as kubernetes_status
-from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.client import KubernetesApi
 from stampworks.operations.kubernetes.status import KubernetesStatus
 from stampworks.plan import Domain, Plan
 from stampworks.schedulers import kubernetes
@@ -41,7 +41,7 @@ def queue(plan: Plan, team: str, used: object) -> Any:
 def status(monkeypatch: pytest.MonkeyPatch, plan: Plan, *there: Any) -> KubernetesStatus:
     server = StandIn()
     server.listed = lambda *_, **__: list(there)  # type: ignore[method-assign]
-    monkeypatch.setattr(Server, "of", lambda _: server)
+    monkeypatch.setattr(KubernetesApi, "of", lambda _: server)
     return kubernetes_status.status(plan)
 
 

@@ -77,7 +77,9 @@ def test_nodes(cluster: StandIn) -> None:
     """States are lower case words, base state first, and a reason is kept."""
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="xid 79", gres_used="gpu:h100:3(IDX:0-2)", **SET))
     assert slurm.nodes(cluster.roster) == {
-        "gpu-001": slurm.Node("gpu-001", ("idle", "drain"), DrainReason("slurm", "root", "xid 79"), 1732190400, 8, 3)
+        "gpu-001": slurm.SlurmNode(
+            "gpu-001", ("idle", "drain"), DrainReason("slurm", "root", "xid 79"), 1732190400, 8, 3
+        )
     }
 
 
@@ -102,7 +104,7 @@ def test_a_node_with_holes_is_unknown(cluster: StandIn, odd: dict[str, object]) 
     """Missing or mistyped fields give an unknown state, not a crash."""
     cluster.nodes(odd)
     assert slurm.nodes(cluster.roster) == {
-        "gpu-001": slurm.Node("gpu-001", ("unknown",), DrainReason("slurm", "", ""), None, None, None)
+        "gpu-001": slurm.SlurmNode("gpu-001", ("unknown",), DrainReason("slurm", "", ""), None, None, None)
     }
 
 
@@ -125,8 +127,8 @@ def test_jobs(cluster: StandIn) -> None:
     """A job names its user and every node it holds; a job without a user name is somebody's all the same."""
     cluster.jobs([job(7, "alice", "gpu-[001-002]"), {"job_id": 8, "nodes": "gpu-001"}])
     assert slurm.jobs(cluster.roster) == (
-        slurm.Job(7, "alice", ("gpu-001", "gpu-002")),
-        slurm.Job(8, "unknown", ("gpu-001",)),
+        slurm.SlurmJob(7, "alice", ("gpu-001", "gpu-002")),
+        slurm.SlurmJob(8, "unknown", ("gpu-001",)),
     )
 
 

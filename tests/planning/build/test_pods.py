@@ -13,7 +13,7 @@ from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.declaration.ranges import PRIVATE_RANGES
 from stampworks.plan import Plan, Pods, fingerprint, from_json, to_json
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.cost import cost
 from stampworks.planning.explained import explain
@@ -355,10 +355,10 @@ def test_what_a_change_does(change: dict[str, Any], field: str, policy: str) -> 
         assert (made.verdict == "fail") == (policy == "refuse")
 
 
-def _side(name: str, data: dict[str, Any]) -> Side:
+def _side(name: str, data: dict[str, Any]) -> ReviewedStack:
     plan = planning.plan(load_value(data, "test"))
     written = {f"{section}.{name}" for section in ("network", "scheduler") for name in data.get(section, {})}
-    return Side(name, plan, planning.rules(plan, None), {}, frozenset(written))
+    return ReviewedStack(name, plan, planning.rules(plan, None), {}, frozenset(written))
 
 
 def test_explained() -> None:

@@ -10,7 +10,7 @@ from stampworks import planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
 from stampworks.planning.build.launching import elsewhere
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 
 UBUNTU, AMAZON = "2026.11-ubuntu", "2026.11-amazon"
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
@@ -106,7 +106,7 @@ def replaced(plan: Plan, **launch: Any) -> Plan:
 
 def rolled(a: Plan, b: Plan) -> str:
     """What a review says of how the nodes of the pool are made anew."""
-    found = review("one", Side("a", a, contents={}), Side("b", b, contents={}))
+    found = review("one", ReviewedStack("a", a, contents={}), ReviewedStack("b", b, contents={}))
     return next(each.text for each in found.order if each.stage == "roll" and each.text.startswith("gpu-"))
 
 

@@ -8,7 +8,7 @@ import pytest
 from stampworks import catalog
 from stampworks.declaration import DeclarationError
 from stampworks.plan import fingerprint
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.cost import cost
 
 from tests.planning.clouds import LUSTRE, declared, found, gpu, on_aws, planned, refusal
@@ -234,7 +234,7 @@ def test_what_a_file_system_costs() -> None:
 def test_what_a_change_of_a_file_system_does(change: dict[str, Any], policy: str) -> None:
     """Its vendor's rule counts: one that would be made anew, or cannot be, is refused, for it holds data."""
     base, head = (on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500, **more}]) for more in ({}, change))
-    found = review("test", Side("a", base), Side("b", head))
+    found = review("test", ReviewedStack("a", base), ReviewedStack("b", head))
     assert policy in {each.policy for each in found.changes}
     assert all(each.why for each in found.changes if each.policy == "refuse" and each.field.startswith("storage"))
 

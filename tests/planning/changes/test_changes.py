@@ -11,7 +11,7 @@ from stampworks.changes.review import Charge, Cost, Review
 from stampworks.declaration import Lock, LockedImage, change_of, load_value
 from stampworks.plan import Account, Plan, Queue, from_dict, to_dict
 from stampworks.planning.build import launching
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.cost import cost
 from stampworks.planning.rules.findings import Finding
 
@@ -23,7 +23,7 @@ RENAMED |= {"scheduler.priorities[].name", "scheduler.accounts[].name", "tags[].
 
 
 def reviewed(base: Plan | None, head: Plan | None, **more: Any) -> Review:
-    return review("one", Side("a", base, contents={}), Side("b", head, contents={}), **more)
+    return review("one", ReviewedStack("a", base, contents={}), ReviewedStack("b", head, contents={}), **more)
 
 
 def of(path: str, value: Any) -> Review:
@@ -252,43 +252,49 @@ def finding(verdict: Any, text: str = "so it is") -> Finding:
 )
 def test_rules_count_when_they_say_something_else(before: str, after: str, verdict: str, said: int) -> None:
     """What was broken or unknown before is no fault of the change."""
-    found = review("one", Side("a", PLAN, (finding(before),), {}), Side("b", PLAN, (finding(after),), {}))
+    found = review(
+        "one", ReviewedStack("a", PLAN, (finding(before),), {}), ReviewedStack("b", PLAN, (finding(after),), {})
+    )
     assert (found.verdict, len(found.rules)) == (verdict, said)
 
 
 def test_what_a_rule_still_cannot_tell_is_listed() -> None:
     """Where something changes: what was as unknown before is not the matter."""
-    one, more = Side("a", PLAN, (finding("unknown"),), {}), planned(changed("pools[].count", 5))
+    one, more = ReviewedStack("a", PLAN, (finding("unknown"),), {}), planned(changed("pools[].count", 5))
     assert review("one", one, one).unknown == ()
-    assert review("one", one, Side("b", more, (finding("unknown"),), {})).unknown == ()
+    assert review("one", one, ReviewedStack("b", more, (finding("unknown"),), {})).unknown == ()
     other = dataclasses.replace(finding("unknown"), text="so it is now")
-    assert review("one", one, Side("b", more, (other,), {})).unknown == ("some.rule: so it is now",)
-    assert review("one", Side("a", PLAN, (), {}), Side("b", more, (finding("unknown"),), {})).unknown == (
-        "some.rule: so it is",
-    )
+    assert review("one", one, ReviewedStack("b", more, (other,), {})).unknown == ("some.rule: so it is now",)
+    assert review(
+        "one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", more, (finding("unknown"),), {})
+    ).unknown == ("some.rule: so it is",)
 
 
 def test_a_warning_is_no_fail() -> None:
     """It is said, and the cluster works."""
     warning = dataclasses.replace(finding("fail"), severity="warning")
-    found = review("one", Side("a", PLAN, (), {}), Side("b", PLAN, (warning,), {}))
+    found = review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", PLAN, (warning,), {}))
     assert (found.verdict, [each.after for each in found.rules]) == ("pass", ["warn"])
 
 
 def test_a_rule_that_is_still_broken_otherwise_is_a_fail() -> None:
     """With other numbers it is about what was changed."""
-    found = review("one", Side("a", PLAN, (finding("fail"),), {}), Side("b", PLAN, (finding("fail", "worse"),), {}))
+    found = review(
+        "one",
+        ReviewedStack("a", PLAN, (finding("fail"),), {}),
+        ReviewedStack("b", PLAN, (finding("fail", "worse"),), {}),
+    )
     assert found.verdict == "fail"
 
 
 def test_files_of_roles() -> None:
     """Under the same name there may be something else, which a plan does not say."""
-    one, other = (Side(name, PLAN, (), {("roles", "motd"): name}) for name in "ab")
+    one, other = (ReviewedStack(name, PLAN, (), {("roles", "motd"): name}) for name in "ab")
     found = review("one", one, other)
     assert [(each.written, each.policy) for each in found.changes] == [
         ("what is in the files of extras.roles[motd]", "in place")
     ]
-    found = review("one", one, Side("b", PLAN))
+    found = review("one", one, ReviewedStack("b", PLAN))
     assert found.verdict == "unknown"
     assert found.unknown[0].startswith("whether the files of motd change: b is a plan")
 
@@ -356,9 +362,9 @@ def test_what_goes_of_a_rule_blames_nobody_else() -> None:
         dataclasses.replace(finding(verdict, f"of {pool}"), subject=pool)
         for verdict, pool in (("fail", "gpu"), ("pass", "cpu"))
     )
-    found = review("one", Side("a", PLAN, (one, other), {}), Side("b", PLAN, (other,), {}))
+    found = review("one", ReviewedStack("a", PLAN, (one, other), {}), ReviewedStack("b", PLAN, (other,), {}))
     assert [(each.before, each.after, each.text) for each in found.rules] == [("fail", None, "of gpu")]
-    found = review("one", Side("a", PLAN, (other, one), {}), Side("b", PLAN, (one,), {}))
+    found = review("one", ReviewedStack("a", PLAN, (other, one), {}), ReviewedStack("b", PLAN, (one,), {}))
     assert (found.rules, found.verdict) == ((), "pass")
 
 
@@ -411,13 +417,13 @@ def test_equal_bases_of_which_one_has_a_price() -> None:
 def test_other_leaves_are_cabled_anew() -> None:
     """Whoever oversubscribes puts more nodes on a leaf, unless it is written how many it has."""
 
-    def on_premises(oversubscription: int, **fabric: Any) -> Side:
+    def on_premises(oversubscription: int, **fabric: Any) -> ReviewedStack:
         pools = [{"name": "gpu", "machine": "dgx-h100", "count": 256}]
         data = {"version": 1, "name": "test", "cloud": "hosts", "network": {"cidr": "10.0.0.0/8"}, "pools": pools}
         fabric |= {"oversubscription": oversubscription}
         written = frozenset({f"fabric.{name}" for name in fabric})
         plan = planning.plan(load_value({**data, "fabric": fabric}, "test"))
-        return Side("it", plan, contents={}, written=written)
+        return ReviewedStack("it", plan, contents={}, written=written)
 
     found = review("test", on_premises(1), on_premises(2))
     [change] = found.changes

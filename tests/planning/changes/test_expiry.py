@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from stampworks.declaration import DeclarationError
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.cost import cost
 from stampworks.views.plan import plan_text
 from stampworks.views.review import review_markdown
@@ -69,7 +69,7 @@ def test_a_time_that_is_none(days: Any) -> None:
 def test_a_change_says_what_it_deletes(before: tuple[int, str], after: tuple[int, str], gone: str) -> None:
     """It is made in place, for the bucket stays; what goes sooner than it would have is lost, and said."""
     plans = [on_aws({**BUCKET, "expire_days": days, "expire_folder": folder}) for days, folder in (before, after)]
-    found = review("s", Side("a", plans[0]), Side("b", plans[1]))
+    found = review("s", ReviewedStack("a", plans[0]), ReviewedStack("b", plans[1]))
     assert {each.policy for each in found.changes} == {"in place"}
     assert {lost for each in found.changes for lost in each.loses} == ({gone} if gone else set())
     text = review_markdown(found).replace("`", "")

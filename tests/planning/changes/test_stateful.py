@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 from stampworks import planning
-from stampworks.changes.review import Change, Review
+from stampworks.changes.review import DeclaredChange, Review
 from stampworks.declaration import load_value
 from stampworks.plan import fingerprint
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.state.facts import known_facts, today
 from stampworks.views.review import review_json, review_markdown
 
@@ -46,16 +46,16 @@ def in_zone(zone: str, data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "pools": [{**pool, "zone": zone} for pool in data["pools"]]}
 
 
-def side(name: str, data: dict[str, Any]) -> Side:
+def side(name: str, data: dict[str, Any]) -> ReviewedStack:
     plan = planning.plan(load_value(data, "test"))
-    return Side(name, plan, planning.rules(plan, known_facts(), today()), {})
+    return ReviewedStack(name, plan, planning.rules(plan, known_facts(), today()), {})
 
 
 def reviewed(base: dict[str, Any], head: dict[str, Any]) -> Review:
     return review("big", side("a", base), side("b", head))
 
 
-def one(found: Review, written: str) -> Change:
+def one(found: Review, written: str) -> DeclaredChange:
     return next(each for each in found.changes if each.written == written)
 
 
@@ -137,7 +137,7 @@ def test_a_storage_that_goes_is_data_lost() -> None:
 
 def test_a_stack_that_goes_is_data_lost() -> None:
     """Also the queue."""
-    found = review("big", side("a", unprotected()), Side("b", None))
+    found = review("big", side("a", unprotected()), ReviewedStack("b", None))
     assert "Data is lost: queue and accounting, fast, home, bucket." in review_markdown(found)
 
 

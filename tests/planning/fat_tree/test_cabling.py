@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks import catalog
-from stampworks.planning.fat_tree.cabling import Comparison, DumpError, Link, Seen, compare
+from stampworks.planning.fat_tree.cabling import Comparison, DumpError, FoundCable, Seen, compare
 from stampworks.planning.fat_tree.dumps import Names, read_ibnetdiscover, read_lldp, read_names
 from stampworks.planning.fat_tree.tree import End, FatTree, design
 
@@ -34,7 +34,7 @@ SPLIT = design(machine(200, 2), 40, switch="sn5600", unit=32)
 TREES = {"infiniband": INFINIBAND, "three-tiers": THREE_TIERS, "twin-planes": TWIN_PLANES, "split": SPLIT}
 
 
-def seen_by(tree: FatTree, links: list[Link]) -> Seen:
+def seen_by(tree: FatTree, links: list[FoundCable]) -> Seen:
     """What is read of a dump of these links in the format of the tree's switches."""
     if tree.switch.kind == "infiniband":
         return read_ibnetdiscover(ibnetdiscover(links, tree.radix), "dump", NO_NAMES)
@@ -225,7 +225,7 @@ SHORT = ibnetdiscover(links_of(design(machine(400, 2), 3, switch="qm9700", unit=
     ],
 )
 def test_strange_lldp_is_read_or_refused(text: str) -> None:
-    message, links = "leaf-001-rail0: ", tuple[Link, ...]()
+    message, links = "leaf-001-rail0: ", tuple[FoundCable, ...]()
     try:
         links = read_lldp({"leaf-001-rail0": text}, NO_NAMES).links
     except DumpError as error:
@@ -274,7 +274,7 @@ def test_two_exchanged_leaves_are_one_finding(tree: FatTree) -> None:
 
 def test_a_management_network_is_not_of_the_fabric() -> None:
     """Switches and hosts see each other on other ports, too; these are counted and not judged."""
-    links = [*links_of(TWIN_PLANES), Link(End("node-0001", "eth0"), End("rack-7", "swp1"), None)]
+    links = [*links_of(TWIN_PLANES), FoundCable(End("node-0001", "eth0"), End("rack-7", "swp1"), None)]
     compared = compare(TWIN_PLANES, seen_by(TWIN_PLANES, links))
     assert (compared.findings, compared.others) == ((), 1)
 

@@ -11,7 +11,7 @@ from stampworks import planning, qualification
 from stampworks.declaration import load_value
 from stampworks.plan import Level, Plan, fingerprint
 from stampworks.qualification import Certificate, Evidence, NodeVerdict, subject_of
-from stampworks.qualification.results import Value
+from stampworks.qualification.results import MeasuredValue
 
 from tests.qualification.conftest import SimulatedCluster
 
@@ -23,7 +23,7 @@ FILLING_BYTES = 256 << 10
 class NoisyCluster(SimulatedCluster):
     """Values scatter below what links can carry, small collectives are slower, and the hardware is said to be."""
 
-    def value(self, quantity: str, unit: str, value: float, *more: Any, **named: Any) -> Value:
+    def value(self, quantity: str, unit: str, value: float, *more: Any, **named: Any) -> MeasuredValue:
         exact = super().value(quantity, unit, value, *more, **named)
         if unit in ("bytes", "count"):
             return dataclasses.replace(exact, simulated=quantity.startswith("accelerator"))

@@ -14,7 +14,7 @@ from stampworks.changes.review import Reach, Review, Sibling
 from stampworks.cli.errors import FIELDS
 from stampworks.declaration import load_value
 from stampworks.plan import Plan
-from stampworks.planning.changes.review import Side, review
+from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.cost import MONTH_HOURS
 from stampworks.planning.rules.findings import Finding
 from stampworks.views.quoted import LENGTH_MAX, prose, quoted
@@ -100,7 +100,10 @@ def hostile(text: str) -> Review:
         expectations=(dataclasses.replace(PLAN.expectations[0], name=f"{text}.{text}", unit=text),),
     )
     found = Finding(text, "unknown", f"{text} is so, {text}", text)
-    sides = Side(text, PLAN, (), {}), Side(text, head, (found, dataclasses.replace(found, verdict="fail")), {})
+    sides = (
+        ReviewedStack(text, PLAN, (), {}),
+        ReviewedStack(text, head, (found, dataclasses.replace(found, verdict="fail")), {}),
+    )
     return review(text, *sides, siblings=(Sibling(text, "fail", 1, 1),), unknown=(text,))
 
 
@@ -110,7 +113,7 @@ def test_nothing_of_a_change_is_more_than_text(text: str) -> None:
     check_page(review_markdown(hostile(text)))
     check_page(unreadable_markdown(text, [dict.fromkeys(FIELDS, text)]))
     gone = hostile(text)
-    check_page(review_markdown(review(text, Side(text, _only(gone)), Side(text, None))))
+    check_page(review_markdown(review(text, ReviewedStack(text, _only(gone)), ReviewedStack(text, None))))
 
 
 def _only(found: Review) -> Plan:
@@ -158,12 +161,14 @@ def test_sentences_stay_readable(text: str, shown: str) -> None:
 
 
 def pages(path: str, value: Any) -> str:
-    return review_markdown(review("one", Side("a", PLAN, (), {}), Side("b", planned(changed(path, value)), (), {})))
+    return review_markdown(
+        review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(changed(path, value)), (), {}))
+    )
 
 
 def test_nothing_changes_in_three_lines() -> None:
     """A page that has nothing to say says so."""
-    found = review_markdown(review("one", Side("a", PLAN, (), {}), Side("b", PLAN, (), {})))
+    found = review_markdown(review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", PLAN, (), {})))
     assert found == "### ✅ Review of stack `one`: pass\n\n**Nothing changes.**\n\nFrom `a` to `b`.\n"
 
 
@@ -187,7 +192,7 @@ def test_the_most_severe_change_comes_first() -> None:
     data = changed("storage[].kind", "directory")
     data["storage"][0]["name"] = "data"
     data["pools"][0]["count"] = 5
-    page = review_markdown(review("one", Side("a", PLAN, (), {}), Side("b", planned(data), (), {})))
+    page = review_markdown(review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(data), (), {})))
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     assert rows[0].startswith("| `storage[shared]` | `directory at /shared` | - | refuse | it is protected")
     assert "❌" in page
@@ -197,7 +202,7 @@ def test_a_large_change_fits_into_a_comment() -> None:
     """Forges take 65,536 characters; what is left out is counted, and in the JSON."""
     data = changed("pools[].count", 1000)
     data["users"] = [{"name": f"user{number}", "uid": 3000 + number} for number in range(2000)]
-    large = review("one", Side("a", PLAN, (), {}), Side("b", planned(data), (), {}))
+    large = review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(data), (), {}))
     page = review_markdown(large)
     assert len(page) < 30_000
     assert "... and 1963 more, which the JSON has." in page
@@ -208,7 +213,9 @@ def test_least_and_most_are_tables_of_their_own() -> None:
     """What is surely reached does not stand below what is reached at most."""
     names = ("gpu.allreduce_busbw_gbs_max", "gpu.allreduce_busbw_gbs_min", "training.gpu.step_seconds_max")
     reach = tuple(Reach(each, "-", number, number + 1) for number, each in enumerate(names))
-    page = review_markdown(dataclasses.replace(review("one", Side("a", PLAN), Side("b", PLAN)), expectations=reach))
+    page = review_markdown(
+        dataclasses.replace(review("one", ReviewedStack("a", PLAN), ReviewedStack("b", PLAN)), expectations=reach)
+    )
     most, least = page.index("what it can reach at most"), page.index("what is broken below")
     assert most < page.index("gbs_max") < least < page.index("gbs_min")
     assert page.index("gbs_min") < page.index("what training the declared model takes") < page.index("seconds_max")
@@ -217,7 +224,7 @@ def test_least_and_most_are_tables_of_their_own() -> None:
 def test_a_rule_that_is_silent_says_nothing_now() -> None:
     """Its old words are said to be old."""
     old = Finding("some.rule", "fail", "too many", "take some out")
-    page = review_markdown(review("one", Side("a", PLAN, (old,)), Side("b", PLAN)))
+    page = review_markdown(review("one", ReviewedStack("a", PLAN, (old,)), ReviewedStack("b", PLAN)))
     [row] = [line for line in page.splitlines() if "some.rule" in line]
     assert "| nothing any more; before: too many |" in row
     assert "take some out" not in row
@@ -235,10 +242,10 @@ def test_what_is_known_of_the_cost_is_said_without_the_rest() -> None:
     """Storage that has no price hides no nodes that have one."""
     storage = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
 
-    def on_aws(count: int, **more: Any) -> Side:
+    def on_aws(count: int, **more: Any) -> ReviewedStack:
         pool = {"name": "gpu", "machine": "p5", "count": count}
         fields = {"cloud": "aws", "region": "us-east-1", "network": {"cidr": "10.0.0.0/16"}, "pools": [pool], **more}
-        return Side(f"{count}", planning.plan(load_value({"version": 1, "name": "test", **fields}, "test")))
+        return ReviewedStack(f"{count}", planning.plan(load_value({"version": 1, "name": "test", **fields}, "test")))
 
     known = review("test", on_aws(2), on_aws(4))
     assert known.usd_per_hour == known.known_usd_per_hour == pytest.approx(usd_of_nodes(2), abs=1e-5)
@@ -253,13 +260,13 @@ def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
     """Nodes that were reserved, at a price that nobody knows, cost nothing more for being known now."""
     reserved = {"purchase": "reserved", "reservation": "cr-1"}
 
-    def side(count: int, **bought: str) -> Side:
+    def side(count: int, **bought: str) -> ReviewedStack:
         pools = [
             {"name": "gpu", "machine": "p5", "count": 16, **bought},
             {"name": "more", "machine": "p5", "count": count},
         ]
         fields = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": pools}
-        return Side(f"{count}", planning.plan(load_value(fields, "test")))
+        return ReviewedStack(f"{count}", planning.plan(load_value(fields, "test")))
 
     for before, after in ((side(1, **reserved), side(2)), (side(1), side(2, **reserved))):
         found = review("test", before, after)
@@ -272,7 +279,7 @@ def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
 
 def test_what_comes_says_what_it_is() -> None:
     """Of a stack that is new, each entry in a few words."""
-    page = review_markdown(review("one", Side("a", None), Side("b", PLAN, (), {})))
+    page = review_markdown(review("one", ReviewedStack("a", None), ReviewedStack("b", PLAN, (), {})))
     assert "| `storage[shared]` | - | `directory at /shared` | create | made |" in page
     assert "| `scheduler.queues[main]` | - | `of gpu, cpu, by default` | create | made |" in page
     assert "| `users[alice]` | - | `uid 2001 of research` | create | made |" in page
@@ -281,10 +288,10 @@ def test_what_comes_says_what_it_is() -> None:
 def test_many_nodes_on_premises_are_ranges() -> None:
     """Not name by name, and what all rails say is said once."""
 
-    def side(count: int) -> Side:
+    def side(count: int) -> ReviewedStack:
         pools = [{"name": "gpu", "machine": "dgx-h100", "count": count}]
         told = {"version": 1, "name": "test", "cloud": "hosts", "network": {"cidr": "10.0.0.0/8"}, "pools": pools}
-        return Side("it", planning.plan(load_value(told, "test")), contents={})
+        return ReviewedStack("it", planning.plan(load_value(told, "test")), contents={})
 
     lines = review_markdown(review("test", side(30), side(4096))).splitlines()
     assert "- `leaf1-1` node: `gpu-[001-030]` in base, `gpu-[001-032]` in head" in lines
@@ -292,7 +299,9 @@ def test_many_nodes_on_premises_are_ranges() -> None:
 
 
 def test_what_rounds_to_nothing_is_no_row() -> None:
-    found = review("test", Side("a", PLAN, (), {}), Side("b", planned(changed("pools[].count", 5)), (), {}))
+    found = review(
+        "test", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(changed("pools[].count", 5)), (), {})
+    )
     reach = (Reach("gpu.a_gbs", "GB/s", 398.8, 398.7), Reach("gpu.b_gbs", "GB/s", 398.8, 398.5))
     page = review_markdown(dataclasses.replace(found, expectations=reach))
     assert "`gpu b_gbs (GB/s)` | 398.8 | 398.5 | -0.1% |" in page
@@ -302,11 +311,11 @@ def test_what_rounds_to_nothing_is_no_row() -> None:
 def test_what_is_not_counted_is_said_beside_the_cost() -> None:
     """A change of it is no change of the sum, and not nothing."""
 
-    def side(count: int, egress: str) -> Side:
+    def side(count: int, egress: str) -> ReviewedStack:
         pools = [{"name": "gpu", "machine": "p5", "count": count}]
         fields = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": pools}
         network = {"cidr": "10.0.0.0/16", "egress": egress}
-        return Side(egress, planning.plan(load_value({**fields, "network": network}, "test")))
+        return ReviewedStack(egress, planning.plan(load_value({**fields, "network": network}, "test")))
 
     grown = review("test", side(2, "nat"), side(4, "nat"))
     assert "Not counted: each GB that passes through the NAT gateway; traffic" in review_markdown(grown)

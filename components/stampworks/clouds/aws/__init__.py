@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stampworks.clouds.components import DatabaseMaker, Drivers, ElasticMaker, PoolMaker, Resources, ServerMaker
     from stampworks.clouds.contract import (
         Access,
-        Account,
+        AccountReader,
         ElasticMembers,
         ImageBuilder,
         Lookups,
@@ -95,7 +95,7 @@ def _database() -> DatabaseMaker[Place, rds.Instance]:
     return database
 
 
-def _account() -> Account:
+def _account() -> AccountReader:
     from stampworks.clouds.aws.facts import account
 
     return account

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from stampworks.clouds.aws import tags
-from stampworks.clouds.aws.session import ALLOW, PERMIT, SIGN_IN, Api, UnansweredError
+from stampworks.clouds.aws.session import ALLOW, PERMIT, SIGN_IN, Api, AwsUnansweredError
 from stampworks.operations.errors import UnknownError
 from stampworks.state.paths import state_dir, write_whole
 
@@ -32,7 +32,7 @@ def kubectl(cluster: str, region: str) -> tuple[str, ...]:
     whole = f"AWS {region}: the Kubernetes of cluster {cluster}"
     try:
         found = Api(region).ask("eks:DescribeCluster", name=cluster)["cluster"]
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         if error.code == "ResourceNotFoundException":
             return ()
         raise UnknownError(f"{whole}: {error}", ALLOW if error.hint == PERMIT else error.hint) from None

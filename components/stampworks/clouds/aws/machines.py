@@ -23,7 +23,7 @@ KEY = re.compile(r"^(ssh-ed25519 [A-Za-z0-9+/]{20,200}={0,2})(?:\s|$)", re.MULTI
 
 
 @dataclass(frozen=True)
-class Machine:
+class ClusterInstance:
     """An instance of a cluster, whether it is a node yet or not."""
 
     id: str
@@ -63,7 +63,7 @@ class Machine:
         return f"{self.id}/{self.disk}"
 
 
-def machines(api: Api, cluster: str) -> list[Machine]:
+def machines(api: Api, cluster: str) -> list[ClusterInstance]:
     """All instances that carry the cluster's tags and are not gone, those of a group that died among them."""
     filters = [
         {"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]},
@@ -73,11 +73,11 @@ def machines(api: Api, cluster: str) -> list[Machine]:
     return [_machine(each) for part in listed["Reservations"] for each in part["Instances"]]
 
 
-def _machine(instance: Mapping[str, Any]) -> Machine:
+def _machine(instance: Mapping[str, Any]) -> ClusterInstance:
     of = tags_of(instance)
     root = instance.get("RootDeviceName")
     disks = {each["DeviceName"]: each["Ebs"]["VolumeId"] for each in instance.get("BlockDeviceMappings", ())}
-    return Machine(
+    return ClusterInstance(
         id=instance["InstanceId"],
         group=of[tags.GROUP],
         node=of.get(tags.NODE, ""),
@@ -108,7 +108,7 @@ def _fabric(instance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return sorted(found, key=lambda each: each.get("Attachment", {}).get("NetworkCardIndex", 0))
 
 
-def end(api: Api, gone: Sequence[Machine]) -> None:
+def end(api: Api, gone: Sequence[ClusterInstance]) -> None:
     """Whether another one starts for it, its group knows, by how many it wants. Elastic ones have none."""
     if alone := [each for each in gone if each.elastic]:
         what = f"cannot end {', '.join(sorted(each.node or each.id for each in alone))}"

@@ -16,7 +16,7 @@ from stampworks.clouds.aws.errors import AwsError
 from stampworks.clouds.aws.machines import (
     KEY,
     THERE,
-    Machine,
+    ClusterInstance,
     batched,
     end,
     end_of_group,
@@ -25,7 +25,7 @@ from stampworks.clouds.aws.machines import (
     shown_key,
     tags_of,
 )
-from stampworks.clouds.aws.session import NOT_PERMITTED, Api, UnansweredError, shortened
+from stampworks.clouds.aws.session import NOT_PERMITTED, Api, AwsUnansweredError, shortened
 from stampworks.plan import CONTROLLER, Ending, Member, Refusal, Roster
 from stampworks.state import paths
 
@@ -116,7 +116,7 @@ def endings(cluster: str, region: str) -> tuple[Ending, ...]:
     ids = sorted({reservation for _, reservation in held})
     try:
         answer = api.ask("ec2:DescribeCapacityReservations", CapacityReservationIds=ids)["CapacityReservations"]
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         return tuple(Ending(group, reservation, "", str(error)) for group, reservation in held)
     ends = {each["CapacityReservationId"]: each.get("EndDate") for each in answer}
     return tuple(
@@ -135,7 +135,7 @@ def refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal,
         all_ = api.ask(_GROUPS, **_of_cluster(cluster))["AutoScalingGroups"]
         known = [(group, each) for each in all_ if (group := tags_of(each).get(tags.GROUP, "")) in groups]
         lasts = [(group, _last_refused(api, each["AutoScalingGroupName"])) for group, each in known]
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
     return (
         *(_refused(group, _minute(_begun(last)), last["StatusMessage"]) for group, last in lasts if last),
@@ -155,7 +155,7 @@ def _suspended(group: str, known: Mapping[str, Any], region: str) -> Iterator[Re
             yield Refusal(group, "", shortened(said, _WHY_CHARACTERS_MAX), lasting=False, hint=hint)
 
 
-def _without_head(found: Sequence[Machine], region: str) -> Iterator[Refusal]:
+def _without_head(found: Sequence[ClusterInstance], region: str) -> Iterator[Refusal]:
     """It is the engine's, which takes it for what it was when it last looked, and no group starts another one."""
     own = [each for each in found if each.group == CONTROLLER]
     if any(each.state in THERE for each in own):
@@ -177,7 +177,7 @@ def node_refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Ref
     try:
         names = api.ask("eks:ListNodegroups", **of)["nodegroups"]
         known = [api.ask("eks:DescribeNodegroup", **of, nodegroupName=name)["nodegroup"] for name in names]
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         return tuple(Refusal(group, "", str(error), lasting=False, hint="") for group in groups)
     return tuple(
         refusal
@@ -265,7 +265,7 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
                 put_tags(api, what, all_, wanted)
 
 
-def _show_keys(api: Api, there: Sequence[Machine]) -> None:
+def _show_keys(api: Api, there: Sequence[ClusterInstance]) -> None:
     """Whose console shows a key is a node from now on."""
     booting = [each for each in there if each.state == "running" and not KEY.fullmatch(each.host_key)]
     shown = [(each, shown_key(api, each.id)) for each in booting]
@@ -277,7 +277,7 @@ def _show_keys(api: Api, there: Sequence[Machine]) -> None:
         _tag(api, machine, {tags.PLACES: places.get(machine.id, ""), tags.HOST_KEY: key})
 
 
-def _lasting(machine: Machine) -> dict[str, str]:
+def _lasting(machine: ClusterInstance) -> dict[str, str]:
     """Of its tags those that all have that belongs to its cluster."""
     foreign = ("aws:", "stampworks:")
     return {key: value for key, value in machine.tags if key in _EVERYWHERE or not key.startswith(foreign)}
@@ -288,12 +288,12 @@ def _later() -> Iterator[None]:
     """AWS's parts hear of a machine one after the other."""
     try:
         yield
-    except (AwsError, UnansweredError) as error:
+    except (AwsError, AwsUnansweredError) as error:
         if not _is_late(error):
             raise
 
 
-def _is_late(error: AwsError | UnansweredError) -> bool:
+def _is_late(error: AwsError | AwsUnansweredError) -> bool:
     return bool(_LATE.search(f"{error.code} {error}"))
 
 
@@ -309,7 +309,7 @@ def dismiss(cluster: str, region: str, always: Mapping[str, Sequence[str]], name
         end(api, [each for each in _misplaced(api, cluster, always) if each.node in leaving])
 
 
-def _misplaced(api: Api, cluster: str, always: Mapping[str, Sequence[str]]) -> list[Machine]:
+def _misplaced(api: Api, cluster: str, always: Mapping[str, Sequence[str]]) -> list[ClusterInstance]:
     """Of the groups that are wanted. An elastic one that nobody wants ends when Slurm has forgotten it."""
     there = [each for each in machines(api, cluster) if each.node and each.state in THERE and each.group in always]
     return [each for each in there if each.elastic == (each.node in always[each.group])]
@@ -337,7 +337,7 @@ def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
     return {each["InstanceId"]: " ".join(each["NetworkNodes"]) for each in found}
 
 
-def _start_anew(api: Api, cluster: str, found: Sequence[Machine]) -> None:
+def _start_anew(api: Api, cluster: str, found: Sequence[ClusterInstance]) -> None:
     """A group counts what died as its own until somebody says otherwise, for it is told to replace nothing by itself.
 
     What it has let go already, EC2 shows for another hour; what died before that EC2 shows no more, and its group does.
@@ -351,9 +351,9 @@ def _start_anew(api: Api, cluster: str, found: Sequence[Machine]) -> None:
                 end_of_group(api, id_, id_, tags_of(group).get(tags.GROUP, ""))
 
 
-def _unnamed(machines_: Sequence[Machine], wanted: Sequence[str]) -> Iterator[tuple[Machine, str]]:
+def _unnamed(machines_: Sequence[ClusterInstance], wanted: Sequence[str]) -> Iterator[tuple[ClusterInstance, str]]:
     """Whoever joins, and its name: in the order in which they started, and of the names. Elastic ones hold none."""
-    holder: dict[str, Machine] = {}
+    holder: dict[str, ClusterInstance] = {}
     joining = []
     for each in (each for each in machines_ if each.in_group):
         if each.node and each.node not in holder:
@@ -363,15 +363,15 @@ def _unnamed(machines_: Sequence[Machine], wanted: Sequence[str]) -> Iterator[tu
     yield from zip(joining, (name for name in wanted if name not in holder), strict=False)
 
 
-def _tag(api: Api, machine: Machine, of: Mapping[str, str]) -> None:
+def _tag(api: Api, machine: ClusterInstance, of: Mapping[str, str]) -> None:
     put_tags(api, f"cannot write on {machine.id} of {machine.group} what it is called", [machine.id], of)
 
 
-def _age(machine: Machine) -> tuple[str, str]:
+def _age(machine: ClusterInstance) -> tuple[str, str]:
     return machine.started, machine.id
 
 
-def _member(machine: Machine) -> Member:
+def _member(machine: ClusterInstance) -> Member:
     return Member(
         name=machine.node,
         group=machine.group,

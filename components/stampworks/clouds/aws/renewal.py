@@ -14,9 +14,9 @@ from typing import Any
 
 from stampworks.clouds.aws import tags
 from stampworks.clouds.aws.errors import LOOK, AwsError
-from stampworks.clouds.aws.machines import THERE, Machine, batched, end, machines, put_tags, shown_key
+from stampworks.clouds.aws.machines import THERE, ClusterInstance, batched, end, machines, put_tags, shown_key
 from stampworks.clouds.aws.members import PATIENCE_S, join, refusals
-from stampworks.clouds.aws.session import Api, UnansweredError
+from stampworks.clouds.aws.session import Api, AwsUnansweredError
 from stampworks.plan import Plan, remedies
 
 Failure = AwsError
@@ -69,7 +69,7 @@ def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False)
         api.need(what, "ec2:DeleteTags", Resources=ids, Tags=[{"Key": tags.CONDEMNED}])
 
 
-def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[Machine, str]]:
+def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[ClusterInstance, str]]:
     """The nodes that always run, and what each should be made from."""
     templates = {group.name: tags.template(group, plan.release, content) for group in plan.stamped}
     static = {node.name for group in plan.stamped for node in group.nodes[: group.count_min]}
@@ -81,7 +81,7 @@ def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[Machine, str]]:
     ]
 
 
-def _why(machine: Machine, wanted: str) -> str:
+def _why(machine: ClusterInstance, wanted: str) -> str:
     if machine.condemned:
         return machine.condemned
     if machine.template == f"{tags.of_machine(machine.template)}-":
@@ -92,7 +92,7 @@ def _why(machine: Machine, wanted: str) -> str:
     return "its disk was made from another image" if same else "its machine was started from another template"
 
 
-def _stays(machine: Machine, wanted: str) -> bool:
+def _stays(machine: ClusterInstance, wanted: str) -> bool:
     """Whether a new disk is enough. No group starts another one for the head."""
     if not machine.in_group:
         return True
@@ -100,7 +100,7 @@ def _stays(machine: Machine, wanted: str) -> bool:
     return same and not machine.condemned.startswith(tags.MACHINE)
 
 
-def _small(api: Api, plan: Plan, kept: Sequence[Machine]) -> dict[str, str]:
+def _small(api: Api, plan: Plan, kept: Sequence[ClusterInstance]) -> dict[str, str]:
     """Who can have no new disk, by name, and why: AWS makes none that is smaller than the one before (EC2 User Guide,
     "Replace the root volume for an Amazon EC2 instance", read 2026-11-27).
 
@@ -129,7 +129,7 @@ def _sizes(api: Api, images: Collection[str]) -> dict[str, int]:
         return {}
     try:  # by a filter: by their ids, AWS describes none when one is gone
         found = api.ask("ec2:DescribeImages", Filters=[{"Name": "image-id", "Values": sorted(images)}])["Images"]
-    except UnansweredError:
+    except AwsUnansweredError:
         return {}
     return {
         each["ImageId"]: disk["Ebs"]["VolumeSize"]
@@ -146,7 +146,7 @@ class _Disk:
     made_from: str
 
 
-def _new_disk(api: Api, plan: Plan, machine: Machine) -> str:
+def _new_disk(api: Api, plan: Plan, machine: ClusterInstance) -> str:
     """Asks for it, or goes on with one that is on its way, and gives the task. Killed anywhere in here or before it has
     come, the next roll begins with this node again: what is on its disk nobody knows until then."""
     image = next(group.launch.image for group in plan.groups if group.name == machine.group and group.launch)
@@ -170,7 +170,9 @@ def _tasks(api: Api, what: str, ids: Sequence[str]) -> Iterator[Mapping[str, Any
         yield from api.need(what, "ec2:DescribeReplaceRootVolumeTasks", Filters=of)["ReplaceRootVolumeTasks"]
 
 
-def _await(api: Api, plan: Plan, before: Mapping[str, Machine], disks: Mapping[str, _Disk], progress: Progress) -> None:
+def _await(
+    api: Api, plan: Plan, before: Mapping[str, ClusterInstance], disks: Mapping[str, _Disk], progress: Progress
+) -> None:
     """One that gets no disk keeps nobody from waiting for the others."""
     names = {group.name: [node.name for node in group.nodes[: group.count_min]] for group in plan.stamped}
     deadline, away, lost = time.monotonic() + PATIENCE_S, dict(before), dict[str, str]()
@@ -197,12 +199,12 @@ def _await(api: Api, plan: Plan, before: Mapping[str, Machine], disks: Mapping[s
         raise AwsError(plan.region, f"{', '.join(lost)} got no new disk", "\n".join(lost.values()), hint)
 
 
-def _is_another(now: Machine, before: Machine) -> bool:
+def _is_another(now: ClusterInstance, before: ClusterInstance) -> bool:
     """Each disk has a key of its own."""
     return tags.was(now.host_key) != tags.was(before.host_key)
 
 
-def _has_come(api: Api, plan: Plan, machine: Machine, disk: _Disk) -> None:
+def _has_come(api: Api, plan: Plan, machine: ClusterInstance, disk: _Disk) -> None:
     """It is on the bill of its machine, whose tags AWS puts on the first disk alone."""
     what = f"cannot write on {machine.node} ({machine.id}) what its new disk was made from"
     own = {tags.GROUP: machine.group, "Name": f"{plan.name}-{machine.group}"}
@@ -211,7 +213,7 @@ def _has_come(api: Api, plan: Plan, machine: Machine, disk: _Disk) -> None:
     api.need(what, "ec2:DeleteTags", Resources=[machine.id], Tags=[{"Key": tags.CONDEMNED}])
 
 
-def _lost(api: Api, away: Mapping[str, Machine], disks: Mapping[str, _Disk]) -> dict[str, str]:
+def _lost(api: Api, away: Mapping[str, ClusterInstance], disks: Mapping[str, _Disk]) -> dict[str, str]:
     """Whose new disk will not come, in words."""
     waiting = {disks[name].task: name for name in away if name in disks}
     what = f"cannot say what becomes of the new disks of {', '.join(waiting.values())}"

@@ -46,7 +46,7 @@ LATER = "ask again later"
 REACH = "see whether this machine reaches AWS, through its proxy if it has one, and ask again"
 
 
-class UnansweredError(errors.UnansweredError):
+class AwsUnansweredError(errors.UnansweredError):
     """AWS was asked, and nobody knows more than before."""
 
     def __init__(self, action: str, why: str, hint: str, code: str = "", silent: bool = False) -> None:
@@ -66,7 +66,10 @@ class Api:
         self._clients: dict[str, Any] = {}
 
     def ask(self, action: str, **parameters: Any) -> dict[str, Any]:
-        """All pages of an answer, by the action's name in a policy: ec2:DescribeImages. UnansweredError without one."""
+        """Return all pages of an answer, by the action's name in a policy (ec2:DescribeImages).
+
+        Raises AwsUnansweredError without an answer.
+        """
         service, _, name = action.partition(":")
         method = xform_name(name)
         try:
@@ -94,7 +97,7 @@ class Api:
         """The same where nothing goes on without the answer: AwsError, which says what does not work."""
         try:
             return self._patiently(action, **parameters)
-        except UnansweredError as error:
+        except AwsUnansweredError as error:
             hint = ALLOW if error.hint == PERMIT else error.hint
             raise AwsError(self.region, what, str(error), hint, error.code) from None
 
@@ -103,7 +106,7 @@ class Api:
         for pause_s in PAUSES_S:
             try:
                 return self.ask(action, **parameters)
-            except UnansweredError as error:
+            except AwsUnansweredError as error:
                 if error.code not in _TOO_MANY | _BUSY:
                     raise
             time.sleep(pause_s)
@@ -122,30 +125,30 @@ def shortened(said: str, characters_max: int) -> str:
     return line if len(line) <= characters_max else f"{line[:characters_max]}..."
 
 
-def _refusal(action: str, error: sdk.ClientError) -> UnansweredError:
+def _refusal(action: str, error: sdk.ClientError) -> AwsUnansweredError:
     """What AWS itself says, or whatever answers in its place."""
     said = error.response.get("Error", {})
     code, status = said.get("Code", ""), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     message = shortened(said.get("Message", ""), _REASON_CHARACTERS_MAX)
     if code in NOT_PERMITTED:
-        return UnansweredError(action, f"not permitted ({code}: {message})", PERMIT, code)
+        return AwsUnansweredError(action, f"not permitted ({code}: {message})", PERMIT, code)
     if code in _NOT_KNOWN:
-        return UnansweredError(action, f"AWS does not take the credentials ({code}: {message})", RENEW, code)
+        return AwsUnansweredError(action, f"AWS does not take the credentials ({code}: {message})", RENEW, code)
     if code in _TOO_MANY:
-        return UnansweredError(action, f"AWS is asked too often ({code})", LATER, code)
+        return AwsUnansweredError(action, f"AWS is asked too often ({code})", LATER, code)
     if code in _BUSY:
-        return UnansweredError(action, f"AWS is at work on it ({code})", LATER, code)
+        return AwsUnansweredError(action, f"AWS is at work on it ({code})", LATER, code)
     if code == str(status) or status >= 500:  # with no code of its own, an answer is no AWS's
-        return UnansweredError(action, f"not available: HTTP {status}", LATER, code)
-    return UnansweredError(action, f"{code}: {message}", LATER, code)
+        return AwsUnansweredError(action, f"not available: HTTP {status}", LATER, code)
+    return AwsUnansweredError(action, f"{code}: {message}", LATER, code)
 
 
-def _silence(action: str, error: Exception) -> UnansweredError:
+def _silence(action: str, error: Exception) -> AwsUnansweredError:
     if isinstance(error, sdk.NoCredentialsError):
-        return UnansweredError(action, "there are no credentials for AWS", SIGN_IN)
+        return AwsUnansweredError(action, "there are no credentials for AWS", SIGN_IN)
     if isinstance(error, ResponseParserError):
-        return UnansweredError(action, "not available: the answer is none of AWS", LATER)
+        return AwsUnansweredError(action, "not available: the answer is none of AWS", LATER)
     what = " ".join(str(error).split())
     if isinstance(error, (sdk.HTTPClientError, sdk.ConnectionError)):
-        return UnansweredError(action, f"no answer: {what}", REACH, silent=True)
-    return UnansweredError(action, f"cannot be asked: {what}", SIGN_IN)
+        return AwsUnansweredError(action, f"no answer: {what}", REACH, silent=True)
+    return AwsUnansweredError(action, f"cannot be asked: {what}", SIGN_IN)

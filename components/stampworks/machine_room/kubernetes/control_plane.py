@@ -56,7 +56,7 @@ class Addresses:
 
 
 @dataclass(frozen=True)
-class ControlPlane:
+class ControlPlaneState:
     """A control plane as it was found."""
 
     kubeconfig: str
@@ -76,7 +76,7 @@ def ensure(
     progress: Progress,
     kueue: Mapping[str, Any],
     asked_for: Sequence[str] = (),
-) -> ControlPlane:
+) -> ControlPlaneState:
     """Starts what does not run, and of add-ons those that not every cluster has where they are asked for; the room has
     to be there. `kueue` is what Kueue is told wherever it runs."""
     room = of_cluster(cluster)
@@ -85,7 +85,7 @@ def ensure(
         return _ensure(room, addresses, kueue, asked_for, progress)
 
 
-def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> ControlPlane | None:
+def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> ControlPlaneState | None:
     """What is there now; None when there is none, or its room has ended."""
     room = of_cluster(cluster)
     folder = _folder(room)
@@ -144,7 +144,7 @@ def access(cluster: str) -> tuple[str, ...]:
 
 def _ensure(
     room: Room, addresses: Addresses, kueue: Mapping[str, Any], asked_for: Sequence[str], progress: Progress
-) -> ControlPlane:
+) -> ControlPlaneState:
     folder = _folder(room)
     files.make_directory(folder, 0o700)
     certificates.ensure(folder / "pki", _parties(addresses))
@@ -194,12 +194,12 @@ def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
         raise RoomError(room.name, f"{name} has ended", daemons.last_words(room, name), AGAIN)
 
 
-def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlane:
+def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlaneState:
     bootstrap = folder / "bootstrap.conf"
     said = bootstrap.read_text() if bootstrap.exists() else ""
     # The key that its accounts are vouched for with is made once, and goes with all else that it knows.
     authority, identity = (_digest(folder / "pki" / name) for name in ("ca.crt", "accounts.key"))
-    return ControlPlane((folder / "admin.conf").read_text(), said, authority, identity, drift)
+    return ControlPlaneState((folder / "admin.conf").read_text(), said, authority, identity, drift)
 
 
 def _digest(file: Path) -> str:

@@ -194,7 +194,7 @@ def _lead(room: Room, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) 
     ]
     if routes:
         run([*room.inside, "sh", "-c", _FORWARD], room.name, "cannot have the room forward packets", timeout=20)
-        hands.arrange(room, [network.Batch("", tuple(routes))])
+        hands.arrange(room, [network.CommandBatch("", tuple(routes))])
 
 
 def _drift(pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -67,7 +67,7 @@ def _access(cloud: str) -> Access | None:
     return own.access() if own else None
 
 
-class Server:
+class KubernetesApi:
     """That of a cluster, as its administrator."""
 
     def __init__(self, cluster: str, cloud: str, region: str) -> None:
@@ -78,7 +78,7 @@ class Server:
         return reach(self.cluster, *self._place)
 
     @classmethod
-    def of(cls, plan: Plan) -> Server:
+    def of(cls, plan: Plan) -> KubernetesApi:
         return cls(plan.name, plan.cloud, plan.region)
 
     def nodes(self) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stampworks.operations.errors import OperationError
-from stampworks.operations.kubernetes.client import Manifest, RefusedError, Server, name_of
+from stampworks.operations.kubernetes.client import KubernetesApi, Manifest, RefusedError, name_of
 from stampworks.plan import PROOF_NAMESPACE, PROOF_TAINT, UNPROVEN_TAINT, Plan
 from stampworks.schedulers import jobset
 from stampworks.schedulers.kubernetes import claims
@@ -29,18 +29,18 @@ _WHERE, _ALL = (f"--namespace={PROOF_NAMESPACE}",), f"--selector={_DOOR}"
 
 def ask(plan: Plan, uid: int, argv: Sequence[str], limit_s: float, given: str = "") -> str:
     """What a program says there, as whoever has this number."""
-    server = Server.of(plan)
+    server = KubernetesApi.of(plan)
     as_whom = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"] if uid else []
     name = _open(server, plan)
     return server.said(["exec", name, "--stdin", *_WHERE, "--", *as_whom, *argv], given, limit_s)
 
 
-def close(server: Server) -> None:
+def close(server: KubernetesApi) -> None:
     """Whatever it is made from; who looks next opens one of what is there then."""
     server.said(["delete", "pods", *_WHERE, _ALL, "--ignore-not-found", "--grace-period=1", "--wait=false"])
 
 
-def _open(server: Server, plan: Plan) -> str:
+def _open(server: KubernetesApi, plan: Plan) -> str:
     """One that is there and has not ended serves everybody. Returns its name."""
     pod = _pod(plan)
     name = name_of(pod)
@@ -67,7 +67,7 @@ def _is_over(pod: Manifest) -> bool:
     return pod["status"].get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]
 
 
-def _why(server: Server, name: str) -> str:
+def _why(server: KubernetesApi, name: str) -> str:
     events = ["get", "events", *_WHERE, f"--field-selector=involvedObject.name={name}", "--output=json"]
     items = json.loads(server.said(events))["items"]
     return str(items[-1].get("message", "")) if items else "nobody says why"

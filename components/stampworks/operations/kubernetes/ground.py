@@ -25,7 +25,7 @@ from typing import Any
 
 from stampworks.operations import holder
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import Ended, HeldError, Progress, Standing, look_again
+from stampworks.operations.ground import Ended, NodeStanding, Progress, ProofHeldError, look_again
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes.client import OURS_ONLY, name_of
@@ -90,7 +90,7 @@ class KubernetesGround:
     def __init__(self, subject: Subject, roster: Roster) -> None:
         self._subject, self._roster = subject, roster
         self._addresses = {member.name: member.address for member in roster.members}
-        self._server = kubernetes.Server(roster.cluster, roster.cloud, roster.region)
+        self._server = kubernetes.KubernetesApi(roster.cluster, roster.cloud, roster.region)
         self._left: dict[str, Any] | None = None
         """The lease of a proof that was killed, to be taken over."""
         self._holder = ""
@@ -111,11 +111,11 @@ class KubernetesGround:
             if time.monotonic() > until:
                 what = f"another proof {who} is at work on cluster {self._server.cluster}"
                 hint = f"let it end, or end it there; {LEASE_S // 60} minutes after one was killed another may begin"
-                raise HeldError(what, hint)
+                raise ProofHeldError(what, hint)
             progress(f"waiting for another proof {who}")
             time.sleep(_TURN_S)
 
-    def look(self, names: Collection[str]) -> dict[str, Standing]:
+    def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
         """What Kubernetes says, after those have looked again whom the health check holds: one may be well by now."""
         held = self.held()
         if not self._subject.image:
@@ -223,7 +223,7 @@ class KubernetesGround:
             else:
                 break
             time.sleep(_POLL_S)
-        unknown = Standing(out="Kubernetes does not know it")
+        unknown = NodeStanding(out="Kubernetes does not know it")
         out = {name: known.get(name, unknown).out or lacking.get(name) or self._stuck.get(name, "") for name in names}
         return {name: why for name, why in out.items() if why}
 
@@ -420,7 +420,7 @@ def _is_over(lease: Manifest) -> bool:
     return holder.is_gone(_holder(lease)) or (datetime.now(UTC) - renewed).total_seconds() > lasts
 
 
-def _standing(node: Manifest, runs: Sequence[str], at_work: bool) -> Standing:
+def _standing(node: Manifest, runs: Sequence[str], at_work: bool) -> NodeStanding:
     """`at_work`: whether a proof is; else what one has left there says that it was broken off."""
     found = kubernetes_nodes.standing(node, runs)
     if found.held or PROOF_TAINT not in taints(node) or at_work:

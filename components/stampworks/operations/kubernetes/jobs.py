@@ -8,7 +8,7 @@ from typing import Any
 
 from stampworks.operations import remote
 from stampworks.operations.errors import InputError, OperationError
-from stampworks.operations.job import Job, State, Wanted
+from stampworks.operations.job import Job, JobRequest, State
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes import door
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
@@ -30,9 +30,9 @@ _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 class KubernetesJobs:
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
-        self._server = kubernetes.Server.of(plan)
+        self._server = kubernetes.KubernetesApi.of(plan)
 
-    def submit(self, wanted: Wanted, user: str) -> str:
+    def submit(self, wanted: JobRequest, user: str) -> str:
         """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
         pods = pods_of(self._plan, self._roster, wanted, user)
         gone = ["delete", _KIND, wanted.name, f"--namespace={pods.team}", "--ignore-not-found", "--cascade=foreground"]
@@ -46,7 +46,7 @@ class KubernetesJobs:
         self._server.said(["create", "--filename=-"], json.dumps(jobset.manifest(pods)))
         return f"{pods.team}/{wanted.name}"
 
-    def files(self, wanted: Wanted) -> dict[str, str]:
+    def files(self, wanted: JobRequest) -> dict[str, str]:
         """What has to lie in the run's folder beforehand."""
         return {jobset.POD: jobset.script(pods_of(self._plan, self._roster, wanted, "root"))}
 
@@ -86,7 +86,7 @@ class KubernetesJobs:
         return found
 
 
-def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pods:
+def pods_of(plan: Plan, roster: Roster, wanted: JobRequest, user: str) -> jobset.PodJob:
     """What a run is to Kubernetes, whichever kind of object it becomes."""
     declared = next((each for each in plan.users if each.name == user), None)
     out = {member.group for member in roster.members if member.name in wanted.exclude}
@@ -94,7 +94,7 @@ def pods_of(plan: Plan, roster: Roster, wanted: Wanted, user: str) -> jobset.Pod
     among = [pool for pool in plan.pools if pool.machine == wanted.machine]
     levels = scheduling.level_labels(plan) if all(pool.rails for pool in among) else ()
     devices = _devices(plan, wanted)
-    return jobset.Pods(
+    return jobset.PodJob(
         name=wanted.name,
         workload=wanted.workload,
         team=_team(plan, declared),
@@ -138,7 +138,7 @@ def _team(plan: Plan, user: User | None) -> str:
     return scheduling.teams(plan)[0].name
 
 
-def _devices(plan: Plan, wanted: Wanted) -> dict[str, str]:
+def _devices(plan: Plan, wanted: JobRequest) -> dict[str, str]:
     """Of the fabric, where plug-ins hand them out under a name that everybody knows, or that the plan gives them: there
     one is all of them."""
     rails = max((pool.rails or 0 for pool in plan.pools if pool.machine == wanted.machine), default=0)

@@ -7,16 +7,16 @@ from typing import Any
 
 from stampworks.operations import jobs
 from stampworks.operations.errors import InputError
-from stampworks.operations.job import Wanted
+from stampworks.operations.job import JobRequest
 from stampworks.operations.kubernetes.jobs import pods_of
 from stampworks.operations.qualify import PYTHON, PYTHON_OF_IMAGE
 from stampworks.plan import Member, Plan, Roster
-from stampworks.schedulers.jobset import Pods
+from stampworks.schedulers.jobset import PodJob
 from stampworks.schedulers.kubeflow import OPTIONS, TOLD, Kind, manifests
 from stampworks.schedulers.kubernetes import PROGRAMS_PATH
 
 
-def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.Asked) -> list[dict[str, Any]]:
+def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.RunRequest) -> list[dict[str, Any]]:
     """All that `kubectl create` needs. `image` is one that has the programs; without it they are those of the nodes."""
     if not plan.scheduler.traits.runs_pods:
         what = (
@@ -52,7 +52,7 @@ def _as_declared(plan: Plan) -> Roster:
     return Roster(plan.name, plan.cloud, (), "", "", members, plan.region)
 
 
-def _told_otherwise(pods: Pods, wanted: Wanted, image: str) -> Pods:
+def _told_otherwise(pods: PodJob, wanted: JobRequest, image: str) -> PodJob:
     """What `submit` would write into the run's folder is part of what is written down."""
     instead = {f"{wanted.folder}/{OPTIONS}": f"{TOLD}/{OPTIONS}"} | ({PYTHON: PYTHON_OF_IMAGE} if image else {})
     pods = replace(pods, told=TOLD, program=tuple(instead.get(word, word) for word in pods.program))

@@ -11,9 +11,9 @@ from typing import Any
 
 from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Progress, check_names
 from stampworks.operations.errors import InputError
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.operations.kubernetes import client as kubernetes
-from stampworks.operations.kubernetes.client import Manifest, Server, name_of
+from stampworks.operations.kubernetes.client import KubernetesApi, Manifest, name_of
 from stampworks.operations.members import managed, too_few, waiting
 from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, UNPROVEN_AGAIN, UNPROVEN_TAINT, Member, Plan, Roster
 from stampworks.schedulers.kubernetes import pools
@@ -40,7 +40,7 @@ _BUCKET = "s3.csi.aws.com/mountpoint-version"
 
 
 @dataclass(frozen=True)
-class NodeState:
+class KubernetesNodeState:
     name: str
     ready: bool
     held: DrainReason | None
@@ -49,11 +49,11 @@ class NodeState:
     """Pods and runs of people that it has, in words."""
 
 
-def states(plan: Plan, names: Iterable[str]) -> tuple[NodeState, ...]:
-    server = Server.of(plan)
+def states(plan: Plan, names: Iterable[str]) -> tuple[KubernetesNodeState, ...]:
+    server = KubernetesApi.of(plan)
     known, busy = server.nodes(), runs(server)
     return tuple(
-        NodeState(name, kubernetes.ready(known[name]), held(known[name]), busy.get(name, ()))
+        KubernetesNodeState(name, kubernetes.ready(known[name]), held(known[name]), busy.get(name, ()))
         for name in dict.fromkeys(names)
         if name in known
     )
@@ -62,7 +62,7 @@ def states(plan: Plan, names: Iterable[str]) -> tuple[NodeState, ...]:
 def roster(cluster: str, of: str, region: str, pools: Iterable[str]) -> Roster:
     """Who is in these pools, as Kubernetes itself knows them: nobody else names such nodes, and no ssh reaches them."""
     wanted, members = {*pools}, []
-    for node in sorted(Server(cluster, of, region).listed_soon("nodes"), key=name_of):
+    for node in sorted(KubernetesApi(cluster, of, region).listed_soon("nodes"), key=name_of):
         if (pool := node["metadata"].get("labels", {}).get(POOL)) in wanted:
             members.append(Member(name_of(node), pool, _machine(node), _address(node), (), ""))
     return Roster(cluster, of, (), "", "", tuple(members), region)
@@ -83,7 +83,7 @@ def gather(
 ) -> Roster:
     """All that are there, once each pool has as many nodes that answer as it is to have. What the cloud says of those
     that have fewer is told: it may be mended, or pass, while they are waited for."""
-    server, until = Server(cluster, of, region), time.monotonic() + patience_s
+    server, until = KubernetesApi(cluster, of, region), time.monotonic() + patience_s
     while True:
         answering = Counter(
             node["metadata"].get("labels", {}).get(POOL) for node in server.nodes().values() if kubernetes.ready(node)
@@ -101,13 +101,13 @@ def gather(
         time.sleep(_GATHER_S)
 
 
-def drain(server: Server, plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
+def drain(server: KubernetesApi, plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
     """Nodes of the plan take no new pods, those on them go on. It takes over what was held for another reason."""
     check(plan, names, server.nodes())
     hold(server, dict.fromkeys(names, reason))
 
 
-def give_back(server: Server, plan: Plan, names: Sequence[str], force: bool = False) -> None:
+def give_back(server: KubernetesApi, plan: Plan, names: Sequence[str], force: bool = False) -> None:
     """Nodes take pods again, all of the named or none; what the toolkit holds itself only by force."""
     known = server.nodes()
     check(plan, names, known)
@@ -124,7 +124,7 @@ def give_back(server: Server, plan: Plan, names: Sequence[str], force: bool = Fa
 
 
 def wait_until_free(
-    server: Server,
+    server: KubernetesApi,
     names: Sequence[str],
     timeout_minutes: float,
     progress: Progress,
@@ -143,14 +143,14 @@ def wait_until_free(
         time.sleep(poll_s)
 
 
-def give_back_own(server: Server, names: Iterable[str]) -> None:
+def give_back_own(server: KubernetesApi, names: Iterable[str]) -> None:
     """Those that the toolkit still holds itself: a person may have held one since."""
     known = server.nodes()
     there = {name: held(known[name]) for name in names if name in known}
     let_in(server, [name for name, reason in there.items() if reason and reason.by == "stampworks"])
 
 
-def requeue(server: Server, names: Sequence[str]) -> None:
+def requeue(server: KubernetesApi, names: Sequence[str]) -> None:
     """Who is made inactive is stopped, and waits again for its turn as soon as it is active.
 
     Whom an earlier roll has stopped, and was killed before it let go, bears the mark of it.
@@ -195,14 +195,14 @@ def _is_on(workload: Manifest, names: Sequence[str], gangs: Collection[tuple[str
     return kubernetes.has_started(workload) and (here or not set(names).isdisjoint(kubernetes.placed(workload)))
 
 
-def _still(server: Server, stopped: Sequence[Manifest]) -> bool:
+def _still(server: KubernetesApi, stopped: Sequence[Manifest]) -> bool:
     """Whether Kueue has not stopped one of them yet: who is active again before that goes on as if nothing had been."""
     which = {_where(each) for each in stopped}
     there = server.listed("workloads.kueue.x-k8s.io", "--all-namespaces")
     return any(_where(each) in which and kubernetes.has_started(each) for each in there)
 
 
-def _set_active(server: Server, workload: Manifest, *, active: bool) -> None:
+def _set_active(server: KubernetesApi, workload: Manifest, *, active: bool) -> None:
     """Unless it is gone by now."""
     mark = None if active else "true"
     patch = json.dumps({"metadata": {"annotations": {_REQUEUED: mark}}, "spec": {"active": active}})
@@ -223,9 +223,9 @@ def _annotations(each: Manifest) -> Manifest:
     return found if isinstance(found, Mapping) else {}
 
 
-def standing(node: Manifest, runs: Sequence[str]) -> Standing:
+def standing(node: Manifest, runs: Sequence[str]) -> NodeStanding:
     silent, why = not kubernetes.ready(node), held(node)
-    return Standing(
+    return NodeStanding(
         busy=f"{runs[0]} is on it" if runs else "",
         held=why,
         out=next(_out(node, silent, why), ""),
@@ -257,7 +257,7 @@ def taints(node: Manifest) -> dict[str, Manifest]:
     return {text_at(taint, "key"): taint for taint in maps_at(node, "spec", "taints")}
 
 
-def hold(server: Server, reasons: Mapping[str, DrainReason]) -> None:
+def hold(server: KubernetesApi, reasons: Mapping[str, DrainReason]) -> None:
     """Nodes take no new pods, each for its own reason; whose it may take over is the caller's to know."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
@@ -269,14 +269,14 @@ def hold(server: Server, reasons: Mapping[str, DrainReason]) -> None:
             server.said(["cordon", *names])
 
 
-def let_in(server: Server, names: Sequence[str]) -> None:
+def let_in(server: KubernetesApi, names: Sequence[str]) -> None:
     """Nodes take pods, whoever held them."""
     known = _uncordon(server, names)
     if new := [name for name in names if name in known and UNPROVEN_TAINT in taints(known[name])]:
         server.said(["taint", "node", *new, f"{UNPROVEN_TAINT}-"])
 
 
-def _uncordon(server: Server, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _uncordon(server: KubernetesApi, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Returns all nodes as they were before."""
     known = server.nodes()
     there = [name for name in names if name in known]
@@ -287,7 +287,7 @@ def _uncordon(server: Server, names: Sequence[str]) -> dict[str, dict[str, Any]]
     return known
 
 
-def runs(server: Server) -> dict[str, tuple[str, ...]]:
+def runs(server: KubernetesApi) -> dict[str, tuple[str, ...]]:
     """By node, what somebody runs there: gangs that were let start, whose pods may be about to come, and other pods:
     those of a gang among them that has to make room, and saves what it has. A gang that goes on without some of its
     nodes keeps them to its end in Kueue's books, and runs nothing there; and no pod of one comes to a node that is not

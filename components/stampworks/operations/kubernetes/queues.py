@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from stampworks.operations.drain import BusyError
-from stampworks.operations.kubernetes.client import Manifest, RefusedError, Server, has_started, is_true, name_of, owner
+from stampworks.operations.kubernetes.client import (
+    KubernetesApi,
+    Manifest,
+    RefusedError,
+    has_started,
+    is_true,
+    name_of,
+    owner,
+)
 from stampworks.schedulers.objects import text_at
 
 Queues = Mapping[str, Mapping[str, str]]
@@ -15,7 +23,7 @@ _NO_SUCH_KIND = "the server doesn't have a resource type"
 _SHOWN = 10
 
 
-def keep(server: Server, queues: Queues) -> None:
+def keep(server: KubernetesApi, queues: Queues) -> None:
     """Refuses to go on while gangs are in what goes when there are these queues: a team's namespace would take them
     along, and Kueue keeps a ClusterQueue until its gangs have ended."""
     if found := in_what_goes(server, queues):
@@ -28,7 +36,7 @@ def keep(server: Server, queues: Queues) -> None:
         )
 
 
-def in_what_goes(server: Server, queues: Queues) -> list[str]:
+def in_what_goes(server: KubernetesApi, queues: Queues) -> list[str]:
     """In words: each gang that has not ended and is in a team or a queue of this cluster that is none of these."""
     try:
         there = server.listed_soon(_KINDS, "--all-namespaces")

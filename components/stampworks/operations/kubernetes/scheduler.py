@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.client import KubernetesApi
 from stampworks.operations.kubernetes.ground import KubernetesGround
 from stampworks.operations.kubernetes.jobs import KubernetesJobs, ask_storage
 from stampworks.operations.kubernetes.run import commands
@@ -12,7 +12,7 @@ from stampworks.operations.port import Port
 
 PORT = Port(
     asks_members=False,
-    service=lambda plan, _: KubernetesService(Server.of(plan)),
+    service=lambda plan, _: KubernetesService(KubernetesApi.of(plan)),
     ground=KubernetesGround,
     jobs=KubernetesJobs,
     commands=commands,

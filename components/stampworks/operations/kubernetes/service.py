@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from stampworks.operations.drain import DRAINED, Progress
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.operations.kubernetes import nodes
-from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.client import KubernetesApi
 from stampworks.operations.members import joined
 from stampworks.plan import Plan
 from stampworks.schedulers import kubernetes as scheduling
@@ -15,10 +15,10 @@ from stampworks.text.reasons import DrainReason
 
 
 class KubernetesService:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: KubernetesApi) -> None:
         self._server = server
 
-    def look(self) -> dict[str, Standing]:
+    def look(self) -> dict[str, NodeStanding]:
         known, busy = self._server.nodes(), nodes.runs(self._server)
         return {name: nodes.standing(node, busy.get(name, ())) for name, node in known.items()}
 

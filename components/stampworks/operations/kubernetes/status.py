@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal
 from stampworks import catalog
 from stampworks.operations.errors import UnknownError
 from stampworks.operations.kubernetes.client import (
+    KubernetesApi,
     Manifest,
     RefusedError,
-    Server,
     conditions,
     is_true,
     name_of,
@@ -23,7 +23,7 @@ from stampworks.operations.kubernetes.client import (
 )
 from stampworks.operations.kubernetes.nodes import held, states
 from stampworks.operations.members import endings
-from stampworks.operations.status import NodesStatus, Table, Verdict, holder
+from stampworks.operations.status import NodesStatus, StatusTable, Verdict, holder
 from stampworks.plan import ACCELERATOR, Account, Ending, Group, Plan
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import PRIORITY_LABEL
@@ -98,15 +98,15 @@ class KubernetesStatus:
     scheduling_only: ClassVar[tuple[str, ...]] = ()
     """Nodes for scheduling only are nodes as all others here."""
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[StatusTable, ...]:
         pools = [
             (each.name, f"{each.ready} of {each.nodes}", f"{each.used} of {each.accelerators}") for each in self.pools
         ]
         teams = [(each.name, each.own, each.used, each.borrowed or "-", each.waiting or "-") for each in self.teams]
-        gangs = Table(_GANG, [_cells(each) for each in self.gangs])
+        gangs = StatusTable(_GANG, [_cells(each) for each in self.gangs])
         return (
-            Table(("pool", "nodes ready", "GPUs used"), pools),
-            Table(("team", "own GPUs", "used", "borrowed", "jobs waiting"), teams),
+            StatusTable(("pool", "nodes ready", "GPUs used"), pools),
+            StatusTable(("team", "own GPUs", "used", "borrowed", "jobs waiting"), teams),
             *([gangs] if self.gangs else []),
         )
 
@@ -129,7 +129,7 @@ def nodes(plan: Plan, names: Sequence[str]) -> NodesStatus:
         for each in found
     ]
     verdicts: list[Verdict] = ["pass" if each.ready and not each.held else "fail" for each in found]
-    return NodesStatus(found, verdicts, Table(("node", "state", "runs", "held by", "reason"), rows))
+    return NodesStatus(found, verdicts, StatusTable(("node", "state", "runs", "held by", "reason"), rows))
 
 
 def status(plan: Plan) -> KubernetesStatus:
@@ -160,7 +160,7 @@ def status(plan: Plan) -> KubernetesStatus:
 
 def _objects(plan: Plan) -> list[dict[str, Any]]:
     kinds = "nodes,clusterqueues.kueue.x-k8s.io,workloads.kueue.x-k8s.io"
-    server = Server.of(plan)
+    server = KubernetesApi.of(plan)
     try:
         return server.listed_soon(kinds, "--all-namespaces")
     except RefusedError as error:  # its cluster may be well all the same

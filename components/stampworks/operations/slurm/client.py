@@ -28,7 +28,7 @@ _TIME_END = 1 << 37  # beyond, there is no such date
 
 
 @dataclass(frozen=True)
-class Node:
+class SlurmNode:
     name: str
     states: tuple[str, ...]
     """Base state first, flags behind it, in lower case."""
@@ -42,7 +42,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Job:
+class SlurmJob:
     id: int
     user: str
     nodes: tuple[str, ...]
@@ -68,16 +68,16 @@ class Queued:
     """Seconds of Unix time; of a job that waits, when Slurm expects it to start."""
 
 
-def nodes(roster: Roster) -> dict[str, Node]:
+def nodes(roster: Roster) -> dict[str, SlurmNode]:
     """All nodes that Slurm knows, by name."""
     found = [_node(item) for item in _ask(roster, ["scontrol", "show", "nodes", "--json"], "nodes")]
     return {node.name: node for node in found if node.name}
 
 
-def jobs(roster: Roster) -> tuple[Job, ...]:
+def jobs(roster: Roster) -> tuple[SlurmJob, ...]:
     """All jobs that hold nodes now."""
     listed = _ask(roster, ["squeue", "--json", f"--states={HOLDING}"], "jobs")
-    found: list[Job] = []
+    found: list[SlurmJob] = []
     names = 0
     for item in listed:
         found.append(_job(item))
@@ -110,15 +110,15 @@ def queue(roster: Roster) -> tuple[Queued, ...]:
 
 
 @dataclass(frozen=True)
-class Look:
+class SlurmSnapshot:
     """All that Slurm says at one time: for thousands of nodes that takes a while."""
 
-    nodes: dict[str, Node]
-    jobs: tuple[Job, ...]
+    nodes: dict[str, SlurmNode]
+    jobs: tuple[SlurmJob, ...]
 
 
-def look(roster: Roster) -> Look:
-    return Look(nodes(roster), jobs(roster))
+def look(roster: Roster) -> SlurmSnapshot:
+    return SlurmSnapshot(nodes(roster), jobs(roster))
 
 
 def answered(
@@ -126,7 +126,7 @@ def answered(
     names: Collection[str],
     limit_s: float = ANSWER_S,
     waiting: Callable[[str], object] = lambda _: None,
-) -> dict[str, Node]:
+) -> dict[str, SlurmNode]:
     """What Slurm says of all nodes once none of these is silent, or when the time is up.
 
     A node that registers anew or is given back, and any after a restart of slurmctld, counts as silent until that has
@@ -156,10 +156,10 @@ def _ask(roster: Roster, argv: list[str], key: str) -> list[dict[str, Any]]:
     return items
 
 
-def _node(item: dict[str, Any]) -> Node:
+def _node(item: dict[str, Any]) -> SlurmNode:
     states = item.get("state")
     listed = states if isinstance(states, list) else [states]
-    return Node(
+    return SlurmNode(
         name=_text(item.get("name")),
         states=tuple(_text(state).lower() for state in listed if _text(state)) or ("unknown",),
         reason=parsed(_text(item.get("reason")), _text(item.get("reason_set_by_user"))),
@@ -169,13 +169,13 @@ def _node(item: dict[str, Any]) -> Node:
     )
 
 
-def _job(item: dict[str, Any]) -> Job:
+def _job(item: dict[str, Any]) -> SlurmJob:
     number = item.get("job_id")
     if type(number) is not int:
         raise UnknownError("squeue listed a job without a number", "look there: stampworks ssh head")
     nodes = item.get("nodes")
     nodes = nodes if isinstance(nodes, str) else ""  # whole, for a part of the names would be a wrong answer
-    return Job(id=number, user=_text(item.get("user_name")) or "unknown", nodes=expand(nodes))
+    return SlurmJob(id=number, user=_text(item.get("user_name")) or "unknown", nodes=expand(nodes))
 
 
 def _text(value: object) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from stampworks.operations import remote
 from stampworks.operations.errors import OperationError, UnknownError
-from stampworks.operations.ground import Ended, Progress, Standing, look_again
+from stampworks.operations.ground import Ended, NodeStanding, Progress, look_again
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm import reservation
 from stampworks.operations.slurm.nodes import busy_nodes, hold, out_of_order, standing
@@ -35,7 +35,7 @@ class SlurmGround:
     def await_turn(self, patience_s: float, progress: Progress) -> None:
         reservation.await_turn(self._roster, patience_s, progress)
 
-    def look(self, names: Collection[str]) -> dict[str, Standing]:
+    def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
         """What Slurm says, after those whom the health check holds have looked again: one that was repaired is well.
 
         Who is not well and does not know it yet finds out before its first program, as before any job.
@@ -123,5 +123,5 @@ def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> lis
     ]
 
 
-def _held_by_health(node: slurm.Node) -> bool:
+def _held_by_health(node: slurm.SlurmNode) -> bool:
     return "drain" in node.states and node.reason.by == "health"

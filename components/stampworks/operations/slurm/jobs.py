@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stampworks.operations import remote
-from stampworks.operations.job import Job, State, Wanted
+from stampworks.operations.job import Job, JobRequest, State
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm.nodes import TAKES_JOBS
 from stampworks.plan import Plan, Roster
@@ -48,17 +48,17 @@ class SlurmJobs:
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
 
-    def submit(self, wanted: Wanted, user: str) -> int:
+    def submit(self, wanted: JobRequest, user: str) -> int:
         """The number of the job, which may wait."""
         argv = remote.as_user(user, ["sbatch", "--parsable", f"{wanted.folder}/{batch.SCRIPT}"])
         answer = remote.ask(self._roster, remote.head(self._roster).name, argv, _SBATCH_S)
         return int(answer.strip().splitlines()[-1].partition(";")[0])
 
-    def files(self, wanted: Wanted) -> dict[str, str]:
+    def files(self, wanted: JobRequest) -> dict[str, str]:
         """What has to lie in the run's folder beforehand."""
         machine = wanted.machine
         return batch.files(
-            batch.Batch(
+            batch.BatchJob(
                 name=wanted.name,
                 workload=wanted.workload,
                 folder=wanted.folder,

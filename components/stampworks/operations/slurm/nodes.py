@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from stampworks.operations import remote
 from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Progress, check_names
 from stampworks.operations.errors import InputError, OperationError, UnknownError
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.operations.slurm import client as slurm
 from stampworks.plan import Plan, Roster
 from stampworks.text.reasons import DrainReason, written
@@ -75,7 +75,7 @@ def wait_until_free(
         time.sleep(poll_s)
 
 
-def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str, slurm.Node]) -> None:
+def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str, slurm.SlurmNode]) -> None:
     """Refuses what is no node that runs jobs: the plan's names, and those that it has no names for yet."""
     pools = {pool.name for pool in plan.pools}
     nodes = {node.name for pool in plan.pools for node in pool.nodes}
@@ -84,7 +84,7 @@ def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping
         raise InputError(f"Slurm does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")
 
 
-def _known(roster: Roster, names: Iterable[str]) -> dict[str, slurm.Node]:
+def _known(roster: Roster, names: Iterable[str]) -> dict[str, slurm.SlurmNode]:
     try:
         return slurm.nodes(roster)
     except OperationError:
@@ -146,13 +146,13 @@ def _set_state(roster: Roster, names: Sequence[str], state: str, *more: str) -> 
         remote.ask(roster, remote.head(roster).name, update)
 
 
-def _busy(roster: Roster, names: Sequence[str]) -> list[tuple[str, slurm.Job]]:
+def _busy(roster: Roster, names: Sequence[str]) -> list[tuple[str, slurm.SlurmJob]]:
     if not names:
         return []
     return [(name, job) for job in slurm.jobs(roster) for name in names if name in job.nodes]
 
 
-def _still_busy(busy: Sequence[tuple[str, slurm.Job]], timeout_minutes: float, else_: str) -> BusyError:
+def _still_busy(busy: Sequence[tuple[str, slurm.SlurmJob]], timeout_minutes: float, else_: str) -> BusyError:
     jobs = sorted({job.id for _, job in busy})
     nodes = sorted({name for name, _ in busy})
     lines = [
@@ -173,16 +173,16 @@ def _jobs(numbers: Sequence[int]) -> str:
     return f"job{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def busy_nodes(jobs: Sequence[slurm.Job]) -> dict[str, str]:
+def busy_nodes(jobs: Sequence[slurm.SlurmJob]) -> dict[str, str]:
     return {name: f"job {job.id} runs on it" for job in jobs for name in job.nodes}
 
 
-def standing(node: slurm.Node, busy: str) -> Standing:
+def standing(node: slurm.SlurmNode, busy: str) -> NodeStanding:
     held = node.reason if "drain" in node.states else None
-    return Standing(busy, held, out_of_order(node), "not_responding" in node.states)
+    return NodeStanding(busy, held, out_of_order(node), "not_responding" in node.states)
 
 
-def out_of_order(node: slurm.Node) -> str:
+def out_of_order(node: slurm.SlurmNode) -> str:
     """What keeps a node from taking jobs; empty for none."""
     if TAKES_JOBS.issuperset(node.states):
         return ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stampworks.operations import holder, remote
 from stampworks.operations.errors import OperationError
-from stampworks.operations.ground import HeldError, Progress
+from stampworks.operations.ground import Progress, ProofHeldError
 from stampworks.plan import Roster
 
 NAME = "stampworks-proof"
@@ -71,7 +71,7 @@ def await_turn(roster: Roster, patience_s: float, progress: Progress) -> None:
             continue
         who = f"of {holder.person(found)}"
         if time.monotonic() > until:
-            raise HeldError(
+            raise ProofHeldError(
                 f"another proof {who} is at work on cluster {roster.cluster}",
                 f"let it end, or end it there; of one that was killed the nodes are free after {LEASE_MINUTES} minutes",
             )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from stampworks.operations import remote
 from stampworks.operations.errors import InputError, OperationError, nearest
-from stampworks.operations.run import Run, queue_of
+from stampworks.operations.run import CommandRun, queue_of
 from stampworks.plan import Plan, Roster
 
 
@@ -16,7 +16,7 @@ class SlurmCommands:
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
 
-    def prepare(self, argv: Sequence[str], nodes: int = 0, pool: str = "", user: str = "root") -> Run:
+    def prepare(self, argv: Sequence[str], nodes: int = 0, pool: str = "", user: str = "root") -> CommandRun:
         plan, roster, queue = self._plan, self._roster, queue_of(self._plan, pool)
         wanted = (pool,) if pool else queue.pools
         there = [member.name for member in roster.members if member.group in wanted]
@@ -39,9 +39,9 @@ class SlurmCommands:
         fewest = min(group.machine.accelerators for group in plan.pools if group.name in wanted)
         srun += [f"--gres=gpu:{fewest}"] if fewest else []
         as_user = remote.as_user(user, [*srun, "--", *argv])
-        return Run(name, tuple(remote.ssh_command(roster, remote.head(roster).name, as_user)))
+        return CommandRun(name, tuple(remote.ssh_command(roster, remote.head(roster).name, as_user)))
 
-    def cancel(self, run: Run) -> None:
+    def cancel(self, run: CommandRun) -> None:
         with contextlib.suppress(OperationError):
             self._ask(["scancel", f"--name={run.job_name}"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from stampworks.operations.drain import DRAINED, Progress
-from stampworks.operations.ground import Standing
+from stampworks.operations.ground import NodeStanding
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm import nodes
 from stampworks.plan import Plan, Roster
@@ -16,7 +16,7 @@ class SlurmService:
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
 
-    def look(self) -> dict[str, Standing]:
+    def look(self) -> dict[str, NodeStanding]:
         found = slurm.look(self._roster)
         busy = nodes.busy_nodes(found.jobs)
         return {name: nodes.standing(node, busy.get(name, "")) for name, node in found.nodes.items()}

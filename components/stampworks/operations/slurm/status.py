@@ -10,7 +10,7 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.members import endings
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm.nodes import TAKES_JOBS
-from stampworks.operations.status import NodesStatus, Table, Verdict, holder
+from stampworks.operations.status import NodesStatus, StatusTable, Verdict, holder
 from stampworks.plan import Ending, Group, Member, Node, Plan, Roster
 from stampworks.text.reasons import DrainReason
 
@@ -50,7 +50,7 @@ class Status:
     endings: tuple[Ending, ...] = ()
     """What takes nodes along when it ends: no verdict on how they are, and a reason to save what runs."""
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[StatusTable, ...]:
         return (_table(self.nodes),)
 
 
@@ -86,7 +86,7 @@ def _unknown(member: Member) -> NodeStatus:
     )
 
 
-def _row(plan: Plan, member: Member, node: slurm.Node | None, jobs: tuple[int, ...]) -> NodeStatus:
+def _row(plan: Plan, member: Member, node: slurm.SlurmNode | None, jobs: tuple[int, ...]) -> NodeStatus:
     row = replace(_unknown(member), jobs=jobs)
     if member.group in {group.name for group in (plan.controller, *plan.login)}:
         return replace(row, state="up", verdict="pass", gpus_allocated=0, gpus=0)
@@ -103,18 +103,20 @@ def _row(plan: Plan, member: Member, node: slurm.Node | None, jobs: tuple[int, .
     return row if verdict == "pass" else _held(row, node)
 
 
-def _held(row: NodeStatus, node: slurm.Node) -> NodeStatus:
+def _held(row: NodeStatus, node: slurm.SlurmNode) -> NodeStatus:
     since = None if node.since is None else f"{datetime.fromtimestamp(node.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
     return replace(row, reason=node.reason, since=since) if node.reason.text else row
 
 
-def _verdict(node: slurm.Node) -> Verdict:
+def _verdict(node: slurm.SlurmNode) -> Verdict:
     if node.states == ("unknown",):
         return "unknown"
     return "pass" if TAKES_JOBS.issuperset(node.states) else "fail"
 
 
-def _judged(plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus], known: Mapping[str, slurm.Node]) -> Status:
+def _judged(
+    plan: Plan, roster: Roster, silent: str, rows: list[NodeStatus], known: Mapping[str, slurm.SlurmNode]
+) -> Status:
     present = {row.name for row in rows}
     groups = plan.running
     rows += [
@@ -144,7 +146,7 @@ def sentence(row: NodeStatus) -> str:
     return f"{row.name}: {row.state}, held by {holder(row.reason)}{since}: {row.reason.text}"
 
 
-def _missing(group: Group, node: Node, known: slurm.Node | None) -> NodeStatus:
+def _missing(group: Group, node: Node, known: slurm.SlurmNode | None) -> NodeStatus:
     """A node that is drained stays so when it comes back: that is worth knowing while it is away."""
     rails = len(node.rail_addresses)
     row = NodeStatus(node.name, group.name, node.address, "missing", None, None, (), None, None, rails, "fail")
@@ -157,8 +159,8 @@ def _short(group: Group, rows: list[NodeStatus]) -> str:
     return f"{group.name}: {found} of {group.counts} nodes" if found < group.count_min else ""
 
 
-def _table(nodes: Sequence[NodeStatus]) -> Table:
-    return Table(_HEADER, [_cells(node) for node in nodes])
+def _table(nodes: Sequence[NodeStatus]) -> StatusTable:
+    return StatusTable(_HEADER, [_cells(node) for node in nodes])
 
 
 def _cells(node: NodeStatus) -> tuple[object, ...]:

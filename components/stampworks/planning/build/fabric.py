@@ -12,7 +12,7 @@ from stampworks import catalog
 from stampworks.catalog import UNKNOWN
 from stampworks.declaration import Declaration
 from stampworks.plan import CORE, Domain, Fabric, Group, Leaf, Rail, Trunk, declared_pools
-from stampworks.planning.build.layout import Layout
+from stampworks.planning.build.layout import ClusterLayout
 from stampworks.planning.build.leaves import joined_nodes, leaf_size, unit_of
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
@@ -24,7 +24,7 @@ SIZES = "fabric.switches"
 """What the sizes of the pools' trees stand under: no value of a plan, which has leaves and trunks."""
 
 
-def build(declaration: Declaration, layout: Layout, choices: Choices, notes: Notes) -> Fabric:
+def build(declaration: Declaration, layout: ClusterLayout, choices: Choices, notes: Notes) -> Fabric:
     machines = [catalog.machines()[group.machine.name] for group in layout.groups if group.role == "worker"]
     kind = _kind(declaration, machines, notes)
     _check_accelerators(layout, notes)
@@ -117,7 +117,7 @@ def _size(tree: FatTree) -> str:
 
 
 def _spines(
-    layout: Layout, leaves_of_spines: Mapping[str, int], leaf_nodes: int, *, least: int
+    layout: ClusterLayout, leaves_of_spines: Mapping[str, int], leaf_nodes: int, *, least: int
 ) -> tuple[Domain, ...] | None:
     """Each pool has spines of its own where there are cores above them, so that growth moves no other pool."""
     if not any(leaves_of_spines.values()):
@@ -148,7 +148,7 @@ def _below(spines: Sequence[Domain], spine_leaves: int, rail: Rail, leaves: Sequ
 
 
 def _nvlink_domains(
-    declaration: Declaration, layout: Layout, leaf_nodes: int, notes: Notes
+    declaration: Declaration, layout: ClusterLayout, leaf_nodes: int, notes: Notes
 ) -> tuple[Domain, ...] | None:
     """Where all pools on the fabric have some: schedulers want every node to have a place on every level."""
     there = [group for group in layout.groups if any(node.leaf for node in group.nodes)]
@@ -169,7 +169,7 @@ def _nvlink_domains(
     return _runs(layout, "nvlink", sizes)
 
 
-def _runs(layout: Layout, level: str, sizes: Mapping[str, int]) -> tuple[Domain, ...]:
+def _runs(layout: ClusterLayout, level: str, sizes: Mapping[str, int]) -> tuple[Domain, ...]:
     """The nodes of each pool in runs of its size; all of a pool without one."""
     found: dict[str, list[str]] = {}
     for slot, group in enumerate(declared_pools(layout.groups)):
@@ -180,7 +180,7 @@ def _runs(layout: Layout, level: str, sizes: Mapping[str, int]) -> tuple[Domain,
     return tuple(Domain(name, tuple(nodes)) for name, nodes in found.items())
 
 
-def _of_a_cloud(declaration: Declaration, layout: Layout, kind: str, rates: Sequence[int], notes: Notes) -> Fabric:
+def _of_a_cloud(declaration: Declaration, layout: ClusterLayout, kind: str, rates: Sequence[int], notes: Notes) -> Fabric:
     """Its rails are known, and how they are joined is not."""
     for name, default in (("leaf_nodes", 0), ("spine_leaves", 0), ("oversubscription", 1)):
         if getattr(declaration.fabric, name) != default:
@@ -252,7 +252,7 @@ def _trunks(leaves: tuple[Leaf, ...], rates_mbps: Mapping[str, int]) -> tuple[Tr
     return tuple(Trunk(leaf.name, rates_mbps[leaf.name]) for leaf in leaves) if len(leaves) > 1 else ()
 
 
-def _check_accelerators(layout: Layout, notes: Notes) -> None:
+def _check_accelerators(layout: ClusterLayout, notes: Notes) -> None:
     """Refuses pools whose nodes cannot train together; where their NICs are unknown, a rule says so."""
     for index, pool in enumerate(declared_pools(layout.groups)):
         row = catalog.machines()[pool.machine.name]
@@ -275,7 +275,7 @@ def _check_accelerators(layout: Layout, notes: Notes) -> None:
             )
 
 
-def _say_rails(layout: Layout, notes: Notes) -> None:
+def _say_rails(layout: ClusterLayout, notes: Notes) -> None:
     rails = len(layout.rail_cidrs)
     unsaid = next((group.machine.name for group in layout.groups if group.rails is None), "")
     if not rails:
@@ -290,7 +290,7 @@ def _say_rails(layout: Layout, notes: Notes) -> None:
     )
 
 
-def _say_why(fabric: Fabric, layout: Layout, uplinks: Mapping[str, int], notes: Notes) -> None:
+def _say_why(fabric: Fabric, layout: ClusterLayout, uplinks: Mapping[str, int], notes: Notes) -> None:
     _say_rails(layout, notes)
     if not fabric.rails:
         return

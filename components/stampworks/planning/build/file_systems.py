@@ -48,7 +48,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Finding:
+class OptionFinding:
     """What is wrong with an option, or cannot be told."""
 
     rule: str
@@ -94,7 +94,7 @@ class Changed:
     options: tuple[OptionChange, ...]
 
 
-def check(options: Options, cloud: str) -> tuple[Finding, ...]:
+def check(options: Options, cloud: str) -> tuple[OptionFinding, ...]:
     """All that is wrong with a file system on a cloud; empty when it can be made."""
     return tuple(_findings(options, cloud))
 
@@ -190,16 +190,16 @@ NOTES = {
 }
 
 
-def _findings(options: Options, cloud: str) -> Iterator[Finding]:
+def _findings(options: Options, cloud: str) -> Iterator[OptionFinding]:
     kind = file_systems().get(options.kind)
     if kind is None:
         near = difflib.get_close_matches(options.kind, file_systems(), n=3, cutoff=0.5) or list(file_systems())
-        yield Finding("storage.kind", "fail", "kind", f"no file system is called {options.kind!r}", _one_of(near))
+        yield OptionFinding("storage.kind", "fail", "kind", f"no file system is called {options.kind!r}", _one_of(near))
         return
     if kind.clouds and cloud not in kind.clouds:
         there = [each.name for each in file_systems().values() if cloud in each.clouds]
         hint = f"{cloud} has {', '.join(there)}" if there else f"{kind.title} is on {', '.join(kind.clouds)}"
-        yield Finding("storage.cloud", "fail", "kind", f"{cloud} has no {kind.title}", hint)
+        yield OptionFinding("storage.cloud", "fail", "kind", f"{cloud} has no {kind.title}", hint)
     yield from _which(options, kind)
     if row := resolve(options):
         yield from _capacity(options, kind, row)
@@ -208,54 +208,54 @@ def _findings(options: Options, cloud: str) -> Iterator[Finding]:
         yield from _features(options, kind, row)
 
 
-def _which(options: Options, kind: FileSystem) -> Iterator[Finding]:
+def _which(options: Options, kind: FileSystem) -> Iterator[OptionFinding]:
     """Whether tier and throughput name exactly one way to buy it."""
     tiers = list(dict.fromkeys(row.tier for row in tiers_of(kind.name)))
     rows = _of_tier(options)
     if not rows and options.tier is None:
         text = f"{kind.title} comes in more than one tier"
-        yield Finding("storage.tier", "fail", "tier", text, f"write tier: {alternatives(tiers)}")
+        yield OptionFinding("storage.tier", "fail", "tier", text, f"write tier: {alternatives(tiers)}")
     elif not rows:
         text = f"{kind.title} has no tier {options.tier!r}"
-        yield Finding("storage.tier", "fail", "tier", text, f"write tier: {alternatives(tiers)}")
+        yield OptionFinding("storage.tier", "fail", "tier", text, f"write tier: {alternatives(tiers)}")
     elif options.mbps_per_tib is None and len(rows) > 1:
         text = f"{_title(kind, rows[0])} needs a throughput per {_large(kind)}"
         hint = f"write mbps_per_tib: {alternatives([f'{row.mbps_per_tib}' for row in rows])}"
-        yield Finding("storage.throughput-per-tib", "fail", "mbps_per_tib", text, hint)
+        yield OptionFinding("storage.throughput-per-tib", "fail", "mbps_per_tib", text, hint)
     elif options.mbps_per_tib is not None and not resolve(options):
         values = [row.mbps_per_tib for row in rows if isinstance(row.mbps_per_tib, int) and row.mbps_per_tib]
         yield _no_throughput(options.mbps_per_tib, kind, _title(kind, rows[0]), values)
 
 
-def _no_throughput(asked: int, kind: FileSystem, title: str, values: Sequence[int]) -> Finding:
+def _no_throughput(asked: int, kind: FileSystem, title: str, values: Sequence[int]) -> OptionFinding:
     rule = "storage.throughput-per-tib"
     if not values:
         text = f"{title} has no throughput per {_large(kind)} to ask for"
-        return Finding(rule, "fail", "mbps_per_tib", text, "leave mbps_per_tib out")
+        return OptionFinding(rule, "fail", "mbps_per_tib", text, "leave mbps_per_tib out")
     below = max((value for value in values if value < asked), default=None)
     above = min((value for value in values if value > asked), default=None)
     text = f"{title} does not come with {asked} MB/s per {_large(kind)}"
     hint = f"write mbps_per_tib: {alternatives([f'{value}' for value in values])}"
-    return Finding(rule, "fail", "mbps_per_tib", text, hint, below, above)
+    return OptionFinding(rule, "fail", "mbps_per_tib", text, hint, below, above)
 
 
-def _capacity(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[Finding]:
+def _capacity(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[OptionFinding]:
     title = _title(kind, row)
     ranges = row.capacity
     if options.efa:
         if row.capacity_efa == ():
-            yield Finding("storage.efa", "fail", "efa", f"{title} has no EFA", _tiers_with_efa(kind))
+            yield OptionFinding("storage.efa", "fail", "efa", f"{title} has no EFA", _tiers_with_efa(kind))
             return
         for need in row.efa_needs:
             if getattr(options, need) is None:
                 text = f"{title} with EFA needs {need}"
-                yield Finding("storage.efa", "fail", need, text, f"write {need}: automatic, or a number")
+                yield OptionFinding("storage.efa", "fail", need, text, f"write {need}: automatic, or a number")
         ranges = row.capacity_efa if row.capacity != () else ()  # what grows by itself has none of either
         title += " with EFA"
     yield from _number("storage.capacity", "capacity", options.capacity, ranges, title, kind.capacity_unit)
 
 
-def _bought(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[Finding]:
+def _bought(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[OptionFinding]:
     """Throughput that is bought by itself, and the cache whose size goes with it."""
     title = _title(kind, row)
     asked = options.throughput_mbps
@@ -285,7 +285,7 @@ def _times(ranges: Ranges | Unknown, factor: int) -> Ranges | Unknown:
     )
 
 
-def _metadata_findings(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[Finding]:
+def _metadata_findings(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[OptionFinding]:
     asked, title, rule = options.metadata_iops, _title(kind, row), "storage.metadata"
     if asked is None and row.metadata_automatic is not False:
         return
@@ -293,46 +293,46 @@ def _metadata_findings(options: Options, kind: FileSystem, row: FileSystemTier) 
         yield from _number(rule, "metadata_iops", asked, row.metadata_iops, title, "metadata IOPS")
     elif row.metadata_automatic is UNKNOWN:
         text = f"whether {title} chooses its metadata IOPS is not known to the catalog"
-        yield Finding(rule, "unknown", "metadata_iops", text, "")
+        yield OptionFinding(rule, "unknown", "metadata_iops", text, "")
     elif row.metadata_automatic is False:
         text = f"{title} does not choose its metadata IOPS"
-        yield Finding(rule, "fail", "metadata_iops", text, _legal(row.metadata_iops) or "leave metadata_iops out")
+        yield OptionFinding(rule, "fail", "metadata_iops", text, _legal(row.metadata_iops) or "leave metadata_iops out")
 
 
-def _features(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[Finding]:
+def _features(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[OptionFinding]:
     title = _title(kind, row)
     for name in options.features:
         has = row.features.get(name, UNKNOWN)
         if has is UNKNOWN:
             text = f"whether {title} has {name} is not known to the catalog"
-            yield Finding("storage.feature", "unknown", "features", text, "")
+            yield OptionFinding("storage.feature", "unknown", "features", text, "")
         elif has is False:
             having = dict.fromkeys(each.tier for each in tiers_of(kind.name) if each.features.get(name) is True)
             hint = f"{', '.join(having)} have it" if having else f"no {kind.title} has it"
-            yield Finding("storage.feature", "fail", "features", f"{title} has no {name}", hint)
+            yield OptionFinding("storage.feature", "fail", "features", f"{title} has no {name}", hint)
     for names in kind.exclusive:
         if set(names) <= set(options.features):
             text = f"{kind.title} has {' and '.join(names)} only one at a time"
-            yield Finding("storage.exclusive", "fail", "features", text, f"take out one of {', '.join(names)}")
+            yield OptionFinding("storage.exclusive", "fail", "features", text, f"take out one of {', '.join(names)}")
 
 
 def _number(
     rule: str, option: str, asked: int | None, ranges: Ranges | Unknown, title: str, unit: str
-) -> Iterator[Finding]:
+) -> Iterator[OptionFinding]:
     if isinstance(ranges, Unknown):
         text = f"which {option} of {title} are legal is not known to the catalog"
-        yield Finding(rule, "unknown", option, text, "ask its vendor")
+        yield OptionFinding(rule, "unknown", option, text, "ask its vendor")
     elif asked is None and ranges:
-        yield Finding(rule, "fail", option, f"{title} needs {option}", f"{_legal(ranges)} {unit}")
+        yield OptionFinding(rule, "fail", option, f"{title} needs {option}", f"{_legal(ranges)} {unit}")
     elif asked is not None and not ranges:
         text = f"{title} has no {option} to declare: it is not sold by it"
-        yield Finding(rule, "fail", option, text, f"leave {option} out")
+        yield OptionFinding(rule, "fail", option, text, f"leave {option} out")
     elif asked is not None:
         below, above = nearest(ranges, asked)
         if asked not in (below, above):
             sides = " or ".join(f"{side}" for side in (below, above) if side is not None)
             text = f"{asked} {unit} is no {option} of {title}: legal are {_legal(ranges)}"
-            yield Finding(rule, "fail", option, text, f"write {option}: {sides}", below, above)
+            yield OptionFinding(rule, "fail", option, text, f"write {option}: {sides}", below, above)
 
 
 def _option_changes(before: Options, after: Options) -> Iterator[OptionChange]:

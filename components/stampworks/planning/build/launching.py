@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 from stampworks import catalog
-from stampworks.declaration import AGAIN, Declaration, Source
+from stampworks.declaration import AGAIN, Declaration, DeclarationSource
 from stampworks.plan import Egress, Group, Launch, Network, Release, Software, Subnet, Tag
 from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.build.ports import STORAGE
@@ -21,7 +21,7 @@ MAKE_IMAGE = "make an image that has the release, and lock that, as docs/aws.md 
 
 
 def launched(
-    groups: Sequence[Group], source: Source, release: Release, choices: Choices, notes: Notes
+    groups: Sequence[Group], source: DeclarationSource, release: Release, choices: Choices, notes: Notes
 ) -> tuple[Group, ...]:
     """The groups with what their cloud is told when it starts one of their nodes."""
     if choices.launches is None:
@@ -76,7 +76,7 @@ def locked(part: str, release: Release) -> str:
     return f"{minor(release)}/{part}"
 
 
-def _launched(group: Group, release: Release, source: Source, how: Launches, managed: bool, notes: Notes) -> Group:
+def _launched(group: Group, release: Release, source: DeclarationSource, how: Launches, managed: bool, notes: Notes) -> Group:
     row = catalog.machines()[group.machine.name]
     kind = (" managed accelerated" if group.machine.accelerators else " managed") if managed else ""
     suite = f"{release.suite}{kind}"

@@ -25,7 +25,7 @@ NUMBERED_RESERVED = 2
 
 
 @dataclass(frozen=True)
-class Layout:
+class ClusterLayout:
     network: Network
     rail_cidrs: tuple[str, ...]
     """One for each rail; empty where its ports have no address in the cluster's range."""
@@ -33,7 +33,7 @@ class Layout:
     leaves: tuple[Leaf, ...]
 
 
-def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Layout:
+def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> ClusterLayout:
     """Place every node. Nothing of a pool depends on the size of another one, so that growth moves nobody."""
     refuse(declaration, choices, notes)
     machines = [catalog.machines()[pool.machine] for pool in declaration.pools]
@@ -42,7 +42,7 @@ def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Layout:
     return _on_a_cloud(declaration, machines, choices, notes)
 
 
-def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes) -> Layout:
+def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes) -> ClusterLayout:
     """Give every node a name, and an address to every port that takes one."""
     login = declaration.scheduler.login_nodes
     who = "the head with the gateway and the login nodes" if login else "the head with the gateway"
@@ -82,12 +82,12 @@ def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], cho
         replace(pool, nodes=_nodes(pool, slot, address_map, leaf_nodes, notes))
         for slot, pool in enumerate(pools[: addresses.POOLS_MAX], 1)
     ]
-    return Layout(network, tuple(found.get(rail, "") for rail in rails), (head, *pools, *logins), leaves_of(pools))
+    return ClusterLayout(network, tuple(found.get(rail, "") for rail in rails), (head, *pools, *logins), leaves_of(pools))
 
 
 def _on_a_cloud(
     declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes
-) -> Layout:
+) -> ClusterLayout:
     """Leave places and addresses of nodes to the cloud. Where it starts machines for us, they have our names."""
     pools = [pool_group(declaration, index, machine, choices) for index, machine in enumerate(machines)]
     head = replace(controller_group(declaration, choices, notes), zone=pools[0].zone)
@@ -112,12 +112,12 @@ def _on_a_cloud(
             )
     if choices.subnets is None:
         notes.reason("network", f"{declaration.cloud} rents machines with an address each: the cluster has no range")
-        return Layout(Network(cidr="", management_cidr="", gateway="", subnets=()), ("",) * rails, groups, ())
+        return ClusterLayout(Network(cidr="", management_cidr="", gateway="", subnets=()), ("",) * rails, groups, ())
     cidr = _range(declaration)
     cut = subnets.cut(cidr, declaration, groups, machines, choices, notes)
     found = {subnet.name: subnet.cidr for subnet in cut}
     network = Network(cidr=cidr, management_cidr=found.get(NODES, ""), gateway="", subnets=cut)
-    return Layout(network, tuple(found.get(f"rail{rail}", "") for rail in range(rails)), groups, ())
+    return ClusterLayout(network, tuple(found.get(f"rail{rail}", "") for rail in range(rails)), groups, ())
 
 
 def _range(declaration: Declaration) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
-from stampworks.declaration import AbsentError, DeclarationError, Problem, Source
+from stampworks.declaration import AbsentError, DeclarationError, Problem, DeclarationSource
 from stampworks.plan import Reason
 
 Made = TypeVar("Made")
@@ -19,7 +19,7 @@ class Notes:
     Those of the declaration by itself are among them.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DeclarationSource) -> None:
         self._source = source
         self._problems = [*source.problems]
         self._reasons: list[Reason] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from stampworks.declaration import Declaration, Source
+from stampworks.declaration import Declaration, DeclarationSource
 from stampworks.plan import (
     BUDGET_MINUTES,
     PLAN_VERSION,
@@ -42,7 +42,7 @@ from stampworks.planning.build import (
     storage,
     training,
 )
-from stampworks.planning.build.layout import Layout
+from stampworks.planning.build.layout import ClusterLayout
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
@@ -56,7 +56,7 @@ class Draft:
     """The parts of a plan that are made so far. Each stage reads the parts above it and makes one."""
 
     declared: Declaration
-    source: Source
+    source: DeclarationSource
     """The file of the declaration and the lock beside it."""
     notes: Notes
     """Collects problems and reasons, in the order of the stages."""
@@ -68,7 +68,7 @@ class Draft:
     logs: Logs = _LATER
     release: Release = _LATER
     """All software of the release; the last stage that makes it adds drivers and clients for the groups."""
-    placed: Layout = _LATER
+    placed: ClusterLayout = _LATER
     """Groups with machines, names and addresses. They stay as they are, for stages that need nothing else of them."""
     groups: tuple[Group, ...] = _LATER
     """The placed groups, complete after the last stage that makes them."""
@@ -123,7 +123,7 @@ To add a stage, add a line here; for a new part a field of `Draft`, and of `Plan
 """
 
 
-def plan(source: Source) -> Plan:
+def plan(source: DeclarationSource) -> Plan:
     """Return the complete meaning of a declaration. Raises DeclarationError with every problem at the user's own line.
 
     Pure: the same declaration and catalog give the same plan for everybody, everywhere and at any time.
@@ -131,7 +131,7 @@ def plan(source: Source) -> Plan:
     return completed(*draft(source))
 
 
-def draft(source: Source) -> tuple[Plan, Notes]:
+def draft(source: DeclarationSource) -> tuple[Plan, Notes]:
     """Return the plan without expectations; of a wrong declaration the parts that do not depend on what is wrong.
 
     Reading another part of that raises AbsentError.

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network
 
 from stampworks.declaration import Declaration
-from stampworks.declaration.sibling import free_range
 from stampworks.declaration.ranges import PRIVATE_RANGES
+from stampworks.declaration.sibling import free_range
 from stampworks.declaration.wording import alternatives
 from stampworks.plan import Group, Network, traits_of
 from stampworks.plan import Pods as Planned
-from stampworks.planning.build.ports import CONTROL, NODES, node_addresses
 from stampworks.planning.build.notes import Notes
-from stampworks.planning.clouds.choices import Choices, Pods
+from stampworks.planning.build.ports import CONTROL, NODES, node_addresses
+from stampworks.planning.clouds.choices import Choices, PodAddressing
 from stampworks.text.amounts import counted
 
 SERVICES_SHORTEST_PREFIX = 12
@@ -53,7 +53,7 @@ def build(
     )
 
 
-def _of_own_range(declaration: Declaration, network: Network, there: Sequence[Group], rules: Pods, notes: Notes) -> int:
+def _of_own_range(declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes) -> int:
     """For how many nodes there are addresses where pods have a range of their own."""
     range_, per_node = IPv4Network(declaration.network.pods_cidr), declaration.scheduler.pods_per_node
     takes, nodes = rules.node_addresses(per_node), sum(group.count for group in there)
@@ -79,7 +79,7 @@ def _of_own_range(declaration: Declaration, network: Network, there: Sequence[Gr
     return most
 
 
-def _of_subnet(declaration: Declaration, network: Network, there: Sequence[Group], rules: Pods, notes: Notes) -> int:
+def _of_subnet(declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes) -> int:
     """The same where they have that of the nodes, which planning has made large enough."""
     if "pods_cidr" in declaration.network.given():
         notes.problem(
@@ -104,7 +104,7 @@ def _of_subnet(declaration: Declaration, network: Network, there: Sequence[Group
     return nodes + more
 
 
-def _check_apart(declaration: Declaration, network: Network, rules: Pods, notes: Notes) -> None:
+def _check_apart(declaration: Declaration, network: Network, rules: PodAddressing, notes: Notes) -> None:
     """No two ranges may meet: an address would be in two places."""
     taken = list(_taken(declaration, network, rules))
     for index, (path, range_) in enumerate(taken):
@@ -120,7 +120,7 @@ def _check_apart(declaration: Declaration, network: Network, rules: Pods, notes:
         )
 
 
-def _taken(declaration: Declaration, network: Network, rules: Pods) -> Iterator[tuple[str, IPv4Network]]:
+def _taken(declaration: Declaration, network: Network, rules: PodAddressing) -> Iterator[tuple[str, IPv4Network]]:
     """Every range and where it is written, the ones that cannot be changed first."""
     yield from ((f"{declaration.cloud}'s own", IPv4Network(range_)) for range_ in rules.kept)
     if network.cidr:  # of the cluster that is planned, which has another one where the declared one is wrong
@@ -130,7 +130,7 @@ def _taken(declaration: Declaration, network: Network, rules: Pods) -> Iterator[
     yield "network.services_cidr", IPv4Network(declaration.network.services_cidr)
 
 
-def _check_services(declaration: Declaration, network: Network, rules: Pods, notes: Notes) -> None:
+def _check_services(declaration: Declaration, network: Network, rules: PodAddressing, notes: Notes) -> None:
     """Their range is neither too large nor too small."""
     path, range_ = "network.services_cidr", IPv4Network(declaration.network.services_cidr)
     if range_.prefixlen < SERVICES_SHORTEST_PREFIX:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from stampworks import catalog
-from stampworks.declaration import Declaration, Source
+from stampworks.declaration import Declaration, DeclarationSource
 from stampworks.plan import Account, AddOn, Fabric, Group, Part, Priority, Queue, Release, Scheduler, declared_pools, traits_of
 from stampworks.planning.build import addons
 from stampworks.planning.build.launching import locked
@@ -25,7 +25,7 @@ SCHEDULING_ONLY = "scheduling-only"
 
 
 def build(
-    source: Source,
+    source: DeclarationSource,
     release: Release,
     fabric: Fabric,
     groups: tuple[Group, ...],
@@ -94,7 +94,7 @@ def _access(declaration: Declaration, choices: Choices, notes: Notes) -> None:
             notes.problem(f"scheduler.admins[{index}]", problem, hint)
 
 
-def _parts(built: Iterable[AddOn], source: Source, release: Release, managed: Managed | None) -> tuple[Part, ...]:
+def _parts(built: Iterable[AddOn], source: DeclarationSource, release: Release, managed: Managed | None) -> tuple[Part, ...]:
     """What a cloud's own Kubernetes is made of, in the versions of the lock, which knows for which one they are."""
     if managed is None:
         return ()

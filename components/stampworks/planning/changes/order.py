@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from stampworks.changes.differences import Difference
-from stampworks.changes.review import Change, Nodes, Operation, Policy, Stage
+from stampworks.changes.review import AffectedNodes, DeclaredChange, Operation, Policy, Stage
 from stampworks.plan import EVERYBODY, Group, Plan, declared_pools
 from stampworks.planning.build.storage import EXPIRY
 from stampworks.planning.changes import stateful
@@ -33,32 +33,32 @@ def _recables(each: Difference, plan: Plan) -> bool:
     return each.way[0].field == "fabric" and plan.fabric.kind != "simulated"
 
 
-def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[Nodes, ...]:
+def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
     """The nodes of these groups that are there before and after."""
     return tuple(
-        Nodes(one.name, min(one.count, other.count), min(_names(one), _names(other), key=len))
+        AffectedNodes(one.name, min(one.count, other.count), min(_names(one), _names(other), key=len))
         for one, other in _in_both(a, b)
         if one.name in groups
     )
 
 
-def restarted(changes: Sequence[Change], a: Plan, b: Plan) -> tuple[Nodes, ...]:
+def restarted(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
     """The nodes that any of these changes makes anew."""
     of_each = (restarting(each.difference, each.policy, a, b) for each in changes)
     return staying(frozenset[str]().union(*of_each), a, b)
 
 
-def joining(a: Plan | None, b: Plan | None) -> tuple[Nodes, ...]:
+def joining(a: Plan | None, b: Plan | None) -> tuple[AffectedNodes, ...]:
     """The nodes that the `up` from one plan to the other starts; elastic ones start with the work, before and after."""
     return _only_in(b, a, lambda group: group.count_min)
 
 
-def leaving(a: Plan | None, b: Plan | None) -> tuple[Nodes, ...]:
+def leaving(a: Plan | None, b: Plan | None) -> tuple[AffectedNodes, ...]:
     """The nodes that go with it, if all of them run."""
     return _only_in(a, b, lambda group: group.count)
 
 
-def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int]) -> tuple[Nodes, ...]:
+def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int]) -> tuple[AffectedNodes, ...]:
     others = {group.name: group for group in _real(there)}
     found = []
     for group in _real(here):
@@ -67,17 +67,17 @@ def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int])
         more = run(group) - (run(other) if other else 0)
         if more > 0:
             names = tuple(name for name in _names(group)[: run(group)] if name not in known)
-            found.append(Nodes(group.name, more, names))
+            found.append(AffectedNodes(group.name, more, names))
     return tuple(found)
 
 
-def idling(a: Plan, b: Plan) -> tuple[Nodes, ...]:
+def idling(a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
     """The nodes that always ran, and start and stop with the work from then on."""
     found = [(one.name, _names(other)[other.count_min : one.count_min]) for one, other in _in_both(a, b)]
-    return tuple(Nodes(name, len(names), names) for name, names in found if names)
+    return tuple(AffectedNodes(name, len(names), names) for name, names in found if names)
 
 
-def operations(changes: Sequence[Change], a: Plan, b: Plan) -> tuple[Operation, ...]:
+def operations(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> tuple[Operation, ...]:
     """The steps of the `up` that makes the changes; none when one of them is refused, for then nothing is made."""
     if any(each.policy == "refuse" for each in changes):
         return ()
@@ -98,7 +98,7 @@ def making(plan: Plan) -> tuple[Operation, ...]:
     return tuple(Operation(stage, text) for stage, text in steps)
 
 
-def _steps(changes: Sequence[Change], a: Plan, b: Plan) -> Iterator[tuple[Stage, str]]:
+def _steps(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[tuple[Stage, str]]:
     stages = {_stage(each) for each in changes}
     rolled = [each for each in changes if each.policy == "roll"]
     if "network" in stages:
@@ -130,19 +130,19 @@ def namespaces_gone(a: Plan, b: Plan) -> tuple[str, ...]:
     return tuple(name for name in before if name not in after)
 
 
-def _network(changes: Sequence[Change], plan: Plan) -> str:
+def _network(changes: Sequence[DeclaredChange], plan: Plan) -> str:
     what = "subnets" if plan.network.subnets else "rails, leaves and trunks"
     anew = any(each.policy == "replace" and _stage(each) == "network" for each in changes)
     return f"is made anew, with its {what}" if anew else f"{what} are changed"
 
 
-def _made_anew(changes: Sequence[Change]) -> tuple[str, ...]:
+def _made_anew(changes: Sequence[DeclaredChange]) -> tuple[str, ...]:
     """A bucket that objects go from stays itself."""
     anew = (each for each in changes if _stage(each) != "removal" and each.difference.way[-1].field not in EXPIRY)
     return tuple(dict.fromkeys(name for each in anew for name in each.loses))
 
 
-def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Iterator[str]:
+def _nodes(changes: Sequence[DeclaredChange], gone: set[str], a: Plan, b: Plan) -> Iterator[str]:
     replaced = restarted([each for each in changes if each.policy == "replace"], a, b)
     yield from (f"{_words(each)} {'starts' if each.count == 1 else 'start'}" for each in joining(a, b))
     for each in replaced:
@@ -162,7 +162,7 @@ def _nodes(changes: Sequence[Change], gone: set[str], a: Plan, b: Plan) -> Itera
         yield f"{_words(each)} {ends} jobs are through, and {start} with the work from then on"
 
 
-def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
+def _roll(rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[str]:
     at_most = dict(b.roll.unavailable_max)
     jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start anew elsewhere"
     for each in restarted(rolled, a, b):
@@ -180,7 +180,7 @@ def _roll(rolled: Sequence[Change], a: Plan, b: Plan) -> Iterator[str]:
             yield f"{_words(each)} {waves}: {jobs}, then {_made_from(each.group, rolled, a, b)} and a proof"
 
 
-def _made_from(name: str, rolled: Sequence[Change], a: Plan, b: Plan) -> str:
+def _made_from(name: str, rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> str:
     """What its nodes get: a cloud keeps a machine where its disk alone is another one."""
     if all(_recables(each.difference, b) for each in rolled):
         return "other cables"
@@ -199,7 +199,7 @@ def _proof(plan: Plan) -> tuple[tuple[Stage, str], ...]:
     return (("proof", measured),) if proof.level != "none" else ()
 
 
-def _stage(each: Change) -> Stage:
+def _stage(each: DeclaredChange) -> Stage:
     """In which step of an `up` it is made."""
     way = each.difference.way
     first = way[0].field
@@ -217,7 +217,7 @@ def _logins(group: str, plan: Plan) -> bool:
     return any(each.name == group for each in plan.login)
 
 
-def _words(nodes: Nodes) -> str:
+def _words(nodes: AffectedNodes) -> str:
     return fold(nodes.names) or f"{nodes.count} of {nodes.group}"
 
 

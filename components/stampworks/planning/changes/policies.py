@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from stampworks import catalog
-from stampworks.changes.differences import Difference, Step
-from stampworks.changes.review import Change, Policy
+from stampworks.changes.differences import Difference, PathStep
+from stampworks.changes.review import DeclaredChange, Policy
 from stampworks.declaration.fields import change, fields, is_list, section_of
 from stampworks.declaration.values import DIRECTORY
 from stampworks.plan import EVERYBODY, Plan, Storage
@@ -43,7 +43,7 @@ RECABLING = ("fabric.leaf_nodes", "fabric.oversubscription")
 """Fields that say how many nodes a leaf has."""
 
 
-def declared(way: Sequence[Step]) -> str:
+def declared(way: Sequence[PathStep]) -> str:
     """The field that a value of the plan was declared with; empty where none leads to it."""
     for length in range(len(way), 0, -1):
         here = _plain([step for step in way[:length] if step.field != "order"])
@@ -76,9 +76,9 @@ def spelled(field: str, each: Difference) -> str:
     return f"{path}[{last.key}]" if field and last.key and len(keys) > field.count("[]") else path
 
 
-def of_lock(each: Difference, names: Collection[tuple[Step, ...]]) -> bool:
+def of_lock(each: Difference, names: Collection[tuple[PathStep, ...]]) -> bool:
     """Whether it was looked up anew, and not because nodes are to boot something else."""
-    return _plain(each.way) in LOCKED and (*each.way[:-1], Step("published_image")) not in names
+    return _plain(each.way) in LOCKED and (*each.way[:-1], PathStep("published_image")) not in names
 
 
 def _looked_up(each: Difference) -> Policy | None:
@@ -87,11 +87,11 @@ def _looked_up(each: Difference) -> Policy | None:
     return policy if each.a else policy and "in place"
 
 
-def _plain(way: Sequence[Step]) -> str:
+def _plain(way: Sequence[PathStep]) -> str:
     return ".".join(step.field + ("[]" if step.key else "") for step in way)
 
 
-def field_of(way: Sequence[Step], *plans: Plan) -> str:
+def field_of(way: Sequence[PathStep], *plans: Plan) -> str:
     """The same in these plans, where nobody declares the head, and of login nodes only how many."""
     if way[0].field == "groups" and any(way[0].key == plan.controller.name for plan in plans):
         return ""
@@ -100,13 +100,13 @@ def field_of(way: Sequence[Step], *plans: Plan) -> str:
     return declared(way)
 
 
-def decided_by(way: Sequence[Step], a: Plan, b: Plan) -> str:
+def decided_by(way: Sequence[PathStep], a: Plan, b: Plan) -> str:
     """The field that makes a difference of these: the head is where the first of the pools is."""
-    its_zone = tuple(way) == (Step("groups", b.controller.name), Step("zone"))
+    its_zone = tuple(way) == (PathStep("groups", b.controller.name), PathStep("zone"))
     return "pools" if its_zone else field_of(way, a, b)
 
 
-def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Change:
+def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> DeclaredChange:
     policy = _policy(each, field)
     why, loses = "", tuple(one.name for one in stateful.anew(each.way, a, b) if not one.protect)
     if isinstance(each.a, Storage) and each.b is None and each.a.protect:
@@ -129,7 +129,7 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Chang
         policy = change(fields()["fabric.leaf_nodes"])
         why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
     restarts = sum(nodes.count for nodes in order.staying(order.restarting(each, policy, a, b), a, b))
-    return Change(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
+    return DeclaredChange(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
 
 
 def _policy(each: Difference, field: str) -> Policy | None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.changes.differences import Difference, Step, differences
-from stampworks.changes.review import Change, Cost, Operation, Reach, Review, Ruling, Sibling, Verdict
+from stampworks.changes.differences import Difference, PathStep, differences
+from stampworks.changes.review import Cost, DeclaredChange, Operation, Reach, Review, Ruling, Sibling, Verdict
 from stampworks.plan import Group, Plan, Storage
 from stampworks.planning.changes import order, stateful
 from stampworks.planning.changes.policies import API, LOGIN, decided_by, declared, of_lock, ruled, spelled
@@ -21,7 +21,7 @@ Contents = Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True)
-class Side:
+class ReviewedStack:
     """A stack before or after a change."""
 
     name: str
@@ -36,7 +36,9 @@ class Side:
     """What is in its roles and was not read, so that it is in no digest."""
 
 
-def review(stack: str, base: Side, head: Side, siblings: Sequence[Sibling] = (), unknown: Sequence[str] = ()) -> Review:
+def review(
+    stack: str, base: ReviewedStack, head: ReviewedStack, siblings: Sequence[Sibling] = (), unknown: Sequence[str] = ()
+) -> Review:
     """Review the change from one plan to the other; at least one of them is there."""
     changes, following = _changes(base, head)
     before, after = (_cost(side.plan) for side in (base, head))
@@ -63,7 +65,7 @@ def review(stack: str, base: Side, head: Side, siblings: Sequence[Sibling] = (),
     )
 
 
-def _changes(base: Side, head: Side) -> tuple[tuple[Change, ...], tuple[Difference, ...]]:
+def _changes(base: ReviewedStack, head: ReviewedStack) -> tuple[tuple[DeclaredChange, ...], tuple[Difference, ...]]:
     """Split differences into declared changes and their consequences."""
     a, b = base.plan, head.plan
     if a is None or b is None:
@@ -77,7 +79,7 @@ def _changes(base: Side, head: Side) -> tuple[tuple[Change, ...], tuple[Differen
     causes = [each for each in decisions if not _follows(each, names, a, b)]
     if not causes:  # a plan that nobody planned like this: whatever differs is a change, and what it does is unknown
         causes = list(found)
-    changes: dict[str, Change] = {}
+    changes: dict[str, DeclaredChange] = {}
     for each in causes:  # all rails have one rate, and a release many versions: that is one change
         named = spelled(fields_[each], each) or each.path
         changes.setdefault(named, ruled(each, fields_[each], named, a, b))
@@ -85,18 +87,18 @@ def _changes(base: Side, head: Side) -> tuple[tuple[Change, ...], tuple[Differen
     return (*changes.values(), *_contents(base, head)), tuple(each for each in found if each not in shown)
 
 
-def _derived(field: str, *sides: Side) -> bool:
+def _derived(field: str, *sides: ReviewedStack) -> bool:
     """Whether nobody wrote it, before or after: then it is so because of what somebody did write."""
     return all(side.written is not None and field not in side.written for side in sides)
 
 
-def _follows(each: Difference, names: Iterable[tuple[Step, ...]], a: Plan, b: Plan) -> bool:
+def _follows(each: Difference, names: Iterable[tuple[PathStep, ...]], a: Plan, b: Plan) -> bool:
     """Whether it is so because of something else that was changed."""
     *above, last = each.way
     if above and above[-1].field == "release" and (last.key or (last.field == "kernel" and not (each.a and each.b))):
         return True  # software that comes or goes with the pool or the storage that needs it
     if above and above[-1].field in ("machine", "release"):  # a row: what is in it goes with its name
-        return last.field != "name" and (*above, Step("name")) in names
+        return last.field != "name" and (*above, PathStep("name")) in names
     if last.field == "unavailable_max":  # a part of the nodes that a pool has
         counts = [{pool.name: pool.count for pool in plan.pools} for plan in (a, b)]
         at_most = [dict(plan.roll.unavailable_max) for plan in (a, b)]
@@ -105,7 +107,7 @@ def _follows(each: Difference, names: Iterable[tuple[Step, ...]], a: Plan, b: Pl
     if last.field == "zone" and each.way[0].key == b.controller.name:
         return any(way != each.way and stateful.moves_head(way, a, b) for way in names)
     if last.field == "rate_mbps" and b.fabric.kind != "simulated":  # that of the machines' NICs, where they have any
-        return any(way[-1] == Step("name") and way[-2:-1] == (Step("machine"),) for way in names)
+        return any(way[-1] == PathStep("name") and way[-2:-1] == (PathStep("machine"),) for way in names)
     return each.follows
 
 
@@ -121,42 +123,44 @@ def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
     )
     for names, entries in lists:
         for entry in entries:
-            way = (*map(Step, names[:-1]), Step(names[-1], entry.name))
+            way = (*map(PathStep, names[:-1]), PathStep(names[-1], entry.name))
             yield Difference(way, "difference", None if created else entry, entry if created else None)
     if created and (ranges := plan.scheduler.api_from):
-        yield Difference((Step("scheduler"), Step("api_from")), "identity", (), ranges)
+        yield Difference((PathStep("scheduler"), PathStep("api_from")), "identity", (), ranges)
 
 
-def _of_whole(each: Difference, base: Plan | None) -> Change:
+def _of_whole(each: Difference, base: Plan | None) -> DeclaredChange:
     group = each.b if base is None else each.a
     field = LOGIN if isinstance(group, Group) and group.role == "login" else declared(each.way)
     written = spelled(field, each) or each.path
     if base is None:
-        return Change(each, field, written, "create", 0, public(each.b) if field == API else "")
+        return DeclaredChange(each, field, written, "create", 0, public(each.b) if field == API else "")
     if isinstance(each.a, Storage) and each.a.protect:
-        return Change(each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first")
+        return DeclaredChange(
+            each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first"
+        )
     head = isinstance(each.a, Group) and each.a.role == "controller"
     if head and base.scheduler.protect:
         kept = base.scheduler.traits.keeps
         why = f"{kept}, and keys, are protected: write scheduler.protect: false and stamp that first"
-        return Change(each, field, written, "refuse", 0, why)
+        return DeclaredChange(each, field, written, "refuse", 0, why)
     loses = (each.a.name,) if isinstance(each.a, Storage) else (base.scheduler.traits.keeps,) if head else ()
-    return Change(each, field, written, "destroy", 0, loses=loses)
+    return DeclaredChange(each, field, written, "destroy", 0, loses=loses)
 
 
-def _contents(base: Side, head: Side) -> Iterable[Change]:
+def _contents(base: ReviewedStack, head: ReviewedStack) -> Iterable[DeclaredChange]:
     """Roles and checks whose files are others under the same name."""
     one, other = base.contents or {}, head.contents or {}
     for key in one.keys() & other.keys():
         if one[key] != other[key]:
             kind, name = key
-            way = (Step("extras"), Step(kind, name), Step("content"))
+            way = (PathStep("extras"), PathStep(kind, name), PathStep("content"))
             what = f"what is in the files of extras.{kind}[{name}]"
             of = Difference(way, "difference", one[key], other[key])
-            yield Change(of, f"extras.{kind}[].path", what, "in place", 0)
+            yield DeclaredChange(of, f"extras.{kind}[].path", what, "in place", 0)
 
 
-def _unknown_contents(base: Side, head: Side) -> list[str]:
+def _unknown_contents(base: ReviewedStack, head: ReviewedStack) -> list[str]:
     unread = [
         f"what is behind {len(side.unread)} names in the roles of {side.name}, {side.unread[0]} first: no file of it"
         for side in (base, head)
@@ -171,7 +175,9 @@ def _unknown_contents(base: Side, head: Side) -> list[str]:
     return [*plans, *unread]
 
 
-def _unknown(changes: Sequence[Change], base: Side, head: Side, before: Cost, after: Cost) -> Iterable[str]:
+def _unknown(
+    changes: Sequence[DeclaredChange], base: ReviewedStack, head: ReviewedStack, before: Cost, after: Cost
+) -> Iterable[str]:
     """What nobody could tell of the change. What was as unknown before is not the matter of a review."""
     if not changes:
         return
@@ -184,7 +190,7 @@ def _unknown(changes: Sequence[Change], base: Side, head: Side, before: Cost, af
     yield from (f"what {each.what} costs: {each.why}" for each in unpriced if (each.what, each.price) not in paid)
 
 
-def _order(changes: Sequence[Change], a: Plan | None, b: Plan | None) -> tuple[Operation, ...]:
+def _order(changes: Sequence[DeclaredChange], a: Plan | None, b: Plan | None) -> tuple[Operation, ...]:
     if b is None:
         text = "`pulumi destroy` takes it down, with what it holds; without its file a stack still runs"
         return (Operation("removal", text),)
@@ -240,7 +246,7 @@ def _ruling(one: Finding | None, other: Finding | None) -> Ruling:
     return Ruling(said.id, before, after, said.text, said.hint)
 
 
-def _verdict(changes: Sequence[Change], rules: Sequence[Ruling], contents_unknown: bool) -> Verdict:
+def _verdict(changes: Sequence[DeclaredChange], rules: Sequence[Ruling], contents_unknown: bool) -> Verdict:
     """Of the change alone: what was wrong or unknown before, and still is, is no fault of it."""
     refused = any(each.policy == "refuse" for each in changes)
     if refused or any(each.after == "fail" for each in rules):

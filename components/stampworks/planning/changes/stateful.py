@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stampworks import catalog
-from stampworks.changes.differences import Step
+from stampworks.changes.differences import PathStep
 from stampworks.declaration.values import DIRECTORY
 from stampworks.plan import Plan, Storage, declared_pools
 from stampworks.planning.build.storage import WITHOUT_SUBNET
@@ -22,18 +22,18 @@ class Stateful:
     """What to write before it may go."""
 
 
-def anew(way: Sequence[Step], a: Plan, b: Plan) -> tuple[Stateful, ...]:
+def anew(way: Sequence[PathStep], a: Plan, b: Plan) -> tuple[Stateful, ...]:
     """Of the plan before; where the plan numbers the ports itself, folders and volumes stay where they are."""
     if not a.network.subnets:
         return ()
-    if tuple(way) == (Step("network"), Step("cidr")):
+    if tuple(way) == (PathStep("network"), PathStep("cidr")):
         return (*_database(a), *(_storage(one) for one in a.storage if _in_the_network(one)))
     return tuple(_in_the_zone(a)) if moves_head(way, a, b) else ()
 
 
-def moves_head(way: Sequence[Step], a: Plan, b: Plan) -> bool:
+def moves_head(way: Sequence[PathStep], a: Plan, b: Plan) -> bool:
     """Whether it is the zone that the head is in: its own, or that of the first pool, which it follows."""
-    if a.controller.zone == b.controller.zone or len(way) != 2 or way[-1] != Step("zone"):
+    if a.controller.zone == b.controller.zone or len(way) != 2 or way[-1] != PathStep("zone"):
         return False
     return way[0].key in (b.controller.name, _first_pool(b))
 

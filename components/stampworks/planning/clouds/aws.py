@@ -5,7 +5,16 @@ from collections.abc import Iterator, Sequence
 
 from stampworks import catalog
 from stampworks.plan import Interface
-from stampworks.planning.clouds.choices import Accounts, Choices, GroupSize, Launches, Managed, Pods, Subnets, Support
+from stampworks.planning.clouds.choices import (
+    Accounts,
+    Choices,
+    GroupSize,
+    Launches,
+    Managed,
+    PodAddressing,
+    Subnets,
+    Support,
+)
 
 # Prefixes: Amazon EKS User Guide, "Assign more IP addresses to Amazon EKS nodes with prefixes". That a node stops when
 # its prefixes hold all pods it may run, however many it keeps warm: amazon-vpc-cni-k8s, ipamd.go; and that it never
@@ -16,7 +25,7 @@ from stampworks.planning.clouds.choices import Accounts, Choices, GroupSize, Lau
 # twice the zones of a group, here one, and of maxUnavailable, one by default. Control plane: the same, "View Amazon EKS
 # networking requirements for VPC and subnets": two subnets in different zones, 6 addresses in each at least, 16
 # recommended. All read 2026-11-22.
-PODS = Pods(
+PODS = PodAddressing(
     way="Amazon VPC CNI with prefixes",
     why="it is what EKS comes with, and with prefixes many nodes ask less often for addresses than with single ones",
     node_addresses=lambda pods: 16 * -(-pods // 16),

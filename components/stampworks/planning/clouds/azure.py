@@ -1,10 +1,10 @@
 """What Azure chooses."""
 
-from stampworks.planning.clouds.choices import Choices, GroupSize, Pods, Subnets
+from stampworks.planning.clouds.choices import Choices, GroupSize, PodAddressing, Subnets
 
 # "Azure CNI Overlay networking" and, for what no range of a cluster may meet, "Legacy CNI networking in AKS", both on
 # learn.microsoft.com, read 2026-11-22.
-PODS = Pods(
+PODS = PodAddressing(
     way="Azure CNI Overlay",
     why="pods take no address of the virtual network, and what trains goes over InfiniBand past it",
     node_addresses=lambda _: 256,

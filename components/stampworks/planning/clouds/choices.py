@@ -31,7 +31,7 @@ class Subnets:
 
 
 @dataclass(frozen=True)
-class Pods:
+class PodAddressing:
     """Where the pods of a Kubernetes on a cloud have their addresses from: the one way that is planned."""
 
     way: str
@@ -193,7 +193,7 @@ class Choices:
     """Whether nodes share a folder of a machine, or what vendors sell."""
     subnets: Subnets | None
     """None where the plan numbers every port itself, or the cloud every one."""
-    pods: Pods | None
+    pods: PodAddressing | None
     """None where it was not found out."""
     region_apart: Callable[[str], str] = lambda _: ""
     """Why nothing of ours makes a cluster in a region that the cloud has; empty where something does."""

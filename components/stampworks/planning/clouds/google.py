@@ -1,9 +1,9 @@
 """What Google Cloud chooses."""
 
-from stampworks.planning.clouds.choices import Choices, GroupSize, Pods, Subnets
+from stampworks.planning.clouds.choices import Choices, GroupSize, PodAddressing, Subnets
 
 # "Configure maximum Pods per node" of the documentation of GKE, read 2026-11-22.
-PODS = Pods(
+PODS = PodAddressing(
     way="VPC-native",
     why="it is what GKE makes, and the only one in which the pods of a node can be limited",
     node_addresses=lambda pods: 1 << (2 * pods - 1).bit_length(),

@@ -1,10 +1,10 @@
 """What a Kubernetes does with addresses that no cloud makes."""
 
-from stampworks.planning.clouds.choices import Pods
+from stampworks.planning.clouds.choices import PodAddressing
 
 # Kubernetes, reference of kube-controller-manager: --node-cidr-mask-size is 24 unless somebody says another one; read
 # 2026-11-22.
-PODS = Pods(
+PODS = PodAddressing(
     way="a range for each node",
     why="it is what Kubernetes does where nobody says otherwise",
     node_addresses=lambda _: 256,

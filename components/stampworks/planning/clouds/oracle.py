@@ -1,10 +1,10 @@
 """What Oracle Cloud chooses."""
 
-from stampworks.planning.clouds.choices import Choices, Pods, Subnets
+from stampworks.planning.clouds.choices import Choices, PodAddressing, Subnets
 
 # "CIDR Blocks and Kubernetes Engine (OKE)" of the documentation of Oracle Cloud, read 2026-11-22. Oracle's own set-up
 # for RDMA on OKE (oci-hpc-oke, terraform/oke-cluster.tf, of the same day) has the same range of pods.
-PODS = Pods(
+PODS = PodAddressing(
     way="flannel",
     why="pods take no address of the network and no VNIC of the node, and what trains goes over RDMA past it",
     node_addresses=lambda _: 128,

@@ -21,7 +21,7 @@ _LEAF = re.compile(r"leaf-(?P<unit>\d+)-rail(?P<rail>\d+)(?:-plane(?P<plane>\d+)
 
 
 @dataclass(frozen=True)
-class Link:
+class FoundCable:
     """A cable that a dump shows."""
 
     one: End
@@ -38,24 +38,24 @@ class Link:
 class Seen:
     """What a dump shows."""
 
-    links: tuple[Link, ...]
+    links: tuple[FoundCable, ...]
     devices: Set[str] | None
     """Whose ports were looked at; None where that is every device there is."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class CableFinding:
     kind: Kind
     text: str
     planned: tuple[Cable, ...]
-    found: tuple[Link, ...]
+    found: tuple[FoundCable, ...]
 
 
 @dataclass(frozen=True)
 class Comparison:
     right: int
     """Cables that are where the plan has them, slow ones too."""
-    findings: tuple[Finding, ...]
+    findings: tuple[CableFinding, ...]
     unseen: int
     """Planned cables neither of whose devices was looked at."""
     rates_unknown: int
@@ -82,7 +82,7 @@ def compare(tree: FatTree, seen: Seen) -> Comparison:
     settled = {end for link in right for end in link.ends}
     found_at = {end: link for link in links for end in link.ends if end not in settled}
     missing: list[Cable] = []
-    findings: list[Finding] = [*_exchanged([*found_at.items()], plan_at)]
+    findings: list[CableFinding] = [*_exchanged([*found_at.items()], plan_at)]
     told = {end for finding in findings for link in finding.found for end in link.ends}
     settled |= told
     found_at = {end: link for end, link in found_at.items() if end not in told}
@@ -119,20 +119,20 @@ def _is_of_fabric(end: End, devices: Set[str]) -> bool:
     return end.device in devices and _FABRIC_PORT.fullmatch(end.port) is not None
 
 
-def _is_planned(link: Link, plan_at: Mapping[End, Cable]) -> bool:
+def _is_planned(link: FoundCable, plan_at: Mapping[End, Cable]) -> bool:
     cable = plan_at.get(link.one)
     return cable is not None and {cable.lower, cable.upper} == {*link.ends}
 
 
 def _chains(
-    cables: Sequence[Cable], plan_at: Mapping[End, Cable], found_at: Mapping[End, Link]
-) -> Iterator[tuple[tuple[Cable, ...], tuple[Link, ...]]]:
+    cables: Sequence[Cable], plan_at: Mapping[End, Cable], found_at: Mapping[End, FoundCable]
+) -> Iterator[tuple[tuple[Cable, ...], tuple[FoundCable, ...]]]:
     """What hangs together over shared ends, of what does not agree."""
     done: set[End] = set()
     for start in [*(each.lower for each in cables), *found_at]:
         if start in done:
             continue
-        waiting, planned, found = [start], dict[Cable, None](), dict[Link, None]()
+        waiting, planned, found = [start], dict[Cable, None](), dict[FoundCable, None]()
         done.add(start)
         while waiting:
             end = waiting.pop()
@@ -149,9 +149,9 @@ def _chains(
         yield tuple(planned), tuple(found)
 
 
-def _exchanged(found: Sequence[tuple[End, Link]], plan_at: Mapping[End, Cable]) -> Iterator[Finding]:
+def _exchanged(found: Sequence[tuple[End, FoundCable]], plan_at: Mapping[End, Cable]) -> Iterator[CableFinding]:
     """Pairs of devices, each of which has at least half of the other's cables, on the same ports: told once."""
-    links: dict[tuple[str, str], dict[Link, None]] = defaultdict(dict)
+    links: dict[tuple[str, str], dict[FoundCable, None]] = defaultdict(dict)
     for end, link in found:
         there = link.other if end == link.one else link.one
         if cable := plan_at.get(there):
@@ -165,20 +165,22 @@ def _exchanged(found: Sequence[tuple[End, Link]], plan_at: Mapping[End, Cable]) 
             both = (*moved, *back)
             planned = dict.fromkeys(plan_at[end] for link in both for end in link.ends if end in plan_at)
             text = f"{one} and {other} are exchanged: {len(moved)} cables of each are on the other, on the same ports"
-            yield Finding("exchanged", text, tuple(planned), both)
+            yield CableFinding("exchanged", text, tuple(planned), both)
 
 
-def _finding(planned: tuple[Cable, ...], found: tuple[Link, ...], plan_at: Mapping[End, Cable]) -> Finding:
+def _finding(planned: tuple[Cable, ...], found: tuple[FoundCable, ...], plan_at: Mapping[End, Cable]) -> CableFinding:
     if not planned:
         (link,) = found
-        return Finding("surplus", f"{link.one} to {link.other}: the plan has nothing at either end", planned, found)
+        return CableFinding(
+            "surplus", f"{link.one} to {link.other}: the plan has nothing at either end", planned, found
+        )
     texts = [_misplaced(link, plan_at) for link in found]
     ring = len(planned) == len(found)
     swapped = ring and len(found) == 2 and {*_ends(planned)} == {end for link in found for end in link.ends}
-    return Finding("swapped" if swapped else "wrong", "; ".join(texts), planned, found)
+    return CableFinding("swapped" if swapped else "wrong", "; ".join(texts), planned, found)
 
 
-def _misplaced(link: Link, plan_at: Mapping[End, Cable]) -> str:
+def _misplaced(link: FoundCable, plan_at: Mapping[End, Cable]) -> str:
     """Told from the end that is planned, the lower one where both are."""
     ends = [end for end in link.ends if end in plan_at]
     end = next((each for each in ends if plan_at[each].lower == each), ends[0])
@@ -198,7 +200,7 @@ def _difference(meant: End, there: End) -> str:
     return f"wrong {' and '.join(wrong)}"
 
 
-def _missing(cables: Sequence[Cable], connected: Set[str]) -> list[Finding]:
+def _missing(cables: Sequence[Cable], connected: Set[str]) -> list[CableFinding]:
     """A device without a single cable is told once, as one that is down or not there."""
     lost = defaultdict[str, list[Cable]](list)
     for each in cables:
@@ -211,16 +213,16 @@ def _missing(cables: Sequence[Cable], connected: Set[str]) -> list[Finding]:
         here = tuple(each for each in lost[device] if each not in told)
         if len(here) > 1:
             told |= {*here}
-            findings.append(Finding("missing", f"{device} has no cable at all: {len(here)} are missing", here, ()))
+            findings.append(CableFinding("missing", f"{device} has no cable at all: {len(here)} are missing", here, ()))
     single = [each for each in cables if each not in told]
-    return findings + [Finding("missing", f"{each.lower} to {each.upper}", (each,), ()) for each in single]
+    return findings + [CableFinding("missing", f"{each.lower} to {each.upper}", (each,), ()) for each in single]
 
 
-def _slow(links: Iterable[Link], planned_gbps: int) -> Iterator[Finding]:
+def _slow(links: Iterable[FoundCable], planned_gbps: int) -> Iterator[CableFinding]:
     for link in links:
         if link.rate_gbps is not None and link.rate_gbps < planned_gbps:
             text = f"{link.one} to {link.other}: {link.rate_gbps:g} Gb/s of {planned_gbps}"
-            yield Finding("slow", text, (), (link,))
+            yield CableFinding("slow", text, (), (link,))
 
 
 def _devices(cable: Cable) -> tuple[str, str]:

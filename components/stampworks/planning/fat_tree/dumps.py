@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from stampworks.declaration.wording import shown
-from stampworks.planning.fat_tree.cabling import DumpError, Link, Seen
+from stampworks.planning.fat_tree.cabling import DumpError, FoundCable, Seen
 from stampworks.planning.fat_tree.tree import End
 
 LINE_LENGTH_MAX: Final = 4096
@@ -81,7 +81,7 @@ def read_ibnetdiscover(text: str, place: str, names: Names) -> Seen:
     descriptions, lines = _scan(text, place)
     _check_peers(descriptions, lines, place)
     ends = {port: _end(names, descriptions[port[0]], port[1]) for port in lines}
-    links: dict[frozenset[tuple[str, int]], Link] = {}
+    links: dict[frozenset[tuple[str, int]], FoundCable] = {}
     for port, line in lines.items():
         back = lines.get(line.peer)
         if back is None or back.peer != port:
@@ -89,7 +89,7 @@ def read_ibnetdiscover(text: str, place: str, names: Names) -> Seen:
             raise DumpError(f"{place}:{line.number}: leads to a port that does not lead back: {says}", _AGAIN)
         rates = [each.rate_gbps for each in (line, back)]
         rate = None if None in rates else min(each for each in rates if each is not None)
-        links[frozenset((port, line.peer))] = Link(ends[port], ends[line.peer], rate)
+        links[frozenset((port, line.peer))] = FoundCable(ends[port], ends[line.peer], rate)
     return Seen(tuple(links.values()), None)
 
 
@@ -162,13 +162,13 @@ def read_lldp(texts: Mapping[str, str], names: Names) -> Seen:
             if end in peers and peers[end][0] != names.end(*neighbour):
                 raise DumpError(f"{device}: {shown(port)} has two neighbours", "look at that port: a hub, or a bridge?")
             peers[end] = names.end(*neighbour), device
-    links: dict[frozenset[End], Link] = {}
+    links: dict[frozenset[End], FoundCable] = {}
     for end, (peer, device) in peers.items():
         back = peers.get(peer)
         if back is not None and back[0] != end:
             what = f"{device}: {end} leads to {peer}, and {back[1]} says that {peer} leads to {back[0]}"
             raise DumpError(what, "the cabling changed between the dumps: take them again")
-        links.setdefault(frozenset((end, peer)), Link(end, peer, None))
+        links.setdefault(frozenset((end, peer)), FoundCable(end, peer, None))
     looked = frozenset(names.end(device, "").device for device in texts)
     return Seen(tuple(links.values()), looked)
 

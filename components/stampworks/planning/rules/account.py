@@ -26,7 +26,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Offer:
+class MachineOffer:
     """Where a kind of machine is offered at all; whether there is one left nobody says."""
 
     instance_type: str
@@ -51,7 +51,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningNodes:
     """Nodes that run outside of what was reserved, and are not of this cluster."""
 
     instance_type: str
@@ -108,7 +108,7 @@ class Newest:
 
 
 @dataclass(frozen=True)
-class Service:
+class EndpointService:
     """A service that can have an address in a network, and in which zones."""
 
     name: str
@@ -134,7 +134,7 @@ class FileSystemNow:
 
 
 @dataclass(frozen=True)
-class Spread:
+class GroupSpread:
     """How far from each other the nodes of a group are that run."""
 
     group: str
@@ -155,10 +155,10 @@ class Account:
     elsewhere: str
     """Who answered in the place of the cloud, as a simulated one does; empty for the cloud itself."""
     readings: tuple[Reading, ...]
-    offers: tuple[Offer, ...] | None
+    offers: tuple[MachineOffer, ...] | None
     reservations: tuple[Reservation, ...] | None
     reservation_groups: tuple[ReservationGroup, ...] | None
-    running: tuple[Running, ...] | None
+    running: tuple[RunningNodes, ...] | None
     node_addresses: int | None
     """Those that nodes of this cluster have, and their pods."""
     described: tuple[Described, ...] | None
@@ -174,13 +174,13 @@ class Account:
     file_systems: tuple[FileSystemNow, ...] | None
     images: tuple[AccountImage, ...] | None
     newest: tuple[Newest, ...] | None
-    services: tuple[Service, ...] | None
+    services: tuple[EndpointService, ...] | None
     subnets: tuple[SubnetNow, ...] | None
     """Of this cluster, as the two below; none before it was made."""
     endpoints: tuple[str, ...] | None
     ways_out: tuple[str, ...] | None
     """What leads from its private subnets to the world: nat, gateway."""
-    spreads: tuple[Spread, ...] | None
+    spreads: tuple[GroupSpread, ...] | None
 
     def why(self, fact: str) -> str:
         """Why a fact is unknown."""

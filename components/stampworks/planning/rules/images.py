@@ -8,7 +8,7 @@ from stampworks.plan import Plan
 from stampworks.planning.build.hardware import KERNEL, SLURM
 from stampworks.planning.build.launching import MAKE_IMAGE, elsewhere, minor
 from stampworks.planning.rules.findings import Facts, Finding
-from stampworks.planning.rules.reading import Unread, judged_groups, known
+from stampworks.planning.rules.reading import UnknownFact, judged_groups, known
 
 LOCKED, PREPARED, PARTS = OF_LOCK = ("image.locked", "image.prepared", "kubernetes.locked")
 """What rules say of what was looked up: a rehearsal, where nothing boots, goes on without them."""
@@ -26,7 +26,7 @@ def images(plan: Plan, facts: Facts, today: str | None) -> Iterator[Finding]:
         try:
             found = {one.id: one for one in known(facts, "images")}
             newest = {one.parameter: one.image for one in known(facts, "newest")}
-        except Unread as unread:
+        except UnknownFact as unread:
             text = f"whether {plan.region} has {named}: {unread}"
             yield Finding("image.there", "unknown", text, unread.hint, "region", subject=id_)
             continue

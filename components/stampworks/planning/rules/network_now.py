@@ -10,7 +10,7 @@ from stampworks.planning.build.ports import NODES, taken_by
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.findings import Facts, Finding
 from stampworks.planning.rules.offers import write_zone, zones_of_all
-from stampworks.planning.rules.reading import AGAIN, Unread, known, launched
+from stampworks.planning.rules.reading import AGAIN, UnknownFact, known, launched
 
 
 def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -22,9 +22,9 @@ def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
     try:
         offered = {one.name: one.zones for one in known(facts, "services")}
         if not offered:  # every region has some of them: whoever lists none has not told
-            raise Unread(f"the answer lists none of them for {plan.region}", AGAIN)
+            raise UnknownFact(f"the answer lists none of them for {plan.region}", AGAIN)
         there, subnets = known(facts, "endpoints"), known(facts, "subnets")
-    except Unread as unread:
+    except UnknownFact as unread:
         text = f"whether {', '.join(wanted)} can be reached from {plan.region}'s private subnets: {unread}"
         yield Finding(id_, "unknown", text, unread.hint, "network.egress")
         return
@@ -36,7 +36,7 @@ def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
         where, them = f"{zone} of {plan.region}" if zone else plan.region, "it" if len(lacking) == 1 else "them"
         text = f"{_have(lacking)} no endpoint in {where}, and a private subnet reaches {them} in no other way"
         hint = "write egress: nat"
-        with suppress(Unread):
+        with suppress(UnknownFact):
             if better := write_zone(zones_of_all(plan, facts).intersection(*zones.values())):
                 hint = f"{better}, or egress: nat"
         yield Finding(id_, "fail", text, hint, "network.egress")
@@ -58,7 +58,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
     try:
         subnets = {one.name: one for one in known(facts, "subnets")}
         ways, held = known(facts, "ways_out"), int(known(facts, "node_addresses"))
-    except Unread as unread:
+    except UnknownFact as unread:
         yield Finding("addresses.free", "unknown", f"what the network has now: {unread}", unread.hint, "network.cidr")
         return
     if (one := subnets.get(NODES)) is None:
@@ -92,7 +92,7 @@ def nearness(plan: Plan, facts: Facts) -> Iterator[Finding]:
     pools = {pool.name: place for place, pool in launched(plan) if pool.rails}
     try:
         spreads = [one for one in known(facts, "spreads") if one.group in pools and one.nodes > 1 and one.switches]
-    except Unread as unread:
+    except UnknownFact as unread:
         text = f"how far the nodes that run are from each other: {unread}"
         yield Finding("placement.near", "unknown", text, unread.hint, "pools", "warning")
         return

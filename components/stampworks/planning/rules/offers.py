@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from stampworks.plan import Plan
 from stampworks.planning.rules.findings import Facts, Finding
-from stampworks.planning.rules.reading import Unread, instance_type, judged_groups, known, launched
+from stampworks.planning.rules.reading import UnknownFact, instance_type, judged_groups, known, launched
 from stampworks.planning.rules.reservations import bought_for
 from stampworks.text.amounts import counted
 
@@ -19,7 +19,7 @@ def offers(plan: Plan, facts: Facts) -> Iterator[Finding]:
         field = f"{place or 'pools[0]'}.zone" if where else "region"  # all others go where the first pool does
         try:
             zones = {one.instance_type: one.zones for one in known(facts, "offers")}.get(type_, ())
-        except Unread as unread:
+        except UnknownFact as unread:
             text = f"whether {where or plan.region} has {type_} of {group.name}: {unread}"
             yield Finding("placement.offers", "unknown", text, unread.hint, field, subject=group.name)
             continue
@@ -43,7 +43,7 @@ def zones_of_all(plan: Plan, facts: Facts) -> set[str]:
     zones = {zone for each in offered.values() for zone in each}
     for _, group in launched(plan):
         zones &= {*offered.get(instance_type(group), ())}
-        with suppress(Unread):
+        with suppress(UnknownFact):
             if group.reservation and (bought := bought_for(plan, group, facts)):
                 zones &= {one.zone for one in bought}
     return zones
@@ -68,7 +68,7 @@ def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
         what = f"{launch.instance_type} of {group.name} is to have {needs}"
         try:
             described = {one.instance_type: one for one in known(facts, "described")}
-        except Unread as unread:
+        except UnknownFact as unread:
             yield Finding(
                 id_,
                 "unknown",

@@ -9,7 +9,7 @@ from stampworks import catalog
 from stampworks.plan import Group, Plan, declared_pools
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.findings import Facts, Finding, Severity
-from stampworks.planning.rules.reading import READ, Unread, can_be_read, instance_type, known, launched
+from stampworks.planning.rules.reading import READ, UnknownFact, can_be_read, instance_type, known, launched
 from stampworks.planning.rules.reservations import bought_for, ways
 
 
@@ -67,10 +67,10 @@ def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, i
     try:
         values = {one.name: one.value for one in known(facts, "machine_limits")}
         if limit not in values:
-            raise Unread("the account lists no such limit", CLOUDS[plan.cloud].account.limits_hint)
+            raise UnknownFact("the account lists no such limit", CLOUDS[plan.cloud].account.limits_hint)
         reserved = {group.name: count for group, _ in members if (count := _counted_already(plan, group, facts))}
         taken = _taken(plan, facts, limit)
-    except Unread as unread:
+    except UnknownFact as unread:
         why = f"{text}, and what is left is unknown: {unread}"
         return Finding("quota", "unknown", why, unread.hint, later, subject=subject)
     if reserved:
@@ -90,7 +90,7 @@ def _counted_already(plan: Plan, group: Group, facts: Facts) -> int:
     bought = bought_for(plan, group, facts) if group.reservation else []
     if not all(one.own for one in bought):
         why = f"whose limit {group.reservation} counts against, which is shared with this account"
-        raise Unread(why, "ask whoever shares it")
+        raise UnknownFact(why, "ask whoever shares it")
     starts = [one.total for one in bought if one.state == "active" and one.instance_type == instance_type(group)]
     return min(group.count, sum(starts))
 
@@ -108,7 +108,7 @@ def _taken(plan: Plan, facts: Facts, limit: str) -> int:
     for type_, spot, count in counts:
         if catalog.machine_limit(plan.cloud, type_, spot) == limit:
             if type_ not in units:
-                raise Unread(f"how much of it a {type_} takes, of which {count} run")
+                raise UnknownFact(f"how much of it a {type_} takes, of which {count} run")
             taken += count * units[type_]
     return taken
 
@@ -142,9 +142,9 @@ def _piece(
     try:
         values = {limit: fixed} if fixed else {one.name: one.value for one in known(facts, limits)}
         if limit not in values:
-            raise Unread("the account lists no such limit", CLOUDS[plan.cloud].account.limits_hint)
+            raise UnknownFact("the account lists no such limit", CLOUDS[plan.cloud].account.limits_hint)
         found = known(facts, counts)
-    except Unread as unread:
+    except UnknownFact as unread:
         return Finding("quota", "unknown", f"{text}, and what is left is unknown: {unread}", unread.hint, subject=limit)
     if isinstance(found, int):
         taken = found

@@ -16,7 +16,7 @@ AGAIN = "see to that, and `stampworks facts -s STACK` reads the account again"
 """Hint where the account was read, and one fact of it could not be."""
 
 
-class Unread(Exception):  # noqa: N818  # it ends the work of a rule, and is no error
+class UnknownFact(Exception):  # noqa: N818  # it ends the work of a rule, and is no error
     """A fact is unknown: why, and a hint how to learn it."""
 
     def __init__(self, why: str, hint: str = READ) -> None:
@@ -33,12 +33,12 @@ def of_this(plan: Plan, facts: Facts) -> Facts:
 
 
 def known(facts: Facts, fact: str) -> Any:
-    """Return a fact about the account; raise Unread where it is unknown."""
+    """Return a fact about the account; raise UnknownFact where it is unknown."""
     if facts.account is None:
-        raise Unread(facts.account_why)
+        raise UnknownFact(facts.account_why)
     value = getattr(facts.account, fact)
     if value is None:
-        raise Unread(facts.account.why(fact), AGAIN)
+        raise UnknownFact(facts.account.why(fact), AGAIN)
     return value
 
 

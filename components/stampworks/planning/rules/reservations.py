@@ -10,7 +10,7 @@ from stampworks.planning.build.ports import NODES
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.account import Reservation, days_between
 from stampworks.planning.rules.findings import Facts, Finding, Severity
-from stampworks.planning.rules.reading import Unread, instance_type, known, launched
+from stampworks.planning.rules.reading import UnknownFact, instance_type, known, launched
 from stampworks.text.amounts import counted
 
 _Problem = tuple[str, str, str, Severity]
@@ -48,7 +48,7 @@ def _reserved(
         found += _of_reservations(plan, bought_so, bought, facts, today)
         members = _sharing(plan, pool, way, facts)
         found += _of_room(pool, way, members, _usable(plan, way, facts))
-    except Unread as unread:
+    except UnknownFact as unread:
         text = f"whether {way.reservation} of pool {pool.name} has room for it, and when it ends: {unread}"
         yield Finding(id_, "unknown", text, unread.hint, f"{where}.reservation", subject=pool.name)
     else:
@@ -66,7 +66,7 @@ def bought_for(plan: Plan, pool: Group, facts: Facts) -> list[Reservation]:
         return [every[pool.reservation]] if pool.reservation in every else []
     groups = {one.name: one.reservations for one in known(facts, "reservation_groups")}
     if pool.reservation not in groups:
-        raise Unread("it was not declared yet when the account was read")
+        raise UnknownFact("it was not declared yet when the account was read")
     return [every[id_] for id_ in groups[pool.reservation] or () if id_ in every]
 
 

@@ -10,7 +10,7 @@ from stampworks.clouds.errors import CloudError
 from stampworks.operations.errors import OperationError
 from stampworks.operations.kubernetes import door as kubernetes_door
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
-from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.client import KubernetesApi
 from stampworks.properties import KUBERNETES_NODES
 from stampworks.provider.handler import Call, Handler
 
@@ -30,7 +30,7 @@ class KubernetesNodes(Handler):
     async def ensure(self, call: Call) -> dict[str, Any]:
         where = _where(call.inputs)
         now = await call.thread(kubernetes_nodes.gather, *where, _counts(call.inputs), call.progress, _PATIENCE_S)
-        await call.thread(kubernetes_door.close, Server(*where))  # it may keep a claim that is to go
+        await call.thread(kubernetes_door.close, KubernetesApi(*where))  # it may keep a claim that is to go
         return await _outputs(call, now, ())
 
     async def read(self, call: Call) -> dict[str, Any] | None:

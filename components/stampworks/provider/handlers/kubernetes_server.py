@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stampworks.operations.errors import OperationError
-from stampworks.operations.kubernetes.client import Server
+from stampworks.operations.kubernetes.client import KubernetesApi
 from stampworks.properties import KUBERNETES_SERVER
 from stampworks.provider.handler import Call, Handler
 
@@ -30,6 +30,6 @@ class KubernetesServer(Handler):
         pass  # its cloud ends it
 
 
-def server(call: Call) -> Server:
+def server(call: Call) -> KubernetesApi:
     """That of the cluster that a resource is about."""
-    return Server(call.inputs["cluster"], call.inputs["cloud"], call.inputs["region"])
+    return KubernetesApi(call.inputs["cluster"], call.inputs["cloud"], call.inputs["region"])

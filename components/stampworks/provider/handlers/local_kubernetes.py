@@ -11,7 +11,7 @@ from stampworks.configuration import drift
 from stampworks.machine_room.kubernetes import addons, control_plane, joined, nodes
 from stampworks.plan import UNPROVEN_TAINT
 from stampworks.properties import JOINED_POOL, LOCAL_CONTROL_PLANE, SIMULATED_POOL
-from stampworks.provider.handler import Call, Failure, Handler
+from stampworks.provider.handler import Call, Handler, InputFailure
 from stampworks.provider.leaving import vacate
 
 
@@ -24,8 +24,8 @@ class LocalControlPlane(Handler):
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
         return str(inputs["cluster"])
 
-    def check(self, inputs: Mapping[str, Any]) -> list[Failure]:
-        return [Failure("versions", what) for what in control_plane.other_versions(inputs["versions"])]
+    def check(self, inputs: Mapping[str, Any]) -> list[InputFailure]:
+        return [InputFailure("versions", what) for what in control_plane.other_versions(inputs["versions"])]
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         place, addresses = (call.inputs["cluster"], call.inputs["claim"]), _addresses(call.inputs)
@@ -146,7 +146,7 @@ def _pool(inputs: Mapping[str, Any]) -> nodes.SimulatedPool:
     return nodes.SimulatedPool(inputs["pool"], inputs["labels"], inputs["capacity"])
 
 
-def _outputs(found: control_plane.ControlPlane) -> dict[str, Any]:
+def _outputs(found: control_plane.ControlPlaneState) -> dict[str, Any]:
     return {
         "kubeconfig": found.kubeconfig,
         "bootstrap": found.bootstrap,

@@ -58,7 +58,7 @@ async def _look(call: Call) -> list[str]:
     now = await call.thread(operations.members, known.cloud, known.cluster, known.region)
     up = {member.name for member in now.members}
     hosts = [host for host in inventory["all"]["hosts"] if host in up]
-    seen = configuration.Look()
+    seen = configuration.CheckModeResult()
     if hosts:
         seen = await configuration.look(
             call.inputs["playbook"],

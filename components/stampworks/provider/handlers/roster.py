@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stampworks import operations, plan
-from stampworks.operations import Wanted
+from stampworks.operations import WantedMembers
 from stampworks.properties import ROSTER
 from stampworks.provider.handler import Call, Handler
 from stampworks.wire.values import said
@@ -53,10 +53,10 @@ class Roster(Handler):
         pass  # a list; what it lists is deleted by whoever made it
 
 
-def wanted(inputs: Mapping[str, Any]) -> list[Wanted]:
+def wanted(inputs: Mapping[str, Any]) -> list[WantedMembers]:
     """Who is to be in each group; of one that an earlier version of the toolkit declared, nobody knows the names."""
     groups = [each for each in said(inputs.get("groups", [])) if "names" in each]
-    return [Wanted(each["name"], tuple(each["names"]), int(each["count"])) for each in groups]
+    return [WantedMembers(each["name"], tuple(each["names"]), int(each["count"])) for each in groups]
 
 
 def _outputs(roster: plan.Roster, endings: Sequence[plan.Ending]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from stampworks.schedulers.topology.model import FABRIC, Place, Topology, TopologyError, parsed
+from stampworks.schedulers.topology.model import FABRIC, NodeDomains, Topology, TopologyError, parsed
 
 PREFIX = "topology.stampworks"
 POOL = "stampworks/pool"
@@ -148,7 +148,7 @@ def read_volcano(text: str, levels: Sequence[str]) -> Topology:
                 raise TopologyError(f"HyperNode {below!r} is in two others")
             else:
                 inside[below] = (name,)
-    places = [Place(node, _way(name, inside)) for name, below in nodes.items() for node in below]
+    places = [NodeDomains(node, _way(name, inside)) for name, below in nodes.items() for node in below]
     return Topology(tuple(levels), tuple(places))
 
 

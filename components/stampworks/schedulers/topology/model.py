@@ -33,7 +33,7 @@ class TopologyError(ValueError):
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeDomains:
     node: str
     domains: tuple[str, ...]
     """One for each level, the outermost first; none for a node that is on no fabric, or of which it is not known."""
@@ -43,7 +43,7 @@ class Place:
 class Topology:
     levels: tuple[str, ...]
     """The outermost first, without the node itself."""
-    places: tuple[Place, ...]
+    places: tuple[NodeDomains, ...]
     """In rank order; those without domains last."""
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Topology:
         return {name: list(below) for name, below in found.items()}
 
     @property
-    def placed(self) -> tuple[Place, ...]:
+    def placed(self) -> tuple[NodeDomains, ...]:
         return tuple(place for place in self.places if place.domains)
 
     @property
@@ -85,8 +85,8 @@ class Topology:
     def of_levels(self, levels: Sequence[str]) -> Topology:
         """The same with some of the levels only."""
         kept = [self.levels.index(level) for level in levels]
-        places = (Place(place.node, tuple(place.domains[level] for level in kept)) for place in self.placed)
-        return Topology(tuple(levels), (*places, *(Place(node, ()) for node in self.unplaced)))
+        places = (NodeDomains(place.node, tuple(place.domains[level] for level in kept)) for place in self.placed)
+        return Topology(tuple(levels), (*places, *(NodeDomains(node, ()) for node in self.unplaced)))
 
 
 def of_plan(plan: Plan, members: Mapping[str, Sequence[str]] | None = None) -> Topology:
@@ -133,7 +133,7 @@ def of_places(levels: Sequence[str], places: Mapping[str, Sequence[str]]) -> Top
     return Topology(
         tuple(levels),
         tuple(
-            Place(node, tuple(names[tuple(domains[: depth + 1])] for depth in range(len(domains))))
+            NodeDomains(node, tuple(names[tuple(domains[: depth + 1])] for depth in range(len(domains))))
             for node, domains in places.items()
         ),
     )
@@ -173,7 +173,7 @@ def _check_levels(levels: tuple[str, ...]) -> None:
         raise TopologyError(f"levels {', '.join(levels)}: each once, and {LEVELS_MAX} at most")
 
 
-def _check_nodes(places: tuple[Place, ...]) -> None:
+def _check_nodes(places: tuple[NodeDomains, ...]) -> None:
     for place in places:
         if not NODE.fullmatch(place.node):
             raise TopologyError(f"node {place.node!r} has no host name: lower-case letters, digits, - and .")
@@ -200,10 +200,10 @@ def _check_domains(topology: Topology) -> None:
             above[domain] = place.domains[:depth]
 
 
-def _grouped(places: Iterable[Place], level: int) -> Iterator[Place]:
+def _grouped(places: Iterable[NodeDomains], level: int) -> Iterator[NodeDomains]:
     """Domains in the order in which they first appear, each with its nodes together."""
-    groups: dict[str, list[Place]] = {}
-    ended: list[Place] = []
+    groups: dict[str, list[NodeDomains]] = {}
+    ended: list[NodeDomains] = []
     for place in places:
         if level < len(place.domains):
             groups.setdefault(place.domains[level], []).append(place)

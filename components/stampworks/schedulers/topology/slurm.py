@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.schedulers.topology.model import FABRIC, MANAGEMENT, Place, Topology, TopologyError, parsed
+from stampworks.schedulers.topology.model import FABRIC, MANAGEMENT, NodeDomains, Topology, TopologyError, parsed
 from stampworks.text.names import UNFOLDED_MAX, fold, unfold
 
 CLUSTER = "stampworks"
@@ -90,7 +90,7 @@ def block_sizes(topology: Topology) -> tuple[int, ...]:
 
 
 def _parts(topology: Topology, level: int) -> list[Topology]:
-    groups: dict[str, list[Place]] = {}
+    groups: dict[str, list[NodeDomains]] = {}
     for place in topology.placed:
         groups.setdefault(place.domains[level], []).append(place)
     return [Topology(topology.levels, tuple(places)) for places in groups.values()]
@@ -147,7 +147,7 @@ def read_block_yaml(text: str) -> Blocks:
 
 
 def _from_blocks(blocks: Mapping[str, Sequence[str]], sizes: Iterable[int]) -> Blocks:
-    places = tuple(Place(node, (name,)) for name, nodes in blocks.items() for node in nodes)
+    places = tuple(NodeDomains(node, (name,)) for name, nodes in blocks.items() for node in nodes)
     return Blocks(Topology(("block",), places), tuple(sorted(sizes)))
 
 
@@ -156,7 +156,7 @@ def _from_switches(children: Mapping[str, Sequence[str]], leaves: set[str], leve
     roots = [name for name in children if name not in held]
     if unknown := sorted(held - set(children)):
         raise TopologyError(f"switch {unknown[0]!r} hangs from another one and has no line of its own")
-    places: list[Place] = []
+    places: list[NodeDomains] = []
     waiting: list[tuple[str, tuple[str, ...]]] = [(name, ()) for name in reversed(roots)]
     seen: set[str] = set()
     while waiting:
@@ -166,7 +166,7 @@ def _from_switches(children: Mapping[str, Sequence[str]], leaves: set[str], leve
         seen.add(name)
         path = above if name in (FABRIC, MANAGEMENT) else (*above, name)
         if name in leaves:
-            places += [Place(node, path) for node in children[name]]
+            places += [NodeDomains(node, path) for node in children[name]]
         else:
             waiting += [(below, path) for below in reversed(children[name])]
     if lost := sorted(set(children) - seen):

@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from stampworks.plan import Plan, fingerprint, to_dict
-from stampworks.qualification import Certificate, Checked, Finding, Measured
+from stampworks.qualification import Certificate, Checked, CheckFinding, Measured
 from stampworks.views.report import (
     alone,
     curves,
@@ -45,14 +45,14 @@ _NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'"
 class Report:
     version: int
     headline: headline.Headline
-    failures: tuple[failures.Failure, ...]
+    failures: tuple[failures.FailureRow, ...]
     rails: rails.Rails
     pairs: pairs.Pairs
-    collectives: tuple[curves.Point, ...]
-    nodes: tuple[alone.Spread, ...]
-    training: training.Training
+    collectives: tuple[curves.CurvePoint, ...]
+    nodes: tuple[alone.QuantitySpread, ...]
+    training: training.TrainingReport
     timeline: timeline.Timeline
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
     plan: planned.Planned
 
 

@@ -22,7 +22,7 @@ _WIDTH, _HEIGHT = 150.0, 16.0
 
 
 @dataclass(frozen=True)
-class Value:
+class NodeValue:
     node: str
     value: float
     device: str
@@ -34,7 +34,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Spread:
+class QuantitySpread:
     quantity: str
     unit: str
     rail: str
@@ -44,11 +44,11 @@ class Spread:
     expected: float | None
     """What it can reach at most, where something is known of the machine."""
     median: float
-    values: tuple[Value, ...]
+    values: tuple[NodeValue, ...]
     """The lowest first."""
 
 
-def of(certificate: Certificate) -> tuple[Spread, ...]:
+def of(certificate: Certificate) -> tuple[QuantitySpread, ...]:
     by_quantity: dict[tuple[str, str, str, str, bool, float | None], list[Measured]] = {}
     for each in certificate.measured:
         if each.quantity != QUANTITY and not curves.is_point(each):
@@ -56,11 +56,11 @@ def of(certificate: Certificate) -> tuple[Spread, ...]:
             key = (each.quantity, each.unit, each.rail, directory, each.simulated, each.expected)
             by_quantity.setdefault(key, []).append(each)
     return tuple(
-        Spread(
+        QuantitySpread(
             *key,
             median=statistics.median(each.value for each in its),
             values=tuple(
-                Value(each.node, each.value, each.device if each.device.startswith(ACCELERATOR) else "")
+                NodeValue(each.node, each.value, each.device if each.device.startswith(ACCELERATOR) else "")
                 for each in sorted(its, key=lambda each: each.value)
             ),
         )
@@ -68,18 +68,18 @@ def of(certificate: Certificate) -> tuple[Spread, ...]:
     )
 
 
-def _words(spread: Spread) -> tuple[str, ...]:
+def _words(spread: QuantitySpread) -> tuple[str, ...]:
     lowest, highest = (f"{number(each.value)} ({each.where})" for each in (spread.values[0], spread.values[-1]))
     expected = "" if spread.expected is None else number(spread.expected)
     return str(len(spread.values)), lowest, number(spread.median), highest, expected
 
 
-def _name(spread: Spread) -> str:
+def _name(spread: QuantitySpread) -> str:
     where = "".join(f" on {place}" for place in (spread.rail, spread.device) if place and place != "cpu")
     return f"{curves.name(spread.quantity)}{where}, {spread.unit}"
 
 
-def html(spreads: tuple[Spread, ...]) -> Element:
+def html(spreads: tuple[QuantitySpread, ...]) -> Element:
     if not spreads:
         return e("section", e("h2", TITLE), e("p", _NONE))
     rows = [
@@ -105,6 +105,6 @@ def _strip(values: Sequence[float]) -> Element:
     return e("svg", base, *ticks, viewBox=box, width=f"{_WIDTH:.0f}", aria_hidden="true")
 
 
-def markdown(spreads: tuple[Spread, ...]) -> list[str]:
+def markdown(spreads: tuple[QuantitySpread, ...]) -> list[str]:
     rows = [(_name(spread) + " (simulated)" * spread.simulated, *_words(spread)) for spread in spreads]
     return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

@@ -36,7 +36,7 @@ _SHAPES = (
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     rail: str
     quantity: str
     unit: str
@@ -55,9 +55,9 @@ def is_point(measured: Measured) -> bool:
     return measured.bytes > 0 and not measured.node and bool(measured.rail)
 
 
-def of(certificate: Certificate) -> tuple[Point, ...]:
+def of(certificate: Certificate) -> tuple[CurvePoint, ...]:
     points = [
-        Point(
+        CurvePoint(
             each.rail, each.quantity, each.unit, each.bytes, each.value, each.low, each.high, each.samples,
             each.expected, round(each.value / each.expected, 4) if each.expected else None, each.simulated,
         )
@@ -73,14 +73,14 @@ def name(quantity: str) -> str:
     return head.replace("_", " ") + (f", {tail.replace('_', ' ')}" if tail else "")
 
 
-def _words(point: Point) -> tuple[str, ...]:
+def _words(point: CurvePoint) -> tuple[str, ...]:
     spread = f"{number(point.low)} to {number(point.high)}"
     share = "unknown" if point.share is None else percent(point.share)
     measured, expected = number(point.value, point.unit), number(point.expected, point.unit)
     return size(point.bytes), measured, spread, str(point.samples), expected, share
 
 
-def html(points: tuple[Point, ...]) -> Element:
+def html(points: tuple[CurvePoint, ...]) -> Element:
     if not points:
         return e("section", e("h2", TITLE), e("p", _NONE))
     drawable = _drawable(points)
@@ -97,19 +97,19 @@ def html(points: tuple[Point, ...]) -> Element:
     return e("section", e("h2", TITLE), e("p", _EXPLAINED), figures(drawn), tree.table(_HEADER, rows))
 
 
-def _drawable(points: Sequence[Point]) -> list[Point]:
+def _drawable(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     """Without what would leave no room for the rest: of little data the model allows whatever a burst lets through."""
     shown = [point for point in points if point.value > 0]
     most = _EXPECTED_MOST * max((point.value for point in shown), default=0.0)
     return [replace(point, expected=None) if point.expected and point.expected > most else point for point in shown]
 
 
-def _operation(point: Point) -> str:
+def _operation(point: CurvePoint) -> str:
     """What was done, in whatever order of ranks."""
     return point.quantity.partition(".")[0]
 
 
-def _figure(points: Sequence[Point], comparable: Sequence[Point]) -> Element:
+def _figure(points: Sequence[CurvePoint], comparable: Sequence[CurvePoint]) -> Element:
     """One collective on one rail, at the scale of all of them."""
     rail, (x, y) = points[0].rail, _scales(comparable)
     what = name(_operation(points[0]))
@@ -144,7 +144,7 @@ def _aside(at: int, series: Sequence[object]) -> str:
 Scale = Callable[[float], float]
 
 
-def _scales(points: Sequence[Point]) -> tuple[Scale, Scale]:
+def _scales(points: Sequence[CurvePoint]) -> tuple[Scale, Scale]:
     """From sizes and values to places: both logarithmic, with room around what is there."""
     sizes = [log2(point.bytes) for point in points]
     values = [value for point in points for value in _values(point)]
@@ -156,12 +156,12 @@ def _scales(points: Sequence[Point]) -> tuple[Scale, Scale]:
     )
 
 
-def _values(point: Point) -> list[float]:
+def _values(point: CurvePoint) -> list[float]:
     """All of it that a logarithmic axis can show."""
     return [value for value in (point.value, point.low, point.high, point.expected) if value is not None and value > 0]
 
 
-def _axes(points: Sequence[Point], x: Scale, y: Scale) -> Iterator[Element]:
+def _axes(points: Sequence[CurvePoint], x: Scale, y: Scale) -> Iterator[Element]:
     yield e("rect", x=_LEFT, y=_TOP, width=_RIGHT - _LEFT, height=_BOTTOM - _TOP, class_="field")
     sizes = sorted({point.bytes for point in points})
     for bytes_ in sizes[:: ceil(len(sizes) / 4)]:
@@ -182,7 +182,7 @@ def _ticks(low: float, high: float) -> Iterator[float]:
     yield from (lead * 10.0**power for power in powers for lead in leads)
 
 
-def _series(points: Sequence[Point], look: int, x: Scale, y: Scale) -> Iterator[Element]:
+def _series(points: Sequence[CurvePoint], look: int, x: Scale, y: Scale) -> Iterator[Element]:
     expected = [(x(point.bytes), y(point.expected)) for point in points if point.expected and point.expected > 0]
     if expected:
         # a line has two ends: that of a single size reaches a little to both sides of it
@@ -197,7 +197,7 @@ def _series(points: Sequence[Point], look: int, x: Scale, y: Scale) -> Iterator[
         yield e("path", d=_SHAPES[look], transform=place, class_="point simulated" if point.simulated else "point")
 
 
-def _key(points: Sequence[Point], look: int) -> Element:
+def _key(points: Sequence[CurvePoint], look: int) -> Element:
     line = e("polyline", points="0,7 30,7", class_=f"model line{look}")
     mark = e("path", d=_SHAPES[look], transform="translate(15 7)", class_="point")
     sample = e("svg", line, mark, viewBox="0 0 30 14", width=30, height=14, aria_hidden="true")
@@ -205,6 +205,6 @@ def _key(points: Sequence[Point], look: int) -> Element:
     return e("span", sample, name(points[0].quantity), " ", simulated, class_="key")
 
 
-def markdown(points: tuple[Point, ...]) -> list[str]:
+def markdown(points: tuple[CurvePoint, ...]) -> list[str]:
     rows = [(point.rail, name(point.quantity) + " (simulated)" * point.simulated, *_words(point)) for point in points]
     return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

@@ -17,20 +17,22 @@ _HEADER = ("about", "verdict", "why", "what was done")
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailureRow:
     about: str
     verdict: Verdict
     why: tuple[str, ...]
     done: str
 
 
-def of(certificate: Certificate) -> tuple[Failure, ...]:
+def of(certificate: Certificate) -> tuple[FailureRow, ...]:
     """Nodes first, then what no node is to blame for; the failed before the unknown."""
     nodes = [
-        Failure(node.name, node.verdict, node.why, _done(node)) for node in certificate.nodes if node.verdict != "pass"
+        FailureRow(node.name, node.verdict, node.why, _done(node))
+        for node in certificate.nodes
+        if node.verdict != "pass"
     ]
     whole = [
-        Failure(finding.rail or "all together", finding.verdict, (f"{finding.check}: {finding.why}",), _NOBODY)
+        FailureRow(finding.rail or "all together", finding.verdict, (f"{finding.check}: {finding.why}",), _NOBODY)
         for finding in certificate.findings
         if finding.verdict != "pass" and not finding.nodes
     ]
@@ -44,7 +46,7 @@ def _done(node: NodeVerdict) -> str:
     return "held back: it takes no jobs" if node.held else "not held back by the proof"
 
 
-def html(failures: tuple[Failure, ...]) -> Element:
+def html(failures: tuple[FailureRow, ...]) -> Element:
     rows = [
         (e("th", each.about), verdict_mark(each.verdict), e("td", *(e("div", why) for why in each.why)), each.done)
         for each in failures
@@ -53,6 +55,6 @@ def html(failures: tuple[Failure, ...]) -> Element:
     return e("section", e("h2", TITLE), content)
 
 
-def markdown(failures: tuple[Failure, ...]) -> list[str]:
+def markdown(failures: tuple[FailureRow, ...]) -> list[str]:
     rows = [(each.about, each.verdict, "; ".join(each.why), each.done) for each in failures]
     return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from stampworks.qualification import Certificate, Finding
+from stampworks.qualification import Certificate, CheckFinding
 from stampworks.text.names import fold
 from stampworks.views.report import tree
 from stampworks.views.report.markdown import plain, table
@@ -17,30 +17,30 @@ _DERIVED = "Where these numbers come from"
 _HEADER = ("verdict", "check", "about", "measured", "at least", "why", "from")
 
 
-def of(certificate: Certificate) -> tuple[Finding, ...]:
+def of(certificate: Certificate) -> tuple[CheckFinding, ...]:
     return tuple(sorted(certificate.findings, key=lambda finding: ("fail", "unknown", "pass").index(finding.verdict)))
 
 
-def _derivations(findings: tuple[Finding, ...]) -> list[str]:
+def _derivations(findings: tuple[CheckFinding, ...]) -> list[str]:
     """Each once, for many findings share one."""
     return list(dict.fromkeys(finding.derivation for finding in findings if finding.derivation))
 
 
-def _source(finding: Finding, derivations: list[str]) -> str:
+def _source(finding: CheckFinding, derivations: list[str]) -> str:
     return f"({derivations.index(finding.derivation) + 1})" if finding.derivation else ""
 
 
-def _about(finding: Finding) -> str:
+def _about(finding: CheckFinding) -> str:
     return fold(finding.nodes) or "all together"
 
 
-def _numbers(finding: Finding) -> tuple[str, str]:
+def _numbers(finding: CheckFinding) -> tuple[str, str]:
     if finding.measured is None and finding.expected is None:
         return "", ""
     return number(finding.measured, finding.unit), number(finding.expected, finding.unit)
 
 
-def html(findings: tuple[Finding, ...]) -> Element:
+def html(findings: tuple[CheckFinding, ...]) -> Element:
     derivations = _derivations(findings)
     rows = [
         (
@@ -57,7 +57,7 @@ def html(findings: tuple[Finding, ...]) -> Element:
     return e("section", e("h2", TITLE), tree.table(_HEADER, rows) if rows else e("p", _NONE), *notes)
 
 
-def markdown(findings: tuple[Finding, ...]) -> list[str]:
+def markdown(findings: tuple[CheckFinding, ...]) -> list[str]:
     derivations = _derivations(findings)
     rows = [
         (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from stampworks.plan import Plan
-from stampworks.qualification import Certificate, Finding, Verdict, worst
+from stampworks.qualification import Certificate, CheckFinding, Verdict, worst
 from stampworks.qualification.rails import QUANTITY, SHARE_MIN
 from stampworks.views.report import tree
 from stampworks.views.report.markdown import table
@@ -28,7 +28,7 @@ _BLOCK = 16
 
 
 @dataclass(frozen=True)
-class Link:
+class RailLink:
     rail: str
     there: bool
     """False where the plan gives the node no link to this rail."""
@@ -44,35 +44,35 @@ class NodeRow:
     """Empty when it is not known."""
     verdict: Verdict
     held: bool
-    links: tuple[Link, ...]
+    links: tuple[RailLink, ...]
 
 
 @dataclass(frozen=True)
-class Rail:
+class RailSummary:
     name: str
     verdict: Verdict
 
 
 @dataclass(frozen=True)
 class Rails:
-    rails: tuple[Rail, ...]
+    rails: tuple[RailSummary, ...]
     nodes: tuple[NodeRow, ...]
 
 
 def of(certificate: Certificate, pairs: Pairs, plan: Plan | None) -> Rails:
     planned = {node.name: node for pool in plan.pools for node in pool.nodes} if plan else {}
     shares = _best(pairs)
-    found: dict[tuple[str, str], list[Finding]] = {}
+    found: dict[tuple[str, str], list[CheckFinding]] = {}
     for finding in certificate.findings:
         for node in finding.nodes:
             found.setdefault((node, finding.rail), []).append(finding)
 
-    def link(node: str, index: int, rail: str) -> Link:
+    def link(node: str, index: int, rail: str) -> RailLink:
         there = node not in planned or len(planned[node].rail_addresses) > index
         about = found.get((node, rail), [])
         failed = [each for each in about if each.verdict == "fail" and each.quantity == QUANTITY]
         share = _judged(failed[0]) if failed else shares.get((node, rail))
-        return Link(rail, there, worst(finding.verdict for finding in about), share)
+        return RailLink(rail, there, worst(finding.verdict for finding in about), share)
 
     rails = [rail.name for rail in certificate.rails]
     rows = [
@@ -85,7 +85,7 @@ def of(certificate: Certificate, pairs: Pairs, plan: Plan | None) -> Rails:
         )
         for node in certificate.nodes
     ]
-    return Rails(tuple(Rail(rail.name, rail.verdict) for rail in certificate.rails), tuple(rows))
+    return Rails(tuple(RailSummary(rail.name, rail.verdict) for rail in certificate.rails), tuple(rows))
 
 
 def _best(pairs: Pairs) -> Mapping[tuple[str, str], float]:
@@ -97,7 +97,7 @@ def _best(pairs: Pairs) -> Mapping[tuple[str, str], float]:
     return shares
 
 
-def _judged(failed: Finding) -> float | None:
+def _judged(failed: CheckFinding) -> float | None:
     """The share that a verdict rests on; None when nothing arrived."""
     if failed.measured is None or not failed.expected:
         return None
@@ -128,7 +128,7 @@ def _block(rails: Rails, rows: Sequence[NodeRow]) -> Element:
     return tree.table(header, body, "heat")
 
 
-def _cell(link: Link) -> Element:
+def _cell(link: RailLink) -> Element:
     """The number in the colour of its size; a verdict that is no pass stands beside it."""
     if not link.there:
         return e("td", "no link", class_="absent")
@@ -138,7 +138,7 @@ def _cell(link: Link) -> Element:
     return e("td", e("span", mark, _number(link)), class_=f"link {look}")
 
 
-def _number(link: Link) -> str:
+def _number(link: RailLink) -> str:
     if link.share is None:
         return "none" if link.verdict == "fail" else ""
     return percent(link.share)
@@ -155,7 +155,7 @@ def markdown(rails: Rails) -> list[str]:
     return [f"## {TITLE}", "", *none, *(table(header, rows) if rows else [_NO_NODES])]
 
 
-def _words(link: Link) -> str:
+def _words(link: RailLink) -> str:
     if not link.there:
         return "no link"
     return f"{link.verdict}, {_number(link) or 'no value'}"

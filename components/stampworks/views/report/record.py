@@ -54,7 +54,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Point:
+class TrainingPoint:
     step: int
     at: float
     loss: float | None
@@ -80,7 +80,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Failure:
+class RecordedFailure:
     at: float
     kind: str
     node: str
@@ -144,10 +144,10 @@ class Record:
     digest: str
     account: Figures
     bins: tuple[Bin, ...]
-    curve: tuple[Point, ...]
+    curve: tuple[TrainingPoint, ...]
     interval: Interval | None
     checkpoints: tuple[Checkpoint, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[RecordedFailure, ...]
     generations: tuple[Generation, ...]
     attempts: tuple[Attempt, ...]
     notices: tuple[Notice, ...]

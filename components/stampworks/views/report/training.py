@@ -12,7 +12,7 @@ from stampworks.qualification import Certificate
 from stampworks.views.report import timeline, tree
 from stampworks.views.report.markdown import items, plain, table
 from stampworks.views.report.marks import figures, number, simulated_mark
-from stampworks.views.report.record import Checkpoint, Failure, Interval, Point, Record
+from stampworks.views.report.record import Checkpoint, Interval, Record, RecordedFailure, TrainingPoint
 from stampworks.views.report.tree import e
 
 TITLE = "Training"
@@ -47,7 +47,7 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingReport:
     why: str
     """Why nothing is known of any run; empty where something is."""
     simulated: bool
@@ -59,13 +59,13 @@ UNKNOWN = "What was trained is unknown: a certificate does not say. The report o
 _NONE = "No run has left a record yet: stampworks submit training NAME."
 
 
-def of(certificate: Certificate, plan: Plan | None, runs: Sequence[Left] | str) -> Training:
+def of(certificate: Certificate, plan: Plan | None, runs: Sequence[Left] | str) -> TrainingReport:
     """Of runs, or of the reason why none are known."""
     pools = [pool.machine.simulated for pool in plan.pools] if plan else []
     simulated = any(pools or [each.simulated for each in certificate.measured])
     if isinstance(runs, str):
-        return Training(runs, simulated, ())
-    return Training("" if runs else _NONE, simulated, tuple(runs))
+        return TrainingReport(runs, simulated, ())
+    return TrainingReport("" if runs else _NONE, simulated, tuple(runs))
 
 
 def _span(seconds: float) -> str:
@@ -125,7 +125,7 @@ def _bins(run: Record) -> list[tuple[str, str, str, str]]:
     return [(name, _span(took), _part(took / wall if wall else None), meaning) for name, took, meaning in rows]
 
 
-def _failure(failure: Failure) -> tuple[str, ...]:
+def _failure(failure: RecordedFailure) -> tuple[str, ...]:
     where = " ".join(filter(None, (failure.node, "" if failure.rank is None else f"rank {failure.rank}")))
     until = "never" if failure.until_step_s is None else _span(failure.until_step_s)
     return (
@@ -171,7 +171,7 @@ def _said(run: Record) -> list[str]:
     return [*run.remarks[:_FEW], *notices]
 
 
-def html(training: Training) -> Element:
+def html(training: TrainingReport) -> Element:
     section = e("section", e("h2", TITLE), e("p", training.why) if training.why else None)
     if training.simulated and training.runs:
         tree.into(section, [e("p", simulated_mark(True), " ", _SIMULATED)])
@@ -254,14 +254,14 @@ def _chart(run: Record, what: str) -> Element | None:
     return e("figure", e("figcaption", title), drawing, class_="chart wide")
 
 
-def _value(point: Point, what: str) -> float | None:
+def _value(point: TrainingPoint, what: str) -> float | None:
     value = point.loss if what == "loss" else point.tokens_per_s
     if value is None or abs(value) > 1e18:
         return None
     return value if abs(value) > 1e-18 else 0.0
 
 
-def _lines(points: Sequence[Point], what: str) -> Iterator[list[tuple[int, float]]]:
+def _lines(points: Sequence[TrainingPoint], what: str) -> Iterator[list[tuple[int, float]]]:
     """Without what is no number: there the line is broken."""
     line: list[tuple[int, float]] = []
     for point in points:
@@ -299,7 +299,7 @@ def _saved(at: float) -> Element:
     return e("rect", x=f"{at - 2:.1f}", y=_BOTTOM + 5, width=4, height=4, class_="saved")
 
 
-def markdown(training: Training) -> list[str]:
+def markdown(training: TrainingReport) -> list[str]:
     lines = [f"## {TITLE}"]
     if training.why:
         lines += ["", plain(training.why)]
@@ -331,5 +331,5 @@ def _some(count: int) -> list[int]:
     return sorted({round(part * (count - 1) / (_FEW - 1)) for part in range(_FEW)})
 
 
-def _loss(point: Point) -> tuple[str, ...]:
+def _loss(point: TrainingPoint) -> tuple[str, ...]:
     return str(point.step), "no number" if point.loss is None else number(point.loss), number(point.tokens_per_s)

@@ -10,7 +10,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from stampworks.clouds.aws.facts import images, parts
-from stampworks.clouds.aws.session import Api, UnansweredError
+from stampworks.clouds.aws.session import Api, AwsUnansweredError
 from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
 
@@ -25,7 +25,7 @@ _NO_GROUP = ("NotFoundException", "BadRequestException")
 
 
 @dataclass
-class Asked:
+class AccountQuestion:
     """What the facts are read for, and those that were read before."""
 
     plan: Plan
@@ -59,16 +59,16 @@ class Fact:
     name: str
     actions: tuple[str, ...]
     """All that `read` asks; a policy permits what these are, and nothing else."""
-    read: Callable[[Asked], Any]
+    read: Callable[[AccountQuestion], Any]
 
 
 def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Every fact, or why it is unknown. UnansweredError where not even the account answers, so that none can be known.
+    """Return every fact, or why it is unknown; raise AwsUnansweredError where not even the account answers.
 
     A service that gives no answer at all is asked no more: each call would wait as long.
     """
     api = Api(plan.region)
-    asked = Asked(plan, api, api.ask(WHO)["Account"])
+    asked = AccountQuestion(plan, api, api.ask(WHO)["Account"])
     readings, silent = [], dict[str, str]()
     for fact in FACTS:
         say(fact.name)
@@ -78,7 +78,7 @@ def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dic
         if not why:
             try:
                 asked.found[fact.name] = fact.read(asked)
-            except UnansweredError as error:
+            except AwsUnansweredError as error:
                 why = str(error)
                 silent |= {service: why} if error.silent else {}
             except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -110,7 +110,7 @@ def policy() -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": statements}
 
 
-def _offers(asked: Asked) -> list[dict[str, Any]]:
+def _offers(asked: AccountQuestion) -> list[dict[str, Any]]:
     filters = [{"Name": "instance-type", "Values": asked.types}]
     found = asked.api.ask("ec2:DescribeInstanceTypeOfferings", LocationType="availability-zone", Filters=filters)
     zones: dict[str, list[str]] = {each: [] for each in asked.types}
@@ -119,7 +119,7 @@ def _offers(asked: Asked) -> list[dict[str, Any]]:
     return [{"instance_type": name, "zones": sorted(zones[name])} for name in asked.types]
 
 
-def _reservations(asked: Asked) -> list[dict[str, Any]]:
+def _reservations(asked: AccountQuestion) -> list[dict[str, Any]]:
     """All of the account: what is reserved counts against its limits like what runs."""
     nodes, account = asked.nodes, asked.account
     found = asked.api.ask("ec2:DescribeCapacityReservations")["CapacityReservations"]
@@ -142,25 +142,25 @@ def _reservations(asked: Asked) -> list[dict[str, Any]]:
     ]
 
 
-def _reservation_groups(asked: Asked) -> list[dict[str, Any]]:
+def _reservation_groups(asked: AccountQuestion) -> list[dict[str, Any]]:
     """Only those that the plan names."""
     named = {way.reservation for group in asked.plan.pools for way in group.offers}
     groups = sorted(name for name in named if name.startswith("arn:"))
     return [{"name": each, "reservations": _in_group(asked, each)} for each in groups]
 
 
-def _in_group(asked: Asked, name: str) -> list[str] | None:
+def _in_group(asked: AccountQuestion, name: str) -> list[str] | None:
     """None where AWS says that there is no such group, or that this is no name of one."""
     try:
         found = asked.api.ask("resource-groups:ListGroupResources", Group=name)["ResourceIdentifiers"]
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         if error.code in _NO_GROUP:
             return None
         raise
     return sorted(one["ResourceArn"].rpartition("/")[2] for one in found)
 
 
-def _running(asked: Asked) -> list[dict[str, Any]]:
+def _running(asked: AccountQuestion) -> list[dict[str, Any]]:
     """Of others; what runs in a reservation is counted with that."""
     counts: dict[tuple[str, bool], int] = {}
     for each in asked.instances:
@@ -170,14 +170,14 @@ def _running(asked: Asked) -> list[dict[str, Any]]:
     return [{"instance_type": name, "spot": spot, "count": counts[name, spot]} for name, spot in sorted(counts)]
 
 
-def _node_addresses(asked: Asked) -> int:
+def _node_addresses(asked: AccountQuestion) -> int:
     """Of all their interfaces, with the whole prefixes that EKS takes for pods."""
     nics = [nic for node in asked.nodes for nic in node.get("NetworkInterfaces", ())]
     prefixes = [IPv4Network(each["Ipv4Prefix"]) for nic in nics for each in nic.get("Ipv4Prefixes", ())]
     return sum(len(nic.get("PrivateIpAddresses", ())) for nic in nics) + sum(each.num_addresses for each in prefixes)
 
 
-def _described(asked: Asked) -> list[dict[str, Any]]:
+def _described(asked: AccountQuestion) -> list[dict[str, Any]]:
     """Also of what counts against the same limits."""
     others = [*(asked.found.get("running") or ()), *(asked.found.get("reservations") or ())]
     names = sorted({*asked.types, *(one["instance_type"] for one in others)})
@@ -194,8 +194,8 @@ def _described(asked: Asked) -> list[dict[str, Any]]:
     ]
 
 
-def _limits(service: str) -> Callable[[Asked], list[dict[str, Any]]]:
-    def read(asked: Asked) -> list[dict[str, Any]]:
+def _limits(service: str) -> Callable[[AccountQuestion], list[dict[str, Any]]]:
+    def read(asked: AccountQuestion) -> list[dict[str, Any]]:
         found = asked.api.ask("servicequotas:ListServiceQuotas", ServiceCode=service)["Quotas"]
         known = {one["QuotaName"]: float(one["Value"]) for one in found}
         return [{"name": name, "value": known[name]} for name in sorted(known)]
@@ -203,31 +203,31 @@ def _limits(service: str) -> Callable[[Asked], list[dict[str, Any]]]:
     return read
 
 
-def _networks(asked: Asked) -> int:
+def _networks(asked: AccountQuestion) -> int:
     return _others(asked, asked.api.ask("ec2:DescribeVpcs")["Vpcs"])
 
 
-def _gateways(asked: Asked) -> int:
+def _gateways(asked: AccountQuestion) -> int:
     found = asked.api.ask("ec2:DescribeNatGateways")["NatGateways"]
     return _others(asked, [one for one in found if one["State"] in ("pending", "available")])
 
 
-def _addresses(asked: Asked) -> int:
+def _addresses(asked: AccountQuestion) -> int:
     return _others(asked, asked.api.ask("ec2:DescribeAddresses")["Addresses"])
 
 
-def _interfaces(asked: Asked) -> int:
+def _interfaces(asked: AccountQuestion) -> int:
     """Also of what is no machine: all count against one limit."""
     found = asked.api.ask("ec2:DescribeNetworkInterfaces")["NetworkInterfaces"]
     return _others(asked, [{"Tags": one.get("TagSet", ())} for one in found])
 
 
-def _placement_groups(asked: Asked) -> int:
+def _placement_groups(asked: AccountQuestion) -> int:
     found = asked.api.ask("ec2:DescribePlacementGroups")["PlacementGroups"]
     return _others(asked, [one for one in found if one["State"] in ("pending", "available")])
 
 
-def _spreads(asked: Asked) -> list[dict[str, Any]]:
+def _spreads(asked: AccountQuestion) -> list[dict[str, Any]]:
     """By what nodes were tagged with when they joined; of small machines AWS never says where they are."""
     ways: dict[str, list[Sequence[str]]] = {}
     for tags in map(_tags, asked.nodes):
@@ -240,25 +240,25 @@ def _spreads(asked: Asked) -> list[dict[str, Any]]:
     ]
 
 
-def _file_systems(asked: Asked) -> list[dict[str, Any]]:
+def _file_systems(asked: AccountQuestion) -> list[dict[str, Any]]:
     found = asked.api.ask("fsx:DescribeFileSystems")["FileSystems"]
     others = [one for one in found if _tags(one).get(CLUSTER) != asked.plan.name]
     kinds = [(one.get("LustreConfiguration", {}).get("DeploymentType", one["FileSystemType"]), one) for one in others]
     return [{"kind": kind, "gib": one.get("StorageCapacity", 0)} for kind, one in kinds]  # some grow by themselves
 
 
-def _images(asked: Asked) -> list[dict[str, Any]]:
+def _images(asked: AccountQuestion) -> list[dict[str, Any]]:
     ids = {group.launch.image for group in asked.plan.groups if group.launch and group.launch.image}
     return [asdict(one) for one in images.described(asked.api, ids).values()]
 
 
-def _newest(asked: Asked) -> list[dict[str, Any]]:
+def _newest(asked: AccountQuestion) -> list[dict[str, Any]]:
     parameters = {group.launch.published_image for group in asked.plan.groups if group.launch}
     named = [(each, images.published(asked.api, each)) for each in sorted(parameters - {""})]
     return [{"parameter": each, "image": image or ""} for each, image in named]
 
 
-def _services(asked: Asked) -> list[dict[str, Any]]:
+def _services(asked: AccountQuestion) -> list[dict[str, Any]]:
     """All of AWS in the region, and not only what the plan has in its network now: another way out wants others."""
     prefix = f"com.amazonaws.{asked.plan.region}."
     zones: dict[str, set[str]] = {}
@@ -268,7 +268,7 @@ def _services(asked: Asked) -> list[dict[str, Any]]:
     return [{"name": name, "zones": sorted(zones[name])} for name in sorted(zones)]
 
 
-def _subnets(asked: Asked) -> list[dict[str, Any]]:
+def _subnets(asked: AccountQuestion) -> list[dict[str, Any]]:
     prefix = f"{asked.plan.name}-"
     return [
         {
@@ -281,13 +281,13 @@ def _subnets(asked: Asked) -> list[dict[str, Any]]:
     ]
 
 
-def _endpoints(asked: Asked) -> list[str]:
+def _endpoints(asked: AccountQuestion) -> list[str]:
     found = asked.own("ec2:DescribeVpcEndpoints", "VpcEndpoints")
     prefix = f"com.amazonaws.{asked.plan.region}."
     return sorted({one["ServiceName"].removeprefix(prefix) for one in found if one["State"].lower() == "available"})
 
 
-def _ways_out(asked: Asked) -> list[str]:
+def _ways_out(asked: AccountQuestion) -> list[str]:
     """Of the default routes of all its tables."""
     tables = asked.own("ec2:DescribeRouteTables", "RouteTables")
     routes = [
@@ -297,7 +297,7 @@ def _ways_out(asked: Asked) -> list[str]:
     return sorted({"nat" if route.get("NatGatewayId") else "gateway" for route in live})
 
 
-def _others(asked: Asked, found: Iterable[Mapping[str, Any]]) -> int:
+def _others(asked: AccountQuestion, found: Iterable[Mapping[str, Any]]) -> int:
     return sum(_tags(one).get(CLUSTER) != asked.plan.name for one in found)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.clouds.aws.session import Api, UnansweredError
+from stampworks.clouds.aws.session import Api, AwsUnansweredError
 
 _GONE = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 
 
 @dataclass(frozen=True)
-class Image:
+class CloudImage:
     id: str
     name: str
     created: str
@@ -27,19 +27,19 @@ def published(api: Api, parameter: str) -> str | None:
     """The image that a public parameter names now; None when the region has no such parameter."""
     try:
         return str(api.ask("ssm:GetParameter", Name=parameter)["Parameter"]["Value"])
-    except UnansweredError as error:
+    except AwsUnansweredError as error:
         if error.code == "ParameterNotFound":
             return None
         raise
 
 
-def described(api: Api, ids: Iterable[str]) -> dict[str, Image]:
+def described(api: Api, ids: Iterable[str]) -> dict[str, CloudImage]:
     """Those of them that there are; one by one, for AWS describes none when one is gone."""
-    found: dict[str, Image] = {}
+    found: dict[str, CloudImage] = {}
     for each in sorted(set(ids)):
         try:
             images = api.ask("ec2:DescribeImages", ImageIds=[each])["Images"]
-        except UnansweredError as error:
+        except AwsUnansweredError as error:
             if error.code not in _GONE:
                 raise
             continue
@@ -47,8 +47,8 @@ def described(api: Api, ids: Iterable[str]) -> dict[str, Image]:
     return found
 
 
-def _image(one: dict[str, Any]) -> Image:
-    return Image(
+def _image(one: dict[str, Any]) -> CloudImage:
+    return CloudImage(
         id=one["ImageId"],
         name=one.get("Name", ""),
         created=one.get("CreationDate", "")[:10],

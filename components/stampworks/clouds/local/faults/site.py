@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from stampworks.clouds.faults import Injected
 from stampworks.machine_room import RoomError, hands
 from stampworks.machine_room.commands import failed, last_lines, run
-from stampworks.machine_room.disks import Disk, disk_of
-from stampworks.machine_room.network import Batch, Links
+from stampworks.machine_room.disks import NodeDisk, disk_of
+from stampworks.machine_room.network import CommandBatch, Links
 from stampworks.machine_room.nodes import run_inside
 from stampworks.machine_room.room import Room
 from stampworks.plan import Plan, Rail
@@ -22,7 +22,7 @@ class Site:
     plan: Plan
     room: Room
 
-    def disk(self, node: str) -> Disk:
+    def disk(self, node: str) -> NodeDisk:
         return disk_of(self.room, node)
 
     def rail(self, interface: str) -> Rail:
@@ -49,7 +49,7 @@ class Site:
         return hands.look(self.room)[""]
 
     def arrange(self, namespace: str, ip: tuple[str, ...] = (), tc: tuple[str, ...] = ()) -> None:
-        hands.arrange(self.room, [Batch(namespace, ip, tc)])
+        hands.arrange(self.room, [CommandBatch(namespace, ip, tc)])
 
 
 Act = Callable[[Site, Injected], object]
