@@ -100,7 +100,8 @@ def chosen(count: int, seed: int, root: Path = ROOT) -> list[Mutation]:
 
 
 def reaching(file: str) -> list[str]:
-    """List the test files that import a file on any way, the nearest first."""
+    """List the test files that import a file on any way, the nearest first; then those of its room and of the verbs,
+    which import by name."""
     paths, edges = import_graph.modules(), import_graph.graph()
     [module] = [name for name, path in paths.items() if str(path) == file]
     importers: dict[str, set[str]] = {name: set() for name in edges}
@@ -109,7 +110,10 @@ def reaching(file: str) -> list[str]:
             importers[each].add(name)
     found = import_graph.chains(importers, [module])
     tests = [(len(chain), str(paths[name])) for name, chain in found.items() if paths[name].name.startswith("test_")]
-    return [path for _, path in sorted(tests) if not path.startswith("tests/training/")]
+    nearest = [path for _, path in sorted(tests) if not path.startswith("tests/training/")]
+    room = Path(file).relative_to(ROOMS).parts[0]
+    others = [*(ROOT / "tests" / room).rglob("test_*.py"), *(ROOT / "tests" / "cli").rglob("test_*.py")]
+    return list(dict.fromkeys([*nearest, *(str(path.relative_to(ROOT)) for path in sorted(others))]))
 
 
 def caught(mutation: Mutation, copy: Path, long: bool, limit_s: float) -> str:
@@ -146,7 +150,9 @@ def _failed(files: list[str], marks: str, copy: Path, limit_s: float) -> str:
     except subprocess.TimeoutExpired:
         return ""
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return lines[0].split(" ", 1)[1].partition(" - ")[0] if lines and done.returncode in (1, 2) else ""
+    if done.returncode in (0, suites.NOTHING_RAN):
+        return ""
+    return lines[0].split(" ", 1)[1].partition(" - ")[0] if lines else "pytest does not start"
 
 
 def main() -> int:
@@ -158,8 +164,10 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
-        ignored = shutil.ignore_patterns(".venv", ".git", ".mypy_cache", "build", "__pycache__")
-        shutil.copytree(ROOT, copy, ignore=ignored, symlinks=True)
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+        for name in filter(None, listed.stdout.split("\0")):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
         (copy / ".venv").symlink_to(ROOT / ".venv")
         missed = 0
         for number, mutation in enumerate(chosen(asked.count, asked.seed), start=1):
