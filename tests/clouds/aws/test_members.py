@@ -209,6 +209,7 @@ def test_a_machine_that_ends_while_others_get_a_tag(aws: Simulated) -> None:
         members.retag(CLUSTER, REGION, {"owner": "platform"}, ())
 
 
+@pytest.mark.long
 def test_machines_that_are_not_shown_yet_are_waited_for(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """All parts of AWS hear of them late; each machine has one name."""
     join()
@@ -221,6 +222,7 @@ def test_machines_that_are_not_shown_yet_are_waited_for(aws: Simulated, monkeypa
 
 
 @pytest.mark.parametrize("call", ["CreateTags", "GetConsoleOutput", "DescribeInstanceTopology"])
+@pytest.mark.long
 def test_machines_that_are_shown_and_not_known_yet(aws: Simulated, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """The next look goes on: nobody is left without a name or a place, and no `up` fails because of it."""
     start(aws)
@@ -248,6 +250,7 @@ def test_a_place_is_asked_for_until_aws_has_time(aws: Simulated, monkeypatch: py
     assert found.places
 
 
+@pytest.mark.long
 def test_who_died_is_replaced_once_however_long_aws_shows_it(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its group has let it go, and both who list machines say otherwise for a while."""
     gone = stamped(aws).members[0].target

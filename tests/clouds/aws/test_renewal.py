@@ -114,6 +114,7 @@ def test_what_goes_with_an_image_is_not_of_the_machine(plan: Plan, of_image: dic
 
 
 @pytest.mark.parametrize("changed", [{"image": "ami-2"}, {"disk_gib": 300}])
+@pytest.mark.long
 def test_a_roll_waits_until_aws_shows_what_it_has_done(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
 ) -> None:
@@ -196,6 +197,7 @@ def test_who_is_condemned_is_outdated_until_it_was_made_anew(
 @pytest.mark.parametrize(
     "call", ["CreateTags", "DescribeReplaceRootVolumeTasks", "CreateReplaceRootVolumeTask", "DeleteTags"]
 )
+@pytest.mark.long
 def test_a_roll_that_ends_anywhere_is_gone_on_with(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
