@@ -20,7 +20,7 @@ from stampworks.text.version import VERSION
 
 COLLECTED_AFTER = 50_000
 """Objects that a command makes before Python looks for dead cycles. Imports and parsed files make many and leave none:
-looking after 700, as Python does, is a tenth of the time of a plan."""
+looking after 700, as Python does, is a twentieth of the time of a plan."""
 VERBS = {
     "plan": "declared",
     "schema": "declared",
