@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import import_graph, suites
+from tools import areas, import_graph, suites
 
 ROOT = import_graph.ROOT
 ROOMS = "components/stampworks"
@@ -129,7 +129,7 @@ def caught(mutation: Mutation, copy: Path, long: bool, limit_s: float) -> str:
         for suite, marks, files in (
             ("check", suites.CHECK[-1], quick),
             ("test", suites.ORDINARY, tests),
-            *([("test-long", "long and not gpu and not cloud", tests)] if long else []),
+            *([("test-long", areas.LONG, tests)] if long else []),
         ):
             for begin in range(0, len(files), SLICE):
                 if test := _failed(files[begin : begin + SLICE], marks, copy, deadline - time.monotonic()):
