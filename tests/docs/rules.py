@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from stampworks.planning.rules.account import DAYS_MAX
+from stampworks.planning.rules.reading import DAYS_MAX
 from stampworks.planning.rules.registry import RULES
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"

@@ -9,8 +9,9 @@ from stampworks import planning
 from stampworks.declaration import DeclarationError
 from stampworks.plan import Plan
 from stampworks.planning import Facts
-from stampworks.planning.rules.account import DAYS_MAX, FACTS, account_of, days_between
-from stampworks.planning.rules.reading import AGAIN, READ
+from stampworks.planning.rules.account import FACTS, account_of
+from stampworks.planning.rules.days import days_between
+from stampworks.planning.rules.reading import AGAIN, DAYS_MAX, READ
 
 from tests.planning.accounts import (
     ARN,

@@ -8,7 +8,7 @@ import pytest
 from stampworks import planning
 from stampworks.plan import ENDS_SOON_DAYS
 from stampworks.planning import Facts
-from stampworks.planning.rules.account import days_between
+from stampworks.planning.rules.days import days_between
 from stampworks.planning.rules.reading import READ
 
 from tests.planning.accounts import ARN, BLOCK, RESERVED, TODAY, UNSAID, WHY, account, plan_of, reservation, said

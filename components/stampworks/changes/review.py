@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from stampworks.changes.charges import Charge, Cost
 from stampworks.changes.differences import Difference
+from stampworks.changes.outcomes import Outcome
 
 Policy = Literal["in place", "roll", "replace", "refuse", "create", "destroy"]
 """What a change does, as it stands beside the declared field; of a stack that is new or gone, that it is."""
 Verdict = Literal["pass", "fail", "unknown"]
-Outcome = Literal["fail", "warn", "unknown", "pass"]
-"""What a rule says, the worst first: the cluster cannot work as declared, it will be worse than it could, nobody can
-tell, or all is well."""
 Kind = Literal["changed", "created", "destroyed"]
 Stage = Literal["network", "storage", "head", "nodes", "roll", "playbook", "proof", "removal"]
 
@@ -53,49 +52,6 @@ class Operation:
 
     stage: Stage
     text: str
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What a part of a cluster costs."""
-
-    what: str
-    basis: str
-    """What is paid for, with all that is billed: of the same basis and price, nothing more is to be paid."""
-    usd_per_hour_min: float | None
-    """While only those nodes run that always do."""
-    usd_per_hour: float | None
-    """While all of them run."""
-    why: str
-    """Whose price it is, or why there is none."""
-    sold: bool = True
-    """Whether somebody sells it at all."""
-
-    @property
-    def price(self) -> tuple[str, float | None, float | None]:
-        """What is paid, and for what."""
-        return self.basis, self.usd_per_hour_min, self.usd_per_hour
-
-
-@dataclass(frozen=True)
-class Cost:
-    charges: tuple[Charge, ...]
-    uncounted: tuple[str, ...] = ()
-    """What is billed besides, and is no charge here."""
-
-    @property
-    def usd_per_hour_min(self) -> float | None:
-        return _sum(each.usd_per_hour_min for each in self.charges)
-
-    @property
-    def usd_per_hour(self) -> float | None:
-        """None as soon as one charge is not known."""
-        return _sum(each.usd_per_hour for each in self.charges)
-
-
-def _sum(charges: Iterable[float | None]) -> float | None:
-    known = [*charges]
-    return None if None in known else sum(each or 0 for each in known)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ WORDS: dict[str, Value] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML counts as one
-ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+BYTE_ORDER_MARK = re.compile("\ufeff")  # which YAML takes for text
 
 REPEAT_HINT = "write the value out, or put what is common into a base file and name it with extends:"
 
@@ -73,7 +73,7 @@ class _Reader:
         self._file = file
         self._lines = LINE_BREAK.split(text)
         self._starts = [0, *(match.end() for match in LINE_BREAK.finditer(text))]
-        if illegal := ILLEGAL.search(text):
+        if illegal := yaml.reader.Reader.NON_PRINTABLE.search(text) or BYTE_ORDER_MARK.search(text):
             character = f"U+{ord(illegal[0]):04X}"
             raise self._stop(illegal.start(), f"the character {character} cannot stand in a file", "delete it")
         self._loader = yaml.SafeLoader(text)

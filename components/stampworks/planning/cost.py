@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from stampworks import catalog
-from stampworks.changes.review import Charge, Cost
+from stampworks.changes.charges import Charge, Cost
 from stampworks.declaration.values import DIRECTORY
 from stampworks.plan import Group, Offer, Plan, Storage
 from stampworks.planning.build import file_systems

@@ -6,12 +6,14 @@ import datetime
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stampworks.declaration import beside, read_beside
 from stampworks.planning import Facts
-from stampworks.planning.rules.account import VERSION, Account, account_of
 from stampworks.state import paths
+
+if TYPE_CHECKING:
+    from stampworks.planning.rules.account import Account
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _AGAIN = "`stampworks facts -s STACK` reads the account again"
@@ -33,6 +35,8 @@ def account_file(declared: Path) -> Path:
 
 def write_account(declared: Path, read: dict[str, Any]) -> Account:
     """Keeps what was read, whole or not at all; gives it as it will be read back."""
+    from stampworks.planning.rules.account import VERSION, account_of
+
     kept = {"version": VERSION, **read}
     account = account_of(kept)
     paths.write_whole(account_file(declared), json.dumps(kept, indent=2) + "\n")
@@ -40,7 +44,11 @@ def write_account(declared: Path, read: dict[str, Any]) -> Account:
 
 
 def _account(file: Path) -> Account | None:
-    return read_beside(file, account_of, "holds no facts", _AGAIN) if os.path.lexists(file) else None
+    if not os.path.lexists(file):
+        return None
+    from stampworks.planning.rules.account import account_of
+
+    return read_beside(file, account_of, "holds no facts", _AGAIN)
 
 
 def _loopback_mbps() -> int | None:

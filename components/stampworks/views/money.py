@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stampworks.changes.review import Cost
+from stampworks.changes.charges import Cost
 
 
 def usd(least: float | None, most: float | None, sign: str = "") -> str:

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Protocol, get_args
 
 from stampworks import catalog
-from stampworks.changes.review import Cost, Outcome
+from stampworks.changes.charges import Cost
+from stampworks.changes.outcomes import Outcome
 from stampworks.plan import SPINE, Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint, log_group
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stampworks.changes.review import Charge, Cost, DeclaredChange, Policy, Reach, Review, Ruling
+from stampworks.changes.charges import Charge, Cost
+from stampworks.changes.review import DeclaredChange, Policy, Reach, Review, Ruling
 from stampworks.plan import to_dict
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold

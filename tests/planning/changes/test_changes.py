@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import pytest
 from stampworks import catalog, planning
-from stampworks.changes.review import Charge, Cost, Review
+from stampworks.changes.charges import Charge, Cost
+from stampworks.changes.review import Review
 from stampworks.declaration import Lock, LockedImage, change_of, load_value
 from stampworks.plan import Account, Plan, Queue, from_dict, to_dict
 from stampworks.planning.build import launching

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stampworks.changes.charges import Cost
 from stampworks.changes.differences import Difference, PathStep, differences
-from stampworks.changes.review import Cost, DeclaredChange, Operation, Reach, Review, Ruling, Sibling, Verdict
+from stampworks.changes.review import DeclaredChange, Operation, Reach, Review, Ruling, Sibling, Verdict
 from stampworks.plan import Group, Plan, Storage
 from stampworks.planning.changes import order, stateful
 from stampworks.planning.changes.policies import API, LOGIN, decided_by, declared, of_lock, ruled, spelled

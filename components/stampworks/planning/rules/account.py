@@ -8,11 +8,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from stampworks.plan import from_dict
+from stampworks.planning.rules.days import day_number
 
 VERSION: Final = 4
-DAYS_MAX: Final = 7
-"""Others in an account start and stop nodes every day, and what was reserved ends: a week is about as long as a change
-waits for its review, and after it what was read says little."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +201,7 @@ def account_of(data: Any) -> Account:
     if not all(math.isfinite(each.value) for each in _limits(account)):
         raise ValueError("a limit is a number")
     for day in _days(account):
-        _day_number(day)
+        day_number(day)
     for each in account.readings:
         if each.fact in FACTS and (getattr(account, each.fact) is None) != bool(each.why):
             raise ValueError(f"{each.fact} is either known, or there is a reason why not")
@@ -222,40 +220,3 @@ def _days(account: Account) -> Iterator[str]:
         yield from filter(None, (one.begins, one.ends))
     for image in account.images or ():
         yield from filter(None, (image.created, image.deprecated))
-
-
-def of_another(account: Account, cloud: str, region: str, cluster: str) -> str:
-    """Why an account's facts say nothing about this cluster; empty where they do."""
-    for what, read, asked in (
-        ("cloud", account.cloud, cloud),
-        ("region", account.region, region),
-        ("cluster", account.cluster, cluster),
-    ):
-        if read != asked:
-            return f"it was read for {what} {read}"
-    return ""
-
-
-def too_old(account: Account, as_of: str | None) -> str:
-    """Why it says nothing today; empty where it does."""
-    if as_of is None:
-        return "nobody said what day it is"
-    at, last = min(each.at for each in account.readings), max(each.at for each in account.readings)
-    if days_between(last, as_of) < -1:  # a day is what clocks of two places may differ by
-        return f"it was read on {last[:10]}, which has not come yet"
-    days = days_between(at, as_of)
-    return f"it was read on {at[:10]}, {days} days ago, and after {DAYS_MAX} it says little" if days > DAYS_MAX else ""
-
-
-def days_between(earlier: str, later: str) -> int:
-    """Of two days, or times, as 2026-11-22; negative where they stand the other way round."""
-    return _day_number(later) - _day_number(earlier)
-
-
-def _day_number(text: str) -> int:
-    """Of days since an arbitrary one; ValueError for what is none. A pure step does without the clock's module."""
-    year, month, day = (int(part) for part in text[:10].split("-"))
-    if not (1970 <= year <= 9999 and 1 <= month <= 12 and 1 <= day <= 31):
-        raise ValueError(f"{text!r} is no day")
-    shifted, before = (year, month - 3) if month > 2 else (year - 1, month + 9)  # the leap day is a year's last
-    return 365 * shifted + shifted // 4 - shifted // 100 + shifted // 400 + (153 * before + 2) // 5 + day

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from stampworks.changes.review import Outcome
-from stampworks.planning.rules.account import Account
+from stampworks.changes.outcomes import Outcome
+
+if TYPE_CHECKING:  # most plans are judged without an account
+    from stampworks.planning.rules.account import Account
 
 Verdict = Literal["pass", "fail", "unknown"]
 Severity = Literal["error", "warning"]

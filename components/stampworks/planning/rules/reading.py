@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from stampworks.plan import Group, Plan, declared_pools
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.rules.account import of_another, too_old
+from stampworks.planning.rules.days import days_between
 from stampworks.planning.rules.findings import Facts, Finding
 
+if TYPE_CHECKING:
+    from stampworks.planning.rules.account import Account
+
+DAYS_MAX: Final = 7
+"""Others in an account start and stop nodes every day, and what was reserved ends: a week is about as long as a change
+waits for its review, and after it what was read says little."""
 READ = "`stampworks facts -s STACK` reads the account"
 AGAIN = "see to that, and `stampworks facts -s STACK` reads the account again"
 """Hint where the account was read, and one fact of it could not be."""
@@ -28,8 +34,31 @@ def of_this(plan: Plan, facts: Facts) -> Facts:
     """Return the facts without an account that was read for another plan, or too long ago."""
     if facts.account is None:
         return replace(facts, account_why="nobody has read it")
-    why = of_another(facts.account, plan.cloud, plan.region, plan.name) or too_old(facts.account, facts.as_of)
+    why = _of_another(facts.account, plan) or _too_old(facts.account, facts.as_of)
     return replace(facts, account=None, account_why=why) if why else facts
+
+
+def _of_another(account: Account, plan: Plan) -> str:
+    """Return why an account's facts say nothing about this cluster; empty where they do."""
+    for what, read, asked in (
+        ("cloud", account.cloud, plan.cloud),
+        ("region", account.region, plan.region),
+        ("cluster", account.cluster, plan.name),
+    ):
+        if read != asked:
+            return f"it was read for {what} {read}"
+    return ""
+
+
+def _too_old(account: Account, as_of: str | None) -> str:
+    """Return why an account says nothing today; empty where it does."""
+    if as_of is None:
+        return "nobody said what day it is"
+    at, last = min(each.at for each in account.readings), max(each.at for each in account.readings)
+    if days_between(last, as_of) < -1:  # a day is what clocks of two places may differ by
+        return f"it was read on {last[:10]}, which has not come yet"
+    days = days_between(at, as_of)
+    return f"it was read on {at[:10]}, {days} days ago, and after {DAYS_MAX} it says little" if days > DAYS_MAX else ""
 
 
 def known(facts: Facts, fact: str) -> Any:

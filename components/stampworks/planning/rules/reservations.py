@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from stampworks.plan import ENDS_SOON_DAYS, Group, Plan
 from stampworks.planning.build.ports import NODES
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.rules.account import Reservation, days_between
+from stampworks.planning.rules.days import days_between
 from stampworks.planning.rules.findings import Facts, Finding, Severity
 from stampworks.planning.rules.reading import UnknownFact, instance_type, known, launched
 from stampworks.text.amounts import counted
+
+if TYPE_CHECKING:
+    from stampworks.planning.rules.account import Reservation
 
 _Problem = tuple[str, str, str, Severity]
 """Field, text, hint and severity."""
