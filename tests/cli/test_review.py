@@ -101,7 +101,7 @@ def test_a_change_of_a_base(repository: Repository, capsys: Capsys) -> None:
     [change] = found["changes"]
     assert change["field"] == "pools[].count"
     assert (change["before"], change["after"], change["policy"]) == (2, 4, "in place")
-    assert found["siblings"] == [{"stack": "two", "verdict": "pass", "changes": 1, "restarts": 0}]
+    assert found["siblings"] == [{"stack": "two", "verdict": "pass", "changes": 1, "restarts": 0, "broken": ""}]
     assert {"verdict", "changes", "cost", "expectations", "rules", "unknown"} <= found.keys()
     assert found["cost"]["difference_usd_per_hour"] is None
     assert all(each["why"] for each in found["cost"]["after"])
@@ -355,12 +355,36 @@ def test_siblings_that_take_long(repository: Repository, capsys: Capsys, monkeyp
     assert "whether stack two changes as well: others took too long" in found["unknown"]
 
 
-def test_a_sibling_that_does_not_load(repository: Repository, capsys: Capsys) -> None:
-    """It does not stand in the way, and is said."""
+def test_a_change_that_breaks_another_stack(repository: Repository, capsys: Capsys) -> None:
+    """The review fails and names the stack with the first problem, also where its own stack does not change."""
+    repository.write("stacks/base/other.yaml", BASE)
+    repository.write("stacks/Pulumi.three.yaml", STACK.replace("NAME", "three").replace("all.yaml", "other.yaml"))
+    repository.commit()
+    repository.edit("stacks/base/other.yaml", "count: 2", "count: many")
+    found = reviewed(capsys, "--base", "HEAD", "--head", ".", code=exits.NO)
+    assert (found["verdict"], found["changes"]) == ("fail", [])
+    assert found["headline"] == "Nothing changes. Stacks that do not load any more: three."
+    [sibling] = found["siblings"]
+    assert (sibling["stack"], sibling["verdict"], sibling["changes"]) == ("three", "fail", 0)
+    assert re.fullmatch(r"--head .*base/other\.yaml:5:43: .*many.*", sibling["broken"])
+    assert main(["review", "-s", "one", "--base", "HEAD", "--head", "."]) == exits.NO
+    assert "| `three` | fail | does not load: `--head " in capsys.readouterr().out
+
+
+def test_a_change_that_another_stack_refuses(repository: Repository, capsys: Capsys) -> None:
+    """A stack that the reviewed one knows nothing of can be lost by the change, too."""
+    repository.edit("stacks/Pulumi.two.yaml", "name: two", "name: other")
+    found = reviewed(capsys, "--base", "HEAD", "--head", ".", code=exits.NO)
+    assert found["headline"] == "Nothing changes. Stacks whose own review fails: two."
+
+
+def test_a_stack_that_was_broken_before(repository: Repository, capsys: Capsys) -> None:
+    """It is no fault of the change, and is said."""
     repository.edit("stacks/Pulumi.two.yaml", "name: two", "name: two\n    wrong: 1")
+    repository.commit()
     repository.edit("stacks/base/all.yaml", "count: 2", "count: 3")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".")
-    assert "whether stack two changes as well: head of it does not load" in found["unknown"]
+    assert "whether stack two changes as well: base of it does not load" in found["unknown"]
 
 
 def test_secrets_are_not_read(repository: Repository, capsys: Capsys) -> None:
@@ -392,10 +416,10 @@ def test_the_script_of_the_recipe(repository: Repository) -> None:
     repository.write("stacks/Pulumi.-x $(touch harm) @team.yaml", STACK.replace("NAME", "three"))
     repository.edit("stacks/base/all.yaml", "count: 2", "count: 3")
     code, page = script(repository, base, repository.commit())
-    assert code == 1  # a stack with protected storage goes
+    assert code == 1  # a stack with protected storage goes, which the page of each stack says
     assert [line.partition("stack ")[2] for line in page.splitlines() if line.startswith("###")] == [
-        "`-x $(touch harm) @team`: unknown",
-        "`one`: pass",
+        "`-x $(touch harm) @team`: fail",
+        "`one`: fail",
         "`two`: fail",
     ]
     assert not (repository.folder / "harm").exists()

@@ -77,12 +77,14 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Sibling:
-    """Another stack that stands on the same base file, and changes with it."""
+    """Another stack that the same change reaches."""
 
     stack: str
     verdict: Verdict
     changes: int
     restarts: int
+    broken: str = ""
+    """Why it does not load any more; empty where it loads."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import errors, exits, revisions, stacks
 from stampworks.cli.named import Named, beside
+from stampworks.text.amounts import counted
 from stampworks.text.printable import printable
 
 if TYPE_CHECKING:
@@ -274,15 +275,13 @@ def _digest(top: Path) -> str:
 
 
 def _siblings(stack: str, base: Opened, head: Opened) -> tuple[list[Sibling], list[str]]:
-    """The stacks that stand on one of the same base files and change as well; and those that do not load."""
+    """Review the other stacks whose files change; return those that change, and sentences on those left open."""
     from stampworks.changes.review import Sibling
     from stampworks.planning.changes.review import review
 
     if not (base.stacks and head.stacks):
         return [], []
-    own = _bases(base, stack) | _bases(head, stack)
     names = sorted({*_stack_names(base), *_stack_names(head)} - {stack.rpartition("/")[2]})
-    names = [name for name in names if own & (_bases(base, name) | _bases(head, name))]
     names = [name for name in names if not _is_the_same(name, base, head)]
     found, silent = [], []
     deadline = time.monotonic() + SIBLINGS_S
@@ -291,14 +290,27 @@ def _siblings(stack: str, base: Opened, head: Opened) -> tuple[list[Sibling], li
             silent += [f"whether stack {each} changes as well: others took too long" for each in names[index:]]
             break
         try:
-            one = review(name, _side(base, name), _side(head, name))
+            before = _side(base, name)
+        except SideError:  # it was broken before: whether the change mends it, its own review says
+            silent.append(f"whether stack {name} changes as well: base of it does not load")
+            continue
+        try:
+            one = review(name, before, _side(head, name))
         except SideError as error:
-            silent.append(f"whether stack {name} changes as well: {error.side} of it does not load")
+            found.append(Sibling(name, "fail", 0, 0, _first(error)))
             continue
         if one.changes:
             restarts = sum(nodes.count for nodes in one.restart)
             found.append(Sibling(name, one.verdict, len(one.changes), restarts))
     return found, silent
+
+
+def _first(error: SideError) -> str:
+    """Return the first problem, with its place, and the number of the others."""
+    first, *others = error.problems
+    place = ":".join(str(first[key]) for key in ("file", "line", "column") if first[key])
+    text = f"{place}: {first['message']}" if place else str(first["message"])
+    return f"{text}, and {counted(len(others), 'more problem')}" if others else text
 
 
 def _unread(opened: Opened, named: Iterable[Path]) -> tuple[str, ...]:
@@ -307,11 +319,6 @@ def _unread(opened: Opened, named: Iterable[Path]) -> tuple[str, ...]:
     tops = [path.relative_to(opened.written) for path in named]
     found = [each for each in opened.unread if any(Path(each).is_relative_to(top) for top in tops)]
     return tuple(each.encode(errors="backslashreplace").decode() for each in found)
-
-
-def _bases(opened: Opened, stack: str) -> set[str]:
-    """The files that a stack extends, seen from the folder of the stacks."""
-    return {os.path.relpath(each, opened.stacks) for each in _files(opened, stack)[1:]}
 
 
 def _files(opened: Opened, stack: str) -> list[Path]:

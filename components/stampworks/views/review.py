@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stampworks.changes.charges import Charge, Cost
-from stampworks.changes.review import DeclaredChange, Policy, Reach, Review, Ruling
+from stampworks.changes.review import DeclaredChange, Policy, Reach, Review, Ruling, Sibling
 from stampworks.plan import to_dict
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold
@@ -150,7 +150,8 @@ def _data(value: Any) -> Any:
 def _headline(review: Review) -> str:
     """What somebody wants to know who reads no further."""
     if not review.changes:
-        return "Nothing changes." if review.verdict == "pass" else "Nothing changes that anybody could tell."
+        nothing = "Nothing changes." if review.verdict != "unknown" else "Nothing changes that anybody could tell."
+        return " ".join([nothing, *_other_stacks(review.siblings)])
     said = [_counts(review.changes) if review.kind == "changed" else f"The stack is {_KINDS[review.kind]}."]
     if review.kind == "changed" or review.join:
         said.append(_node_counts(review))
@@ -160,7 +161,16 @@ def _headline(review: Review) -> str:
     broken = [each for each in review.rules if each.after == "fail"]
     said += [f"{counted(len(broken), 'rule')} broken."] if broken else []
     said += [f"{counted(len(review.unknown), 'thing')} nobody could tell."] if review.unknown else []
-    return " ".join(said)
+    return " ".join([*said, *_other_stacks(review.siblings)])
+
+
+def _other_stacks(siblings: Sequence[Sibling]) -> list[str]:
+    broken = [each.stack for each in siblings if each.broken]
+    failed = [each.stack for each in siblings if each.verdict == "fail" and not each.broken]
+    return [
+        *([f"Stacks that do not load any more: {prose(', '.join(broken))}."] if broken else []),
+        *([f"Stacks whose own review fails: {prose(', '.join(failed))}."] if failed else []),
+    ]
 
 
 _KINDS = {"created": "new", "destroyed": "gone"}
@@ -333,10 +343,14 @@ def _siblings(review: Review) -> list[str]:
     if not review.siblings:
         return []
     rows = [
-        (quoted(each.stack), each.verdict, str(each.changes), str(each.restarts) if each.restarts else "none")
+        (quoted(each.stack), each.verdict, _sibling_changes(each), str(each.restarts) if each.restarts else "none")
         for each in review.siblings
     ]
     return _table(("stack that changes with it", "verdict", "changes", "nodes that restart"), rows)
+
+
+def _sibling_changes(each: Sibling) -> str:
+    return f"does not load: {quoted(each.broken)}" if each.broken else str(each.changes)
 
 
 def _unknown(unknown: Sequence[str]) -> list[str]:

@@ -50,7 +50,7 @@ def review(
         base=base.name,
         head=head.name,
         kind="created" if base.plan is None else "destroyed" if head.plan is None else "changed",
-        verdict=_verdict(changes, rules, bool(contents)),
+        verdict=_verdict(changes, rules, bool(contents), siblings),
         changes=changes,
         following=following,
         restart=order.restarted(changes, base.plan, head.plan) if base.plan and head.plan else (),
@@ -247,10 +247,12 @@ def _ruling(one: Finding | None, other: Finding | None) -> Ruling:
     return Ruling(said.id, before, after, said.text, said.hint)
 
 
-def _verdict(changes: Sequence[DeclaredChange], rules: Sequence[Ruling], contents_unknown: bool) -> Verdict:
-    """Of the change alone: what was wrong or unknown before, and still is, is no fault of it."""
+def _verdict(
+    changes: Sequence[DeclaredChange], rules: Sequence[Ruling], contents_unknown: bool, siblings: Sequence[Sibling]
+) -> Verdict:
+    """Judge the change alone, in all stacks: a fault that was there before is no fault of the change."""
     refused = any(each.policy == "refuse" for each in changes)
-    if refused or any(each.after == "fail" for each in rules):
+    if refused or any(each.after == "fail" for each in rules) or any(each.verdict == "fail" for each in siblings):
         return "fail"
     lost = any(each.after == "unknown" and each.before != "unknown" for each in rules)
     return "unknown" if lost or contents_unknown or any(each.policy is None for each in changes) else "pass"
