@@ -62,6 +62,14 @@ def test_lists_in_lists_are_words() -> None:
     assert shown((), "packages", "") == "none"
 
 
+def test_addresses_on_rails() -> None:
+    """Many are a range, and those that the cloud chooses a number: a list of empty texts says nothing."""
+    assert shown(("10.1.0.1", "10.1.1.1"), "rail_addresses", "") == "10.1.0.1, 10.1.1.1"
+    assert shown(tuple(f"10.1.{rail}.1" for rail in range(8)), "rail_addresses", "") == "10.1.0.1 to 10.1.7.1, 8 rails"
+    assert shown(("",) * 32, "rail_addresses", "") == "32 that the cloud chooses"
+    assert shown((), "rail_addresses", "") == "none"
+
+
 WORDS = {
     "pools[].name": ["pool gpu: only in a, 4 x sim-h100", "pool train: only in b, 4 x sim-h100"],
     "pools[].machine": ["pool gpu machine: sim-h100 in a, sim-a100-small in b", "rail1: only in a"],

@@ -172,6 +172,8 @@ def shown(value: Any, field: str, unit: str) -> str:
         return "yes" if value else "no"
     if field == "nodes":
         return fold(value)
+    if field == "rail_addresses":
+        return _addresses(value)
     if isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
         return fold(each.name for each in value)
     if isinstance(value, tuple):
@@ -180,6 +182,13 @@ def shown(value: Any, field: str, unit: str) -> str:
         return "no limit"
     unit = next((unit for suffix, unit in UNITS.items() if field.endswith(suffix)), f" {unit}" if unit else "")
     return f"{value:g}{unit}" if isinstance(value, float) else f"{value}{unit}" if value != "" else "none"
+
+
+def _addresses(value: Sequence[str]) -> str:
+    """Name the first and the last of many: each rail has a range of its own."""
+    if not all(value):
+        return f"{len(value)} that the cloud chooses"
+    return f"{value[0]} to {value[-1]}, {len(value)} rails" if len(value) > 2 else ", ".join(value) or "none"
 
 
 def _entry(value: Any) -> str:
