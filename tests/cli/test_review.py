@@ -378,6 +378,18 @@ def test_a_change_that_another_stack_refuses(repository: Repository, capsys: Cap
     assert found["headline"] == "Nothing changes. Stacks whose own review fails: two."
 
 
+def test_effects_that_fail_a_review(repository: Repository, capsys: Capsys) -> None:
+    """Only the named ones do, and the page says what a person has to agree to."""
+    repository.edit("stacks/base/all.yaml", "machine: sim-h100", "machine: sim-a100-small")
+    found = reviewed(capsys, "--base", "HEAD", "--head", ".", "--fail-on", "data")
+    assert (found["verdict"], found["effects"]) == ("pass", ["replace", "restart"])
+    assert "Needs approval: parts are taken down and made anew." in found["headline"]
+    assert main(["review", "-s", "one", "--base", "HEAD", "--head", ".", "--fail-on", "replace"]) == exits.NO
+    assert capsys.readouterr().err == "the change has an effect that --fail-on names: replace\n"
+    assert main(["review", "--base", "HEAD", "--head", ".", "--fail-on", "money"]) == exits.WRONG_INPUT
+    assert "invalid choice: 'money'" in capsys.readouterr().err
+
+
 def test_a_stack_that_was_broken_before(repository: Repository, capsys: Capsys) -> None:
     """It is no fault of the change, and is said."""
     repository.edit("stacks/Pulumi.two.yaml", "name: two", "name: two\n    wrong: 1")

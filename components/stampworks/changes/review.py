@@ -14,6 +14,8 @@ Policy = Literal["in place", "roll", "replace", "refuse", "create", "destroy"]
 """What a change does, as it stands beside the declared field; of a stack that is new or gone, that it is."""
 Verdict = Literal["pass", "fail", "unknown"]
 Kind = Literal["changed", "created", "destroyed"]
+Effect = Literal["replace", "restart", "data", "cost", "unknown"]
+"""An effect of a change that `--fail-on` can name."""
 Stage = Literal["network", "storage", "head", "nodes", "roll", "playbook", "proof", "removal"]
 
 
@@ -109,6 +111,19 @@ class Review:
     """Those that say something else."""
     siblings: tuple[Sibling, ...]
     unknown: tuple[str, ...]
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """The effects for which a person may want to be asked, the most severe first."""
+        more, sold = self.usd_per_hour, any(each.sold for each in (*self.before.charges, *self.after.charges))
+        has: dict[Effect, bool] = {
+            "data": any(each.loses for each in self.changes),
+            "replace": any(each.policy in ("replace", "destroy") for each in self.changes),
+            "restart": bool(self.restart),
+            "cost": bool(self.changes) and sold and (more is None or more > 0),
+            "unknown": self.verdict == "unknown",
+        }
+        return tuple(effect for effect, there in has.items() if there)
 
     @property
     def usd_per_hour_min(self) -> float | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stampworks.planning.changes.review import ReviewedStack
 
 FORMATS = ("markdown", "json")
+EFFECTS = ("replace", "restart", "data", "cost", "unknown")
 SIBLINGS_S = 20
 """How long other stacks are looked at: a thousand small ones, and no longer whatever they declare."""
 
@@ -48,6 +49,14 @@ def add_verbs(verbs: Any) -> None:
         action=_Once,
         default=os.environ.get("STAMPWORKS_STACK") or stacks.DEFAULT_STACK,
         help=f"which stack of a revision or a folder (default: $STAMPWORKS_STACK, else {stacks.DEFAULT_STACK})",
+    )
+    review.add_argument(
+        "--fail-on",
+        metavar="EFFECT",
+        choices=EFFECTS,
+        action="append",
+        default=[],
+        help=f"fail a change with this effect, too ({', '.join(EFFECTS)}); may be repeated",
     )
     review.add_argument("--format", metavar="FORMAT", choices=FORMATS, default="markdown", help="markdown or json")
     review.set_defaults(call=show_review)
@@ -104,6 +113,9 @@ def show_review(arguments: argparse.Namespace) -> int:
         print(errors.text(error.cause), file=sys.stderr)
         return exits.code_of(error.cause) or exits.WRONG_INPUT
     print((review_json if arguments.format == "json" else review_markdown)(found), end="")
+    if stops := [effect for effect in found.effects if effect in arguments.fail_on]:
+        print(f"the change has an effect that --fail-on names: {', '.join(stops)}", file=sys.stderr)
+        return exits.NO
     return exits.OF_VERDICT[found.verdict]
 
 

@@ -94,6 +94,7 @@ def review_data(review: Review) -> dict[str, Any]:
         "base": review.base,
         "head": review.head,
         "kind": review.kind,
+        "effects": list(review.effects),
         "changes": [_change_data(each) for each in review.changes],
         "follows": [each.path for each in review.following],
         "nodes": {
@@ -158,6 +159,8 @@ def _headline(review: Review) -> str:
     lost = dict.fromkeys(name for each in review.changes for name in each.loses)
     said += [f"Data is lost: {prose(', '.join(lost))}."] if lost else []
     said.append(_cost_words(review))
+    asked = [_EFFECT_WORDS[effect] for effect in review.effects if effect in _EFFECT_WORDS]
+    said += [f"Needs approval: {', '.join(asked)}."] if asked and review.kind == "changed" else []
     broken = [each for each in review.rules if each.after == "fail"]
     said += [f"{counted(len(broken), 'rule')} broken."] if broken else []
     said += [f"{counted(len(review.unknown), 'thing')} nobody could tell."] if review.unknown else []
@@ -173,6 +176,7 @@ def _other_stacks(siblings: Sequence[Sibling]) -> list[str]:
     ]
 
 
+_EFFECT_WORDS = {"data": "data is lost", "replace": "parts are taken down and made anew"}
 _KINDS = {"created": "new", "destroyed": "gone"}
 
 
