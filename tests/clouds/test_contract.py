@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import stampworks.clouds
-from stampworks import catalog
+from stampworks import catalog, planning
 from stampworks.clouds.contract import Cloud
 from stampworks.clouds.registry import CLOUDS, needed, rehearsed, stamped, with_kubernetes
 
@@ -33,6 +33,7 @@ def test_each_package_is_registered() -> None:
     """A cloud whose package nobody lists would be planned only, and say nothing about it."""
     assert set(CLOUDS) == PACKAGES
     assert set(CLOUDS) <= set(catalog.CLOUDS)
+    assert set(stamped()) == {name for name, choices in planning.clouds.CLOUDS.items() if choices.stamped}
     assert set(with_kubernetes()) <= set(stamped()) <= set(rehearsed())
 
 

@@ -9,6 +9,8 @@ from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan, from_json, to_json
 from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.cost import cost
+from stampworks.views.plan import plan_text
 
 from tests.planning.clouds import MACHINES, count, declared, found, gpu, on_aws, planned
 
@@ -31,6 +33,20 @@ def test_every_machine_can_be_planned(machine: catalog.Machine) -> None:
         rails = plan.fabric.rails
         assert len(rails) == (nics if known or plan.pools[0].nodes else 0)
         assert {rail.rate_mbps for rail in rails} <= {1000 * int(str(machine.nic_rate_gbps)) if known else 0}
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_cloud_that_cannot_be_stamped_says_so(cloud: str) -> None:
+    """It stands first, as a warning: an `up` must not be the first to say it."""
+    plan = planned(declared(next(row for row in MACHINES if row.cloud == cloud)))
+    [*warned] = found(plan, "cloud.stamped")
+    if CLOUDS[cloud].stamped:
+        assert warned == []
+        return
+    assert (planning.rules(plan, None)[0], warned[0].outcome) == (warned[0], "warn")
+    assert warned[0].text == f"clusters on {cloud} can be planned, estimated and reviewed, and not stamped yet"
+    assert warned[0].hint == "take one of local, aws to stamp it"
+    assert plan_text(plan, cost(plan), warned).startswith(f"plan only: {warned[0].text}\n\ncluster ")
 
 
 def test_what_a_cloud_needs_and_does_not_let_choose() -> None:

@@ -110,6 +110,8 @@ class Review:
     rules: tuple[Ruling, ...]
     """Those that say something else."""
     siblings: tuple[Sibling, ...]
+    unstamped: str
+    """Why no `up` of the stack is possible; empty where one is."""
     unknown: tuple[str, ...]
 
     @property

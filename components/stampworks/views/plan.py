@@ -9,7 +9,7 @@ from typing import Protocol, get_args
 
 from stampworks import catalog
 from stampworks.changes.charges import Cost
-from stampworks.changes.outcomes import Outcome
+from stampworks.changes.outcomes import NOT_STAMPED, Outcome
 from stampworks.plan import SPINE, Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint, log_group
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold
@@ -54,8 +54,20 @@ def plan_text(
     `places` says in which file and line a declared field stands.
     """
     described = [make(plan, width) for make in SECTIONS]
-    sections = [*described, _cost(cost, width), _findings(findings, places, width), _reasons(plan, width)]
+    sections = [
+        _warned(findings, width),
+        *described,
+        _cost(cost, width),
+        _findings(findings, places, width),
+        _reasons(plan, width),
+    ]
     return "\n\n".join("\n".join(map(printable, lines)) for lines in sections if lines) + "\n"
+
+
+def _warned(findings: Sequence[Finding], width: int) -> list[str]:
+    """Say first that a plan is all that there can be; the rule says it again, with a hint."""
+    found = [finding.text for finding in findings if finding.id == NOT_STAMPED]
+    return paragraph(f"plan only: {found[0]}", width, "") if found else []
 
 
 def _headline(plan: Plan, width: int) -> list[str]:

@@ -39,6 +39,7 @@ def review_markdown(review: Review) -> str:
     """A page in which nothing of the change is more than text; ends with a newline."""
     sections = [
         [f"### {MARKS[review.verdict]} Review of stack {quoted(review.stack)}: {review.verdict}"],
+        [f"**{prose(review.unstamped)}.**"] if review.unstamped else [],
         [f"**{_headline(review)}**", "", f"From {quoted(review.base)} to {quoted(review.head)}."],
         _changes(review),
         _following(review),
@@ -121,6 +122,7 @@ def review_data(review: Review) -> dict[str, Any]:
         "expectations": [dataclasses.asdict(each) for each in review.expectations],
         "rules": [dataclasses.asdict(each) for each in review.rules],
         "siblings": [dataclasses.asdict(each) for each in review.siblings],
+        "unstamped": review.unstamped or None,
         "unknown": list(review.unknown),
     }
 

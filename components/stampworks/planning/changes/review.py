@@ -9,6 +9,7 @@ from typing import Any
 
 from stampworks.changes.charges import Cost
 from stampworks.changes.differences import Difference, PathStep, differences
+from stampworks.changes.outcomes import NOT_STAMPED
 from stampworks.changes.review import DeclaredChange, Operation, Reach, Review, Ruling, Sibling, Verdict
 from stampworks.plan import Group, Plan, Storage
 from stampworks.planning.changes import order, stateful
@@ -62,6 +63,7 @@ def review(
         expectations=_expectations(base.plan, head.plan),
         rules=rules,
         siblings=tuple(siblings),
+        unstamped=next((each.text for each in head.findings if each.id == NOT_STAMPED), ""),
         unknown=tuple(dict.fromkeys((*contents, *_unknown(changes, base, head, before, after), *unknown))),
     )
 

@@ -244,6 +244,7 @@ CHOICES = Choices(
     purchases=("on-demand", "spot", "reserved", "block"),
     regions=True,
     zones_begin_with_region=True,
+    stamped=True,
     region_apart=_apart,
     name_refused=_name_refused,
     # A group is known by its ARN, a reservation by its id alone: CapacityReservationTarget of the EC2 API.

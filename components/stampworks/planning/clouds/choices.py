@@ -195,6 +195,8 @@ class Choices:
     """None where the plan numbers every port itself, or the cloud every one."""
     pods: PodAddressing | None
     """None where it was not found out."""
+    stamped: bool = False
+    """Whether its clusters can be stamped; else they can be planned, estimated and reviewed only."""
     region_apart: Callable[[str], str] = lambda _: ""
     """Why nothing of ours makes a cluster in a region that the cloud has; empty where something does."""
     name_refused: Callable[[str], str] = lambda _: ""

@@ -9,6 +9,7 @@ CHOICES = Choices(
     purchases=("owned",),
     regions=False,
     zones_begin_with_region=False,
+    stamped=True,
     numbers_ports=True,
     storage="directory",
     subnets=None,

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stampworks import catalog
+from stampworks.changes.outcomes import NOT_STAMPED
 from stampworks.plan import Plan
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.findings import Finding
 from stampworks.planning.rules.pools import by_name, running
+
+
+def stamped(plan: Plan) -> Iterator[Finding]:
+    """Clusters on this cloud can be stamped, and not only planned, estimated and reviewed."""
+    if not CLOUDS[plan.cloud].stamped:
+        can = ", ".join(name for name, choices in CLOUDS.items() if choices.stamped)
+        text = f"clusters on {plan.cloud} can be planned, estimated and reviewed, and not stamped yet"
+        yield Finding(NOT_STAMPED, "fail", text, f"take one of {can} to stamp it", "cloud", "warning")
 
 
 def region(plan: Plan) -> Iterator[Finding]:

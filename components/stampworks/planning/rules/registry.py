@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from stampworks.changes.outcomes import NOT_STAMPED
 from stampworks.plan import Plan
 from stampworks.planning.rules import (
     addons,
@@ -37,6 +38,7 @@ BOTH: Final[tuple[Need, ...]] = ("facts", "today")
 _ADDON = ("scheduler.addons.*",)
 
 RULES: Final = (
+    Rule(NOT_STAMPED, NOTHING, placement.stamped, ("cloud",)),
     Rule("fabric.loopback", FACTS, fabric.loopback, ("fabric.rail_rate_mbps",)),
     Rule("addresses.room", NOTHING, addresses.addresses, ("network.cidr", "network.pods_cidr")),
     Rule("addresses.storage", NOTHING, addresses.storage_addresses, ("network.cidr",)),
