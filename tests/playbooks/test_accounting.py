@@ -80,6 +80,19 @@ def test_who_has_no_account_runs_no_job(cluster: Cluster) -> None:
     assert "Invalid account" in said
 
 
+def test_root_runs_jobs_in_every_queue(cluster: Cluster) -> None:
+    """As a proof does, whatever priority its queue has."""
+    for queue in ("main", "urgent"):
+        assert cluster.shell("head", f"srun -p {queue} --nodelist=gpu-001 hostname") == "gpu-001"
+
+
+def test_accelerators_are_charged_for(cluster: Cluster) -> None:
+    """Fair share would take a job of eight for one of one core; everybody can ask, and from every node."""
+    job = submit(cluster, "bob", "-N1 --gres=gpu:8", "true")
+    asked = f"su bob -c 'sacct -X -n -P -j {job} --format=alloctres,state'"
+    cluster.until("gpu-001", asked, "billing=8,cpu=1,gres/gpu=8,node=1|COMPLETED")
+
+
 def test_a_higher_priority_takes_the_nodes(cluster: Cluster) -> None:
     """By the priority of the job, wherever it was submitted."""
     low = submit(cluster, "alice", "-N2 -n2 -c16 -p main")

@@ -63,13 +63,16 @@ def test_the_trial_shares_nothing_with_the_real_controller(tmp_path: Path) -> No
     """Neither its state nor its database; what needs the database is replaced by what does not."""
     text = slurm_controller.trial_text(
         "ClusterName=x\nStateSaveLocation=/var/lib/slurm\nAccountingStorageType=accounting_storage/slurmdbd\n"
-        "AccountingStorageEnforce=qos\nPreemptType=preempt/qos\nPriorityType=priority/multifactor\n",
+        "AccountingStorageEnforce=qos\nPreemptType=preempt/qos\nPriorityType=priority/multifactor\n"
+        'PartitionName=x TRESBillingWeights="CPU=0,GRES/gpu=1" State=UP\n',
         tmp_path,
     )
-    assert text.split() == [
+    assert text.splitlines() == [
         "ClusterName=x",
         "PreemptType=preempt/partition_prio",
         "PriorityType=priority/basic",
+        "PartitionName=x State=UP",
+        "",
         f"StateSaveLocation={tmp_path}/state",
         f"SlurmctldPidFile={tmp_path}/pid",
     ]
@@ -251,6 +254,14 @@ def test_accounts_are_made_with_their_limits() -> None:
         ["add", "account", "research", "cluster=c", "fairshare=2", "grptres=gres/gpu=16", "qos=high,low,normal"],
         ["add", "user", "alice", "account=research", "cluster=c"],
     ]
+
+
+def test_root_may_use_every_priority() -> None:
+    """Its jobs prove the nodes of every queue; slurmdbd makes it with one priority alone."""
+    command = ["modify", "account", "root", "where", "cluster=c", "set", "qos=high,low,normal"]
+    for text in ("", "root||1||normal\n"):
+        assert slurm_accounting.root_commands("cluster=c", PRIORITIES, associations(text)) == [command]
+    assert slurm_accounting.root_commands("cluster=c", PRIORITIES, associations("root||1||high,low,normal\n")) == []
 
 
 def test_accounts_that_are_right_are_left_alone() -> None:

@@ -117,13 +117,17 @@ def slurm_conf(plan: Plan, roster: Roster, members: Members) -> str:
     nodes += [cloud_line(pool, members[pool.name]) for pool in plan.scheduling_only]
     queues = [queue_line(plan, queue, members) for queue in plan.scheduler.queues]
     saving = power_saving(plan, roster) if elastic(plan) else imagined(plan)
-    sections = (identity(plan, roster), placement(plan), care(plan), saving, priorities(plan), accounting(plan))
+    sections = (identity(plan, roster), placement(plan), care(plan), saving, priorities(plan), accounting(plan, roster))
     body = "\n".join(lines_of(section) for section in sections if section)
     return header(plan) + body + "\n" + "\n".join([*nodes, "", *queues, ""])
 
 
+def controller(plan: Plan, roster: Roster) -> Member:
+    return next(member for member in roster.members if member.group == plan.controller.name)
+
+
 def identity(plan: Plan, roster: Roster) -> list[Setting]:
-    head = next(member for member in roster.members if member.group == plan.controller.name)
+    head = controller(plan, roster)
     comes_and_goes = plan.scheduling_only or elastic(plan)
     parameters = ["enable_configless", f"node_reg_mem_percent={MEMORY_PERCENT}"]
     return [
@@ -239,12 +243,13 @@ def priorities(plan: Plan) -> list[Setting]:
     return [("PreemptType", by), ("PreemptMode", scheduler.preemption.upper())]
 
 
-def accounting(plan: Plan) -> list[Setting]:
+def accounting(plan: Plan, roster: Roster) -> list[Setting]:
     if not plan.scheduler.accounting:
         return []
     return [
         ("AccountingStorageType", "accounting_storage/slurmdbd"),
-        ("AccountingStorageHost", "127.0.0.1"),
+        # people ask for records from every node, and slurmdbd is on the head
+        ("AccountingStorageHost", controller(plan, roster).address),
         ("AccountingStoragePort", DATABASE_PORT),
         ("AccountingStorageTRES", "gres/gpu"),
         *([("AccountingStorageEnforce", "associations,limits,qos")] if plan.scheduler.accounts else []),
@@ -299,6 +304,7 @@ def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
         ("Default", "YES" if queue.default else "NO"),
         ("MaxTime", queue.time_limit_minutes or "INFINITE"),
         *(shares(plan, queue) if divided(plan) else []),
+        *([("TRESBillingWeights", billing(plan, queue))] if scheduler.accounting else []),
         *([("PriorityTier", tier(plan, queue))] if tiers else []),
         # without a time of its own no queue's node is ever switched off
         *([("SuspendTime", IMAGINED_S)] if imagined else []),
@@ -325,6 +331,16 @@ def shares(plan: Plan, queue: Queue) -> list[Setting]:
         *([("DefMemPerCPU", min(memory))] if memory else []),
         *([("DefCpuPerGPU", min(cpus))] if cpus else []),
     ]
+
+
+def billing(plan: Plan, queue: Queue) -> str:
+    """What fair share and reports charge for: accelerators, and cores only where there are none.
+
+    By itself Slurm charges a job of eight accelerators that asked for one core as one core.
+    """
+    pools = [pool for pool in (*plan.pools, *plan.scheduling_only) if pool.name in queue.pools]
+    has_accelerators = any(pool.machine.accelerators for pool in pools)
+    return '"CPU=0,Mem=0,GRES/gpu=1"' if has_accelerators else '"CPU=1,Mem=0"'
 
 
 def tier(plan: Plan, queue: Queue) -> int:

@@ -62,6 +62,7 @@ def work(
         commands.append(["add", "cluster", cluster])
     commands += qos_commands(priorities, preempt_mode, table("qos", "name", "priority", "preempt", "preemptmode"))
     here, found = f"cluster={cluster}", associations(cluster)
+    commands += root_commands(here, priorities, found)
     commands += account_commands(here, accounts, priorities, found)
     commands += default_commands(here, default_accounts, table("user", "user", "defaultaccount"))
     commands += removals(here, accounts, found)
@@ -90,10 +91,25 @@ def qos_commands(priorities: Sequence[Mapping[str, Any]], preempt_mode: str, fou
     return commands + [["delete", "qos", name] for name in found if name not in names]
 
 
+def root_commands(here: str, priorities: Sequence[Mapping[str, Any]], found: Rows) -> list[list[str]]:
+    """Give root every QOS: its jobs prove nodes of any queue, whatever priority the queue has.
+
+    slurmdbd makes this account by itself and gives it no other QOS than its default.
+    """
+    qos = every_qos(priorities)
+    if found.get(f"{KEPT_ACCOUNT}/", {}).get("qos") == qos:
+        return []
+    return [["modify", "account", KEPT_ACCOUNT, "where", here, "set", f"qos={qos}"]]
+
+
+def every_qos(priorities: Sequence[Mapping[str, Any]]) -> str:
+    return ",".join(sorted({each["name"] for each in priorities} | {KEPT_QOS}))
+
+
 def account_commands(
     here: str, accounts: Sequence[Mapping[str, Any]], priorities: Sequence[Mapping[str, Any]], found: Rows
 ) -> list[list[str]]:
-    qos = ",".join(sorted({each["name"] for each in priorities} | {KEPT_QOS}))
+    qos = every_qos(priorities)
     commands = []
     for each in accounts:
         name = each["name"]

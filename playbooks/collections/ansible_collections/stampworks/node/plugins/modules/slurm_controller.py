@@ -59,6 +59,8 @@ TRIAL_DROPS = re.compile(r"(?im)^(StateSaveLocation|SlurmctldPidFile|Accounting\
 TRIAL_REPLACES = (
     (re.compile(r"(?im)^PreemptType=preempt/qos$"), "PreemptType=preempt/partition_prio"),
     (re.compile(r"(?im)^PriorityType=priority/multifactor$"), "PriorityType=priority/basic"),
+    # of accelerators only a slurmdbd makes something that can be charged for
+    (re.compile(r'(?i) TRESBillingWeights="[^"]*"'), ""),
 )
 # A network with nobody in it, and a /run of its own: in the common one it would take over the socket by which clients
 # of the real controller prove who they are. The one address is not a loopback's, which the C library would not count as
