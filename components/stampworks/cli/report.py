@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, qualify, stacks, state
+from stampworks.cli import clusters, exits, qualify, stacks, state
 
 if TYPE_CHECKING:
     from stampworks.plan import Plan
@@ -82,7 +82,7 @@ def _of_stack(arguments: argparse.Namespace) -> Report:
     if stack.endswith(".json"):
         what = f"{stack} is a plan, and a report is of what was proven"
         raise exits.CliError(what, f"name a certificate's file without -s: {qualify.WHENCE}")
-    plan = stacks.plan_of(stack)
+    plan = clusters.plan_of(stack)
     try:
         with Progress("asking Pulumi what was proven"):
             resources = state.resources(stack)
