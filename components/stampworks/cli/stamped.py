@@ -24,12 +24,17 @@ def plan_of(stack: str) -> Plan:
     """
     try:
         with state.asking(stack) as answer:
-            declared = _declared(stack)
+            declared = declared_in(stack)
             resources = answer()
     except state.SilentError as error:
         hint = "name a plan's file, -s plan.json: `stampworks plan --json` and `pulumi stack output plan` write one"
         why = f"cannot tell how the cluster of stack {stack!r} was stamped: {error}"
         raise exits.CliError(why, hint, exits.UNKNOWN) from None
+    return chosen(stack, resources, declared)
+
+
+def chosen(stack: str, resources: Sequence[Mapping[str, Any]], declared: Plan | Exception) -> Plan:
+    """The same for a caller that has asked the backend itself."""
     stamped = _stamped(stack, resources)
     if stamped is not None:
         _compare(stack, stamped, declared)
@@ -39,7 +44,7 @@ def plan_of(stack: str) -> Plan:
     return declared
 
 
-def _declared(stack: str) -> Plan | Exception:
+def declared_in(stack: str) -> Plan | Exception:
     """What the file means now, or why it means nothing."""
     from stampworks.declaration import DeclarationError
 
