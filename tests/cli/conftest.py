@@ -52,17 +52,6 @@ cat "$HERE/$5.json"
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project folder with the stack `local`; the working directory is below it."""
-    folder = tmp_path / "project"
-    (folder / "stacks" / "deeper").mkdir(parents=True)
-    (folder / "Pulumi.yaml").write_text("name: test\nruntime: python\nmain: stacks\nstackConfigDir: stacks\n")
-    (folder / "stacks" / "Pulumi.local.yaml").write_text(STACK)
-    monkeypatch.chdir(folder / "stacks" / "deeper")
-    return folder
-
-
-@pytest.fixture
 def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What Pulumi holds, a file for each stack."""
     folder = tmp_path / "backend"
@@ -71,6 +60,17 @@ def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "pulumi").chmod(0o755)
     monkeypatch.setenv("HERE", str(folder))
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+@pytest.fixture
+def project(backend: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project folder with the stack `local`, not stamped yet; the working directory is below it."""
+    folder = tmp_path / "project"
+    (folder / "stacks" / "deeper").mkdir(parents=True)
+    (folder / "Pulumi.yaml").write_text("name: test\nruntime: python\nmain: stacks\nstackConfigDir: stacks\n")
+    (folder / "stacks" / "Pulumi.local.yaml").write_text(STACK)
+    monkeypatch.chdir(folder / "stacks" / "deeper")
     return folder
 
 

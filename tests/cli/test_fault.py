@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from stampworks.cli import exits, stacks
+from stampworks.cli import clusters, exits
 from stampworks.cli.main import main
 from stampworks.clouds.faults import Injected
 from stampworks.clouds.local import faults
@@ -136,13 +136,13 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_the_stack_stands_before_the_action_or_behind_it(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    planned = stacks.plan_of
+    planned = clusters.plan_of
 
     def plan_of(stack: str) -> Plan:
         asked.append(stack)
         return planned("local")
 
-    monkeypatch.setattr("stampworks.cli.fault.stacks.plan_of", plan_of)
+    monkeypatch.setattr("stampworks.cli.fault.clusters.plan_of", plan_of)
     assert main(["fault", *argv]) == exits.FINE
     assert asked == ["test"]
 
@@ -159,7 +159,7 @@ def test_clearing_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_other_clouds_have_no_faults(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever pays for machines does not want them broken."""
-    monkeypatch.setattr("stampworks.cli.fault.stacks.plan_of", _elsewhere)
+    monkeypatch.setattr("stampworks.cli.fault.clusters.plan_of", _elsewhere)
     assert main(["fault", "list"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
         "nothing can be broken on purpose in the cloud 'elsewhere'\n"

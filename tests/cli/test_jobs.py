@@ -182,7 +182,7 @@ ON_KUBERNETES = ["submit", "training", "demo", "-s", "local-k8s"]
 def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No cluster is asked. As YAML in which everything is whole, or as one List of JSON: the same objects."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("stampworks.cli.stacks.members_of", None)
+    monkeypatch.setattr("stampworks.cli.clusters.members_of", None)
     assert main([*ON_KUBERNETES, "--print", "trainjob", "--set", "steps=5"]) == exits.FINE
     said = capsys.readouterr().out
     assert "&id" not in said

@@ -7,7 +7,7 @@ import getpass
 import os
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import clusters, exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.plan import Plan
@@ -34,9 +34,9 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import said_by, service_of
 
-    reason, plan = said_by(login(), arguments.reason), stacks.plan_of(arguments.stack)
+    reason, plan = said_by(login(), arguments.reason), clusters.plan_of(arguments.stack)
     with Progress(f"draining {len(arguments.nodes)} of the nodes of stack {arguments.stack}") as progress:
-        service = service_of(plan, stacks.asked_of(plan, arguments.stack))
+        service = service_of(plan, clusters.asked_of(plan, arguments.stack))
         service.drain(plan, arguments.nodes, reason)
         if arguments.wait:
             service.wait_until_free(arguments.nodes, plan.scheduler.drain_timeout_minutes, progress)
@@ -57,9 +57,9 @@ def return_nodes(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import service_of
 
-    plan = stacks.plan_of(arguments.stack)
+    plan = clusters.plan_of(arguments.stack)
     with Progress(f"returning {len(arguments.nodes)} of the nodes of stack {arguments.stack}"):
-        service = service_of(plan, stacks.asked_of(plan, arguments.stack))
+        service = service_of(plan, clusters.asked_of(plan, arguments.stack))
         service.give_back(plan, arguments.nodes, arguments.force)
     return _show(plan, arguments)
 
@@ -69,6 +69,6 @@ def _show(plan: Plan, arguments: argparse.Namespace) -> int:
     from stampworks.cli import status
     from stampworks.operations import nodes_of
 
-    found = nodes_of(plan, stacks.asked_of(plan, arguments.stack), arguments.nodes)
+    found = nodes_of(plan, clusters.asked_of(plan, arguments.stack), arguments.nodes)
     status.print_nodes(found, arguments.json)
     return max(exits.OF_VERDICT[verdict] for verdict in found.verdicts)

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import clusters, exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.clouds.faults import Fault, Injected
@@ -41,7 +41,7 @@ def add_verbs(verbs: Any) -> None:
 def list_faults(arguments: argparse.Namespace) -> int:
     from stampworks.operations import faults
 
-    plan = stacks.plan_of(arguments.stack)
+    plan = clusters.plan_of(arguments.stack)
     kinds, now = faults.catalogue(plan.cloud), faults.injected(plan)
     if arguments.json:
         injected = [{**dataclasses.asdict(one), "there": there} for one, there in now]
@@ -59,7 +59,7 @@ def inject_fault(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import faults
 
-    plan, roster = stacks.cluster_of(arguments.stack)
+    plan, roster = clusters.cluster_of(arguments.stack)
     with Progress(f"injecting {arguments.name}"):
         one, seed = faults.inject(
             plan, roster, arguments.name, arguments.node, arguments.rail, arguments.severity, arguments.seed
@@ -78,7 +78,7 @@ def clear_faults(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import faults
 
-    plan = stacks.plan_of(arguments.stack)
+    plan = clusters.plan_of(arguments.stack)
     with Progress("clearing faults"):
         cleared = faults.clear(plan, arguments.name, arguments.node)
     if arguments.json:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import clusters, exits, stacks
 from stampworks.cli.reach import count
 from stampworks.text.amounts import counted
 
@@ -78,7 +78,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
         return _print_manifests(arguments, asked)
     if arguments.image:
         raise exits.CliError("--image is of what --print prints", "leave it out, or say --print jobset")
-    plan, roster = stacks.workers_of(arguments.stack)
+    plan, roster = clusters.workers_of(arguments.stack)
     with Progress(f"submitting {arguments.name}"):
         run = jobs.prepare(plan, roster, asked)
         number = jobs.submit(plan, roster, run)
@@ -141,7 +141,7 @@ def list_jobs(arguments: argparse.Namespace) -> int:
     from stampworks.views.table import table
 
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
-        found = jobs.listed(*stacks.workers_of(arguments.stack))
+        found = jobs.listed(*clusters.workers_of(arguments.stack))
     if arguments.json:
         print(json.dumps({"jobs": [dataclasses.asdict(job) for job in found]}, indent=2))
     elif found:
@@ -156,7 +156,7 @@ def show_logs(arguments: argparse.Namespace) -> int:
     """Fine when there is such a run; with --follow, when it has finished."""
     from stampworks.operations import jobs
 
-    plan, roster = stacks.workers_of(arguments.stack)
+    plan, roster = clusters.workers_of(arguments.stack)
     job = _watch(jobs.follow(plan, roster, arguments.name, arguments.follow), arguments.name, show=True)
     if not arguments.follow:
         return exits.FINE
@@ -170,7 +170,7 @@ def cancel_run(arguments: argparse.Namespace) -> int:
     from stampworks.operations import jobs
     from stampworks.operations.job import AT_WORK
 
-    plan, roster = stacks.workers_of(arguments.stack)
+    plan, roster = clusters.workers_of(arguments.stack)
     with Progress(f"cancelling {arguments.name}"):
         job = jobs.cancel(plan, roster, arguments.name)
     if arguments.json:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import clusters, exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.qualification import Certificate, Checked
@@ -47,7 +47,7 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
     from stampworks.plan import BUDGET_MINUTES, fingerprint
     from stampworks.schedulers import kubernetes
 
-    plan, roster = stacks.workers_of(arguments.stack)
+    plan, roster = clusters.workers_of(arguments.stack)
     level = arguments.level or (plan.proof.level if plan.proof.level != "none" else "standard")
     declared = plan.proof.budget_minutes if level == plan.proof.level else BUDGET_MINUTES[level]
     proof = dataclasses.replace(plan.proof, budget_minutes=arguments.budget or declared)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import clusters, exits, stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def ask_kubernetes(arguments: argparse.Namespace) -> NoReturn:
     """Becomes kubectl, so that the terminal, signals and the exit code are its own."""
     from stampworks.operations.kubernetes import client as kubernetes
 
-    command = [*kubernetes.kubectl(stacks.plan_of(arguments.stack)), *arguments.command]
+    command = [*kubernetes.kubectl(clusters.plan_of(arguments.stack)), *arguments.command]
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606  # a list of arguments, no shell
 
@@ -73,7 +73,7 @@ def log_in(arguments: argparse.Namespace) -> NoReturn:
     """Becomes ssh, so that the terminal, signals and the exit code are its own."""
     from stampworks.operations.remote import not_installed, ssh_command
 
-    _, roster = stacks.cluster_of(arguments.stack)
+    _, roster = clusters.cluster_of(arguments.stack)
     command = ssh_command(roster, arguments.node, arguments.command)
     sys.stdout.flush()
     try:
@@ -88,8 +88,8 @@ def run_job(arguments: argparse.Namespace) -> int:
 
     if not arguments.command:
         raise exits.CliError("run needs a command", "write it behind --, for example: stampworks run -- hostname")
-    plan = stacks.plan_of(arguments.stack)
-    commands = commands_of(plan, stacks.asked_of(plan, arguments.stack))
+    plan = clusters.plan_of(arguments.stack)
+    commands = commands_of(plan, clusters.asked_of(plan, arguments.stack))
     return _carry_out(commands, commands.prepare(arguments.command, arguments.nodes, arguments.pool, arguments.user))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, qualify, stacks, state
+from stampworks.cli import exits, qualify, stacks, stamped, state
 
 if TYPE_CHECKING:
     from stampworks.plan import Plan
@@ -82,13 +82,13 @@ def _of_stack(arguments: argparse.Namespace) -> Report:
     if stack.endswith(".json"):
         what = f"{stack} is a plan, and a report is of what was proven"
         raise exits.CliError(what, f"name a certificate's file without -s: {qualify.WHENCE}")
-    plan = stacks.plan_of(stack)
     try:
         with Progress("asking Pulumi what was proven"):
             resources = state.resources(stack)
     except state.SilentError as error:
         why = f"cannot tell what was proven of stack {stack!r}: {error}"
         raise exits.CliError(why, "stampworks report CERT needs no Pulumi", exits.UNKNOWN) from None
+    plan = stamped.chosen(stack, resources, stamped.declared_in(stack))
     certificate = (state.outputs(resources, _QUALIFICATION) or {}).get("certificate")
     if not isinstance(certificate, str):
         hint = f"pulumi up -s {stack} ends with a proof, unless proof.level is none"

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import clusters, exits, stacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def roll_nodes(arguments: argparse.Namespace) -> int:
     if not arguments.cancel:
         said = operations.said_by(login(), arguments.reason)
         why = f"{said.who} says: {said.text}"
-    plan, _ = stacks.cluster_of(arguments.stack)
+    plan, _ = clusters.cluster_of(arguments.stack)
     operations.condemn(plan, arguments.nodes, why, arguments.machine)
     found = operations.outdated(plan, configuration.install_digest())
     print(json.dumps({"outdated": dict(found)}, indent=2) if arguments.json else _words(found, arguments.stack))

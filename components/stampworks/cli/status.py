@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import exits, stacks
+from stampworks.cli import clusters, exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.operations.status import ClusterStatus, NodesStatus, StatusTable
@@ -30,8 +30,8 @@ def show_status(arguments: argparse.Namespace) -> int:
     from stampworks.operations import status_of
 
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
-        plan = stacks.plan_of(arguments.stack)
-        found = status_of(plan, stacks.asked_of(plan, arguments.stack))
+        plan = clusters.plan_of(arguments.stack)
+        found = status_of(plan, clusters.asked_of(plan, arguments.stack))
     print(json.dumps(dataclasses.asdict(found), indent=2) if arguments.json else "\n".join(text(found)))
     return exits.OF_VERDICT[found.verdict]
 

@@ -52,6 +52,11 @@ def _login(roster: RosterData) -> str:
     return shlex.join(operations.ssh_command(roster, operations.head(roster).name))
 
 
+def _written(plan: Plan) -> str:
+    """A plan as the state keeps it: reasons are for people."""
+    return json.dumps(to_dict(replace(plan, reasons=())))
+
+
 class Cluster(pulumi.ComponentResource):
     """A GPU training cluster as its plan says, on whichever cloud the plan is for."""
 
@@ -347,7 +352,7 @@ class Cluster(pulumi.ComponentResource):
                 }
                 for group, resource in groups.items()
             ],
-            plan=json.dumps(to_dict(replace(plan, reasons=()))),  # reasons are for people
+            plan=_written(plan),
             content=content,
             playbook={
                 "name": _PLAYBOOK,
@@ -453,4 +458,7 @@ class Cluster(pulumi.ComponentResource):
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
-        self.register_outputs({name: getattr(self, name) for name in OUTPUTS})
+        outputs = {name: getattr(self, name) for name in OUTPUTS}
+        if plan.managed or not plan.stamped:  # else the command line finds the stamped plan with the roll
+            outputs["plan"] = ready.apply(lambda _: _written(plan))
+        self.register_outputs(outputs)

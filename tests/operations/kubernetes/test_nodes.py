@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from stampworks import planning
-from stampworks.cli import exits, stacks
+from stampworks.cli import clusters, exits
 from stampworks.cli.main import main
 from stampworks.cli.status import text
 from stampworks.declaration import load_value
@@ -240,7 +240,7 @@ def test_from_the_command_line(
     server: StandIn, kubernetes_plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Both end with the state of the nodes."""
-    monkeypatch.setattr("stampworks.cli.stacks.plan_of", lambda _: kubernetes_plan)
+    monkeypatch.setattr("stampworks.cli.clusters.plan_of", lambda _: kubernetes_plan)
     monkeypatch.setenv("SUDO_USER", "alice")
     server.others = [gang("long", "gpu-001")]
     assert main(["drain", "gpu-001", "--reason", "new fans"]) == exits.FINE
@@ -351,16 +351,16 @@ def test_status_says_when_capacity_ends(server: StandIn, monkeypatch: pytest.Mon
 
 
 def test_what_needs_our_programs_on_nodes_says_that_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "plan_of", lambda _: on_eks())
+    monkeypatch.setattr(clusters, "plan_of", lambda _: on_eks())
     with pytest.raises(exits.CliError, match="nodes of cluster k are aws's own: none has programs of ours"):
-        stacks.cluster_of("aws-p5en-eks")
+        clusters.cluster_of("aws-p5en-eks")
 
 
 def test_what_a_node_says_moves_no_terminal(
     server: StandIn, kubernetes_plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It has a say in its own reason, and may be worse than broken."""
-    monkeypatch.setattr("stampworks.cli.stacks.plan_of", lambda _: kubernetes_plan)
+    monkeypatch.setattr("stampworks.cli.clusters.plan_of", lambda _: kubernetes_plan)
     server.there = [node("gpu-001", out=True, held="health: \x1b[2J\u202e<b>$(reboot)\nhint: rm"), node("gpu-002")]
     server.others = server.there  # all objects that a status asks for
     assert main(["status"]) == exits.NO

@@ -1,0 +1,63 @@
+"""From a stack's name to its running cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stampworks.cli import exits, stacks, stamped
+
+if TYPE_CHECKING:
+    from stampworks.plan import Plan, Roster
+
+
+def plan_of(stack: str) -> Plan:
+    """The plan that a cluster was stamped with."""
+    return stacks.plan_of(stack) if stack.endswith(".json") else stamped.plan_of(stack)
+
+
+def cluster_of(stack: str) -> tuple[Plan, Roster]:
+    """The plan that a cluster was stamped with and who is in it now; an error when no cluster runs."""
+    plan = plan_of(stack)
+    return plan, members_of(plan, stack)
+
+
+def workers_of(stack: str) -> tuple[Plan, Roster]:
+    """The same for what needs no ssh: also of a cluster whose nodes are the cloud's own, which Kubernetes knows."""
+    from stampworks.operations.kubernetes import nodes as kubernetes_nodes
+
+    plan = plan_of(stack)
+    if not plan.managed:
+        return plan, members_of(plan, stack)
+    if not plan.scheduler.workloads_image:
+        what = f"nodes of cluster {plan.name} have none of our programs, and scheduler.workloads_image names no image"
+        raise exits.CliError(what, "build one (workloads/Containerfile), and write its name there")
+    return plan, kubernetes_nodes.roster(plan.name, plan.cloud, plan.region, [pool.name for pool in plan.pools])
+
+
+def asked_of(plan: Plan, stack: str) -> Roster:
+    """Who is in the cluster, where one of its members is asked for its scheduler; else a roster of nobody."""
+    from stampworks.operations.schedulers import port_of
+    from stampworks.plan import Roster
+
+    if port_of(plan.scheduler.kind).asks_members:
+        return members_of(plan, stack)
+    return Roster(plan.name, plan.cloud, (), "", "", (), plan.region)
+
+
+def members_of(plan: Plan, stack: str) -> Roster:
+    """Who is in the cluster of a plan now; an error when no cluster runs."""
+    from stampworks.operations import members
+    from stampworks.operations.errors import start
+
+    if not plan.stamped:
+        what = f"all nodes of cluster {plan.name} are for scheduling only, and nothing runs on them"
+        raise exits.CliError(what, "declare a pool without scheduling_only: true")
+    if plan.managed:
+        what = f"nodes of cluster {plan.name} are {plan.cloud}'s own: none has programs of ours, or is reached by ssh"
+        hint = "stampworks status, drain, return, qualify, submit, jobs, logs and kubectl ask its Kubernetes"
+        raise exits.CliError(what, hint)
+    roster = members(plan.cloud, plan.name, plan.region)
+    if not roster.members:
+        hint = start() if stack.endswith(".json") else start(stack)
+        raise exits.CliError(f"no cluster of stack {stack!r} is running", hint, code=exits.NO)
+    return roster

@@ -1,0 +1,120 @@
+"""The plan that a cluster was stamped with: what is declared now and not stamped yet changes no running cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stampworks.cli import exits, stacks, state
+
+if TYPE_CHECKING:
+    from stampworks.plan import Plan
+
+DIFFERENCES_SHOWN = 3
+_CLUSTER = "stampworks:cluster:Cluster"
+_ROLL = "stampworks:cluster:Roll"
+_TAKEN = "note: the cluster is taken as it was stamped"
+
+
+def plan_of(stack: str) -> Plan:
+    """The plan of the last `up` that made all nodes, as the backend has it; without one, what the file declares.
+
+    How the file differs from it, or why it cannot be read, is one line on stderr.
+    """
+    try:
+        with state.asking(stack) as answer:
+            declared = declared_in(stack)
+            resources = answer()
+    except state.SilentError as error:
+        hint = "name a plan's file, -s plan.json: `stampworks plan --json` and `pulumi stack output plan` write one"
+        why = f"cannot tell how the cluster of stack {stack!r} was stamped: {error}"
+        raise exits.CliError(why, hint, exits.UNKNOWN) from None
+    return chosen(stack, resources, declared)
+
+
+def chosen(stack: str, resources: Sequence[Mapping[str, Any]], declared: Plan | Exception) -> Plan:
+    """The same for a caller that has asked the backend itself."""
+    stamped = _stamped(stack, resources)
+    if stamped is not None:
+        _compare(stack, stamped, declared)
+        return stamped
+    if isinstance(declared, Exception):
+        raise declared
+    return declared
+
+
+def declared_in(stack: str) -> Plan | Exception:
+    """What the file means now, or why it means nothing."""
+    from stampworks.declaration import DeclarationError
+
+    try:
+        return stacks.plan_of(stack)
+    except (DeclarationError, exits.CliError, OSError) as error:
+        return error
+
+
+def _stamped(stack: str, resources: Sequence[Mapping[str, Any]]) -> Plan | None:
+    """The one that the nodes were made with; of nodes that are not ours, that of the last `up` that came to its end."""
+    from stampworks.plan import Plan, from_json
+
+    clusters = [each["outputs"].get("name") for each in resources if each["type"] == _CLUSTER]
+    if len(clusters) > 1:
+        what = f"stack {stack!r} has {len(clusters)} clusters: {', '.join(map(str, clusters))}"
+        raise exits.CliError(what, "name the file of one's plan: -s plan.json")
+    rolled = (each.get("inputs", {}).get("plan") for each in resources if each["type"] == _ROLL)
+    text = next(rolled, None) or (state.outputs(resources, _CLUSTER) or {}).get("plan")
+    if not isinstance(text, str):
+        return None
+    try:
+        return from_json(Plan, text)
+    except (ValueError, RecursionError) as error:
+        _note(f"note: another release of stampworks has stamped this, and its file is read instead: {error}")
+        return None
+
+
+def _compare(stack: str, stamped: Plan, declared: Plan | Exception) -> None:
+    if isinstance(declared, Exception):
+        _note(f"{_TAKEN}: {_first_line(declared)}")
+    elif found := _differences(stamped, declared):
+        more = len(found) - DIFFERENCES_SHOWN
+        shown = "; ".join([*found[:DIFFERENCES_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+        _note(f"{_TAKEN}; `pulumi up` would take up from Pulumi.{stack}.yaml: {shown}")
+
+
+def _differences(stamped: Plan, declared: Plan) -> list[str]:
+    """In words: the declared ones, or what else there is."""
+    from dataclasses import replace
+
+    from stampworks.plan import settled
+
+    declared = settled(replace(declared, reasons=()))
+    if declared == stamped:
+        return []
+    from stampworks.changes.differences import differences  # takes long to import, and most files say what was stamped
+    from stampworks.views.comparison import sentences
+
+    # where files of roles and checks lie is written as seen from the program there, and from the stack's file here
+    found = [each for each in differences(stamped, declared) if (each.way[0].field, each.way[-1].field) != _A_PATH]
+    return sentences([each for each in found if not each.follows] or found, "the cluster", "the file")
+
+
+_A_PATH = ("extras", "path")
+
+
+def _first_line(error: Exception) -> str:
+    """Where the first problem is and what it is, and how many more there are."""
+    if problems := getattr(error, "problems", None):
+        first, more = problems[0], len(problems) - 1
+        return f"{first.where}: {_message(first)}" + (f" (and {more} more)" if more else "")
+    return str(error).splitlines()[0]
+
+
+def _message(problem: Any) -> str:
+    return f"{problem.path}: {problem.message}" if problem.path else str(problem.message)
+
+
+def _note(text: str) -> None:
+    from stampworks.text.printable import printable
+
+    print(printable(text), file=sys.stderr)
