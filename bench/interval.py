@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.rows import Row, counted, measured
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workloads"))
-from training.interval import Chooser
+from stampworks_train.interval import Chooser
 
 SEEDS = 1000
 SMALL = {"SEEDS": 20}

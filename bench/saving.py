@@ -20,9 +20,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from stampworks_train.checkpoint import Checkpoints
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
-from training.checkpoint import Checkpoints
 from validation.timing import without_waiting
 
 TENSORS = 32

@@ -65,7 +65,7 @@ AREAS = {
     ),
     "training": Area(
         ("training/*", "cluster/test_submit.py"),
-        (*UP, "training.*", "stampworks.cli.jobs", "stampworks.cli.workload"),
+        (*UP, "training.*", "stampworks_train.*", "stampworks.cli.jobs", "stampworks.cli.workload"),
         ("workloads/*", *NODES),
     ),
     "hostile": Area(

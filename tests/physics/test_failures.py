@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stampworks import catalog
 from stampworks.physics import failures
-from training.interval import BEFORE, Chooser
+from stampworks_train.interval import BEFORE, Chooser
 
 LLAMA = catalog.deployments()["Llama 3 405B over 54 days"]
 RSC = catalog.deployments()["Meta's RSC clusters"]

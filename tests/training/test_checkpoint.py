@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 import torch
+from stampworks_train import checkpoint, stream
+from stampworks_train.checkpoint import Checkpoints, Found
+from stampworks_train.manifest import MANIFEST, CheckpointError, difference, read_manifest
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
-from training import checkpoint, stream
-from training.checkpoint import Checkpoints, Found
-from training.manifest import MANIFEST, CheckpointError, difference, read_manifest
 
 from tests.training.ranks import Trained, alone, begun, start, together
 

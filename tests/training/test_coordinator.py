@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stampworks_train.wire import connect
 from training.coordinator import FAILED, FINISHED, LOST, Coordinator
 from training.journal import Journal
 from training.settings import Patience, Settings
-from training.wire import connect
 
 SECRET = "of these tests"
 Answers = Callable[["Talker", dict[str, Any]], list[dict[str, Any]]]

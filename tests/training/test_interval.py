@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from training.interval import Beside, Chooser
+from stampworks_train.interval import Beside, Chooser
 
 
 def test_the_arithmetic_is_told() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.keeper import Keeper, Kept, reserved
-from training.wire import connect
+from stampworks_train.keeper import Keeper, Kept, reserved
+from stampworks_train.wire import connect
 
 PIECES = [["embedding.weight/weight", [0, 0], [2, 2], "float32", 0]]
 

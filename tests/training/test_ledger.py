@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from training import ledger
-from training.ledger import BINS, US, Account, account
+from stampworks_train import ledger
+from stampworks_train.ledger import BINS, US, Account, account
 
 Event = dict[str, Any]
 SETTINGS = {"steps": 4, "model": {"layers": 2, "width": 8, "length": 16}}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from stampworks_train.checkpoint import Found
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from training.checkpoint import Found
 from training.layout import Laid, clipped, laid_out
 from training.model import Transformer
 from training.rank import Place, Rank, _less, run

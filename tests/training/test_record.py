@@ -13,8 +13,9 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from training import record
-from training.record import POINTS_MAX, without_secrets
+from stampworks_train import record
+from stampworks_train.record import POINTS_MAX
+from stampworks_train.words import without_secrets
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 SCHEMA = json.loads((WORKLOADS / "record.schema.json").read_text())
@@ -167,7 +168,7 @@ def test_a_record_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_anybody_can_make_the_record_of_a_killed_run(tmp_path: Path) -> None:
     """From its folder; one that is none is named."""
     (tmp_path / record.EVENTS).write_text(json.dumps(next(a_run())) + '\n{"at": 1, "wh')
-    command = [sys.executable, "-m", "training.record"]
+    command = [sys.executable, "-m", "stampworks_train.record"]
     found = subprocess.run([*command, str(tmp_path)], cwd=WORKLOADS, capture_output=True, text=True, check=True)
     assert found.stdout == f"{tmp_path / record.RECORD}\n"
     refused = subprocess.run([*command, "/nowhere"], cwd=WORKLOADS, capture_output=True, text=True, check=False)

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from training import agent, state
-from training.checkpoint import Checkpoints
+from stampworks_train import keeper, memory
+from stampworks_train.checkpoint import Checkpoints
+from stampworks_train.memory import Memory, fault_in, populate
+from stampworks_train.snapshot import Piece, copy_all, overlaps, seen, sources_of
+from stampworks_train.snapshot import _shared as shared
 from training.model import Transformer
 from training.settings import Model, Settings
-from training.state import Memory, Piece, State, copy_all, fault_in, overlaps, populate, seen, sources_of
-from training.state import _shared as shared
+from training.state import State
 
 
 def cut(whole: torch.Tensor, rows: int, columns: int) -> dict[int, tuple[list[Piece], torch.Tensor]]:
@@ -78,34 +80,34 @@ PAGES = 4096
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=agent.MEMORY) as name:
+    with tempfile.TemporaryDirectory(dir=keeper.MEMORY) as name:
         yield Path(name)
 
 
-@pytest.mark.parametrize("advice", [state.POPULATE, 12345])
+@pytest.mark.parametrize("advice", [memory.POPULATE, 12345])
 def test_no_snapshot_waits_for_pages(advice: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the kernel can be asked for them or not; what was in memory stays."""
-    monkeypatch.setattr(state, "POPULATE", advice)
-    memory = Memory(folder / "it", PAGES * mmap.PAGESIZE)
-    assert faults(lambda: memory.tensor.fill_(7)) < PAGES // 100
-    fault_in(memory.tensor)
-    assert memory.tensor.eq(7).all()
+    monkeypatch.setattr(memory, "POPULATE", advice)
+    kept = Memory(folder / "it", PAGES * mmap.PAGESIZE)
+    assert faults(lambda: kept.tensor.fill_(7)) < PAGES // 100
+    fault_in(kept.tensor)
+    assert kept.tensor.eq(7).all()
 
 
-@pytest.mark.parametrize("advice", [state.POPULATE, 12345])
+@pytest.mark.parametrize("advice", [memory.POPULATE, 12345])
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 100_003)])
 def test_pages_of_any_tensor(shape: tuple[int, ...], advice: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However it lies in them."""
-    monkeypatch.setattr(state, "POPULATE", advice)
+    monkeypatch.setattr(memory, "POPULATE", advice)
     populate(torch.empty(shape, dtype=torch.bfloat16))
 
 
 def test_memory_that_cannot_be_had_is_said(folder: Path) -> None:
     """It is not tried by writing, which would kill the rank."""
-    memory = Memory(folder / "it", 4 * mmap.PAGESIZE)
-    os.truncate(memory.path, 0)
+    kept = Memory(folder / "it", 4 * mmap.PAGESIZE)
+    os.truncate(kept.path, 0)
     with pytest.raises(MemoryError, match=r"[\d,]+ bytes of memory cannot be had: Bad address"):
-        fault_in(memory.tensor)
+        fault_in(kept.tensor)
 
 
 def test_a_checkpoint_has_twelve_bytes_a_parameter(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training import stream as module
-from training.manifest import difference
-from training.stream import BLOCK, File, Stream, make
+from stampworks_train import stream as module
+from stampworks_train.manifest import difference
+from stampworks_train.stream import BLOCK, File, Stream, make
 
 
 @pytest.mark.parametrize("size", [0, 1, 4095, 4096, 2**23 - 1, 2**23, 2**24 + 5])

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import multiprocessing
 import os
 import secrets
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -22,21 +19,18 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
+from stampworks_train.keeper import SLOTS, Keeper, Kept, place_in_memory
+from stampworks_train.wire import connect
 from validation.ranks import Ranks
 
 from .coordinator import BEAT_S, LOST, Coordinator
 from .journal import Journal
-from .keeper import ALIVE, SLOTS, Keeper, Kept
 from .settings import Settings
 from .shape import Seat
-from .wire import connect
 
 STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
-MEMORY = Path("/dev/shm")  # noqa: S108 (memory of this node that outlives a process)
 AGAIN_S = 0.1
-LOCKS: list[Any] = []
-"""Held as long as this process lives."""
 FROM_RANK = ("store", "ready", "step", "checkpoint", "finished", "stopped", "fatal", "broke", "notice")
 
 
@@ -99,7 +93,7 @@ class Agent:
         else:
             told = await self._told_where()
             port, secret = int(told["port"]), str(told["secret"])
-        self.keeper = Keeper(_place_in_memory(), self.keeps_at, secret)
+        self.keeper = Keeper(place_in_memory("training"), self.keeps_at, secret)
         try:
             await self.keeper.open()
             devices = await asyncio.to_thread(self._devices)  # whoever forks from now on need not wait for torch
@@ -330,19 +324,6 @@ def _prepare(settings: Settings) -> None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", settings.cluster.rails[0])
     elif not settings.cluster.nodes:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-
-
-def _place_in_memory() -> Path:
-    """A folder of this process; what killed ones have left is cleared away."""
-    ours = f"stampworks-training-{os.getuid()}-"
-    for left in MEMORY.glob(f"{ours}*"):
-        with contextlib.suppress(OSError), (left / ALIVE).open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=ours, dir=MEMORY))
-    LOCKS.append((folder / ALIVE).open("w"))
-    fcntl.flock(LOCKS[-1], fcntl.LOCK_EX)
-    return folder
 
 
 def _publish(path: Path, content: dict[str, Any]) -> None:

@@ -10,10 +10,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from stampworks_train.wire import LINE_MAX, WANTS_CHECKPOINT, WANTS_STOP, Wire, admitted
+
 from .journal import Journal
 from .settings import Settings
 from .shape import Seat, buddies, misfit, seats
-from .wire import LINE_MAX, WANTS_CHECKPOINT, WANTS_STOP, Wire, admitted
 
 BEAT_S = 0.5
 WHO_WAS_FIRST_S = 1.0

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import collections
-import json
-import os
-import queue
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from . import ledger, record
-from .interval import Chooser
+from stampworks_train import ledger, record
+from stampworks_train.events import EventLog, experienced
+from stampworks_train.words import without_secrets
+
 from .settings import Settings
 from .trackers import tracker
 
 SAY_S = 5.0
 """Between two lines about steps for a person."""
-AGAIN_S = 1.0
 RECORD_S = 30.0
 """Between two records of a run that goes on."""
 WATCHED, SLOW = 20, 0.1
@@ -35,43 +32,32 @@ class Journal:
         self.folder = Path(settings.folder)
         self.path = self.folder / record.EVENTS
         self.tracker = tracker(settings.tracking, self.folder)
-        self._chooser, self.attempt, self.jobs_with_losses = _experienced(self.path)
+        self._chooser, account = experienced(self.path)
+        self.attempt = len(account.attempts) + 1 if account else 1
+        self.jobs_with_losses = _jobs_with_losses(account)
         self._saved = time.time()
         self._failed = 0.0
         self._asked = False
         self._said = 0.0
         self._copying: collections.deque[tuple[float, float]] | None = collections.deque(maxlen=WATCHED)
         """For how long the last steps waited for second copies, of how long; nothing when that was said."""
-        self._clock = time.time() - time.monotonic()  # whoever sets the clock changes no duration
         self._recording: subprocess.Popen[bytes] | None = None
         self._recorded = 0.0
-        with self.path.open("ab+") as file:
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                if file.read() != b"\n":  # an attempt was killed in the middle of a line
-                    file.write(b"\n")
-
-        self._closing = False
-        self._lines = queue.SimpleQueue[str | None]()
-        self._writer = threading.Thread(target=self._write, daemon=True)
-        self._writer.start()
-
-    def _now(self) -> float:
-        return self._clock + time.monotonic()
+        self._log = EventLog(self.path)
 
     def write(self, what: str, **told: Any) -> None:
         if what == "generation":
             self._asked = False  # whoever was asked is gone
         elif what == "start":
-            told = record.without_secrets(told)
-        self._lines.put(json.dumps({"at": self._now(), "what": what, **told}) + "\n")
+            told = without_secrets(told)
+        self._log.put(what, told)
         if what != "step" or time.monotonic() - self._said > SAY_S:
             print(_readable(what, told), flush=True)
             self._said = time.monotonic()
         if what == "start":
             self.tracker.start(self.settings.name, self.settings.told())
         elif what == "failure":
-            self._failed = self._now()
+            self._failed = self._log.now()
         elif what == "ready" and self._failed and told["source"] != "memory":
             self._chooser.failed(self._failed)  # what memory mends costs no checkpoint
         if what in ("ready", "checkpoint") and time.monotonic() - self._recorded > RECORD_S:
@@ -79,25 +65,10 @@ class Journal:
         for text in self.tracker.said():
             self.write("notice", text=text)
 
-    def _write(self) -> None:
-        """In a thread: a shared directory that does not answer for a while must not look as if nodes were gone."""
-        while (line := self._lines.get()) is not None:
-            said = False
-            while not self._closing or not said:
-                try:
-                    with self.path.open("a") as file:
-                        file.write(line)
-                    break
-                except OSError as error:
-                    if not said:
-                        print(f"{self.path}: {error.strerror}: events wait until it can be written", flush=True)
-                    said = True
-                    time.sleep(AGAIN_S)
-
     def _record(self) -> None:
         """How far it is, for whoever looks meanwhile or finds it killed; in a process of its own, for it takes long."""
         if self._recording is None or self._recording.poll() is not None:
-            command = [sys.executable, "-m", "training.record", str(self.folder)]
+            command = [sys.executable, "-m", "stampworks_train.record", str(self.folder)]
             self._recording = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
             self._recorded = time.monotonic()
 
@@ -106,9 +77,7 @@ class Journal:
         if self._recording:
             self._recording.kill()
             self._recording.wait()
-        self._closing = True
-        self._lines.put(None)
-        self._writer.join()
+        self._log.close()
         try:
             self.tracker.artifact(record.write(self.folder))
         except OSError as error:
@@ -125,7 +94,7 @@ class Journal:
         self.tracker.step(told["step"], {"loss": told["loss"], "tokens_per_s": rate, **figures})
         self._watch_copies(message["copying"], message["seconds"])
         if message["saves"]:
-            self._saved, self._asked = self._now(), False
+            self._saved, self._asked = self._log.now(), False
 
     def _watch_copies(self, waited: float, seconds: float) -> None:
         """Says once where training could be faster than the network that its snapshots travel by."""
@@ -146,7 +115,7 @@ class Journal:
 
     def wants_checkpoint(self) -> bool:
         """Whether it is time for the next one; asked for once."""
-        now = self._now()
+        now = self._log.now()
         given = self.settings.checkpoints.every_s
         interval = None if given else self._chooser.interval(now)
         every = interval.seconds if interval else given
@@ -158,23 +127,13 @@ class Journal:
         return True
 
 
-def _experienced(path: Path) -> tuple[Chooser, int, frozenset[str]]:
-    """Who knows what earlier attempts' checkpoints cost, and which nobody ended; the number of the next attempt; and
-    which jobs have lost a node."""
-    try:
-        account = ledger.account(ledger.read(path))
-    except OSError:
-        return Chooser(time.time()), 1, frozenset()
-    chooser = Chooser(account.begun)
-    for _, event in account.told:
-        if event["what"] == "checkpoint" and (blocked := ledger.finite(event.get("blocked_s"))) is not None:
-            chooser.cost(blocked + (ledger.finite(event.get("slowed_s")) or 0.0))
-    for attempt in account.attempts:
-        if attempt.end not in ("finished", "preempted"):
-            chooser.failed(account.begun + (attempt.begun_us + attempt.wall_us) / ledger.US)
+def _jobs_with_losses(account: ledger.Account | None) -> frozenset[str]:
+    """Jobs that have lost a node."""
+    if account is None:
+        return frozenset()
     lost = [failure.at_us for failure in account.failures if failure.kind == "node"]
     jobs = (each.job for each in account.attempts if any(0 <= at - each.begun_us <= each.wall_us for at in lost))
-    return chooser, len(account.attempts) + 1, frozenset(jobs)
+    return frozenset(jobs)
 
 
 def _readable(what: str, told: dict[str, Any]) -> str:

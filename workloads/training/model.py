@@ -6,10 +6,10 @@ import math
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
+from stampworks_train.part import local, same_part
 from torch import Tensor, nn
 
 from . import settings
-from .part import local, same_part
 
 WIDENING = 8 / 3
 """Of a gated layer: with three matrices as many weights as two of four times the width."""

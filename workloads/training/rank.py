@@ -23,21 +23,23 @@ import torch
 import torch._dynamo  # what layouts would import in each rank anew, for seconds: whoever forks ranks has it
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
+from stampworks_train.checkpoint import Checkpoints
+from stampworks_train.interval import Beside
+from stampworks_train.keeper import SLOTS
+from stampworks_train.manifest import CheckpointError
+from stampworks_train.memory import Memory
+from stampworks_train.snapshot import overlaps, sources_of
+from stampworks_train.wire import WANTS_STOP
+from stampworks_train.words import without_secrets
 from torch import nn
 from torch.distributed.tensor import DTensor
 
 from . import float8
-from .checkpoint import Checkpoints
 from .data import DataError, Stream
-from .interval import Beside
-from .keeper import SLOTS
 from .layout import clipped, laid_out
-from .manifest import CheckpointError
-from .record import without_secrets
 from .settings import Settings
 from .shape import Seat
-from .state import Memory, State, die_with_parent, overlaps, sources_of
-from .wire import WANTS_STOP
+from .state import State, die_with_parent
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from stampworks_train.words import without_secrets
 from validation.result import plain
 
-from .record import without_secrets
 from .settings import Tracking
 
 ROOM = 10_000

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 IMAGE_PLAYBOOK = "image.yml"
-PROGRAMS = ("validation", "training")
+PROGRAMS = ("validation", "training", "stampworks_train")
 """Folders of workloads/ that the nodes get."""
 _IGNORED = {".git", "__pycache__"}
 

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from training import record
+from stampworks_train import record
 
 BEGUN = 1_795_287_600.0
 

@@ -43,7 +43,8 @@ from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
 from .manifest import DIGESTS, MANIFEST, METADATA, CheckpointError, Manifest, difference, read_manifest, step_of
-from .state import copy_all, populate
+from .memory import populate
+from .snapshot import copy_all
 from .stream import File, Stream, make, sync, write
 
 PARTIAL, REPLACED, REMOVED = ".partial", ".replaced", ".removed"

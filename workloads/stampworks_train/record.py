@@ -1,6 +1,6 @@
 """What a run leaves behind: one JSON object, made from its events alone, from which reports are made.
 
-    python3 -m training.record FOLDER
+    python3 -m stampworks_train.record FOLDER
 
 writes `record.json` in the folder of a run anew, also of one that was killed or still goes on. The shape is that of
 workloads/record.schema.json; times are seconds after the run's begin. What nobody told is null.
@@ -11,18 +11,15 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import math
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from validation.result import plain
-
 from . import ledger
 from .ledger import US, Account, Attempt, Event, Failure, Step
+from .words import plain, without_secrets
 
 VERSION = 1
 EVENTS = "events.jsonl"
@@ -31,8 +28,6 @@ POINTS_MAX = 1000
 """Of the curve."""
 ITEMS_MAX = 200
 """Of any other list: what a report can show."""
-CREDENTIALS = re.compile(r"://[^/@\s]+@")
-SIGNED = re.compile(r"([?&][^=&\s]*(?:sig|token|key|secret|password|credential)[^=&\s]*)=[^&\s]+", re.IGNORECASE)
 
 
 def write(folder: Path) -> Path:
@@ -195,17 +190,6 @@ def _generation(at: int, event: Event) -> dict[str, Any]:
     return {"at": at / US, **wholes, "nodes": count, "why": _word(event, "why"), "source": _word(event, "source")}
 
 
-def without_secrets(told: Any) -> Any:
-    """The same without what opens anything: users and signatures in addresses."""
-    if isinstance(told, Mapping):
-        return {str(name): without_secrets(value) for name, value in told.items()}
-    if isinstance(told, list | tuple):
-        return [without_secrets(value) for value in told]
-    if isinstance(told, str):
-        return SIGNED.sub(r"\1=...", CREDENTIALS.sub("://...@", told))
-    return told if not isinstance(told, float) or math.isfinite(told) else None
-
-
 def _told(account: Account, what: str) -> list[tuple[int, Event]]:
     return [(at, event) for at, event in account.told if event["what"] == what]
 
@@ -232,7 +216,8 @@ def _date(seconds: float) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="training.record", description="Writes the record of a run from its events.")
+    about = "Write the record of a run from its events."
+    parser = argparse.ArgumentParser(prog="stampworks_train.record", description=about)
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the run")
     folder = parser.parse_args(argv).folder
     try:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import mmap
 import os
 import shutil
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from typing import Any
 from .wire import LINE_MAX, Wire, admitted, connect
 
 WAIT_S = 10.0
+MEMORY = Path("/dev/shm")  # noqa: S108 (memory of this node that outlives a process)
+LOCKS: list[Any] = []
+"""Held as long as this process lives."""
 ALIVE = "alive"
 """A file that the agent holds a lock on."""
 SLOTS = 2
@@ -172,6 +177,19 @@ class Keeper:
             if message.get("whole"):
                 with memoryview(content) as seen:
                     await wire.send(seen)
+
+
+def place_in_memory(kind: str) -> Path:
+    """A folder of this process; what killed ones have left is cleared away."""
+    ours = f"stampworks-{kind}-{os.getuid()}-"
+    for left in MEMORY.glob(f"{ours}*"):
+        with contextlib.suppress(OSError), (left / ALIVE).open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=ours, dir=MEMORY))
+    LOCKS.append((folder / ALIVE).open("w"))
+    fcntl.flock(LOCKS[-1], fcntl.LOCK_EX)
+    return folder
 
 
 def reserved(file: int, size: int, path: Path) -> None:

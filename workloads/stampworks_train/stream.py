@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 BLOCK = 2**23
 """What is written or read at once."""
 PAGE = 2**12
@@ -41,7 +39,7 @@ class Stream:
     """
 
     def __init__(self, path: Path) -> None:
-        self._block, self._other = (np.frombuffer(mmap.mmap(-1, BLOCK), np.uint8) for _ in range(2))  # on whole pages
+        self._block, self._other = (memoryview(mmap.mmap(-1, BLOCK)) for _ in range(2))  # on whole pages
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
         self._writing: concurrent.futures.Future[None] | None = None
         self._failed: Exception | None = None
@@ -60,10 +58,10 @@ class Stream:
     def write(self, data: Any) -> int:
         """Never raises: torch.save hides what its file raises behind an error of its own. `check` does."""
         size = memoryview(data).nbytes
-        content = np.frombuffer(data, np.uint8) if size else np.empty(0, np.uint8)
+        content = memoryview(data).cast("B") if size else memoryview(b"")
         while len(content) and not self._failed:
             part = content[: BLOCK - self._filled]
-            np.copyto(self._block[self._filled : self._filled + len(part)], part)
+            self._block[self._filled : self._filled + len(part)] = part
             self._filled += len(part)
             self.bytes += len(part)
             if self._filled == BLOCK:

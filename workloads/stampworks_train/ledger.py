@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from validation.result import plain
+from .words import plain
 
 Event = Mapping[str, Any]
 

@@ -1,0 +1,1 @@
+"""Checkpoints, snapshots and accounts of a training run, for any loop."""
