@@ -261,5 +261,6 @@ def moved(stack: KubernetesStack, lost: str) -> bool:
 
 
 def team_rows(stack: KubernetesStack) -> dict[str, dict[str, int]]:
-    found = json.loads(stack.stampworks("status", "--json").stdout)["teams"]
-    return {row["name"]: {"own": row["own"], "used": row["used"]} for row in found}
+    found = json.loads(stack.stampworks("status", "--json").stdout)
+    assert "teams" in found, found
+    return {row["name"]: {"own": row["own"], "used": row["used"]} for row in found["teams"]}
