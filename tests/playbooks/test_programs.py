@@ -238,6 +238,92 @@ def test_the_task_prolog_hands_the_environment_on(tmp_path: Path) -> None:
     assert not (tmp_path / "y").exists()
 
 
+STEP = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_NODELIST": "gpu-[001-003]",
+    "SLURM_STEP_ID": "2",
+    "SLURM_STEP_NODELIST": "gpu-[002-003]",
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "1",
+}
+OURS = {"MASTER_ADDR": "gpu-001", "MASTER_PORT": "20056", "STAMPWORKS_MASTER": "gpu-001:20056"}
+
+
+def told(tmp_path: Path, parent: str, environment: dict[str, str]) -> str:
+    """What the program says in a process of Slurm with this name."""
+    (tmp_path / "cmdline").write_bytes(parent.encode() + bytes(9))
+    text = TASK_PROLOG.with_name("task-environment").read_text()
+    text = text.replace("/proc/$PPID/cmdline", str(tmp_path / "cmdline"))
+    script = tmp_path / "task-environment"
+    script.write_text(text.replace("/usr/local/libexec/stampworks/task-prolog", "true"))
+    path = {"PATH": os.environ["PATH"]}
+    argv = ["sh", str(script)]
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=True, env=path | environment
+    ).stdout.replace("export ", "")
+
+
+def test_a_task_knows_its_peers(tmp_path: Path) -> None:
+    """Those of its own step, also where a script around it was told of those of the job."""
+    own = "MASTER_ADDR=gpu-002\nMASTER_PORT=20058\nSTAMPWORKS_MASTER=gpu-002:20058\n"
+    place = "RANK=3\nWORLD_SIZE=4\nLOCAL_RANK=1\n"
+    assert told(tmp_path, "slurmstepd: [7.2]", STEP) == own + place
+    assert told(tmp_path, "slurmstepd: [7.2]", STEP | OURS) == own + place
+    chosen = {"MASTER_ADDR": "gpu-003", "MASTER_PORT": "29500"}
+    assert told(tmp_path, "slurmstepd: [7.2]", STEP | chosen) == place
+    assert told(tmp_path, "slurmstepd: [7.2]", STEP | OURS | chosen) == place
+
+
+@pytest.mark.parametrize(
+    ("nodes", "name"),
+    [("gpu-[001-004]", "gpu-001"), ("gpu-[003,007]", "gpu-003"), ("gpu-009", "gpu-009"), ("a-1,b-[2-3]", "a-1")],
+)
+def test_a_script_knows_where_its_peers_meet(tmp_path: Path, nodes: str, name: str) -> None:
+    """It has no rank itself: one that was submitted from within a step would hand that step's rank on."""
+    said = told(tmp_path, "slurmstepd: [7.batch]", STEP | {"SLURM_JOB_NODELIST": nodes})
+    master = f"MASTER_ADDR={name}\nMASTER_PORT=20056\nSTAMPWORKS_MASTER={name}:20056\n"
+    assert said == master + "unset RANK\nunset WORLD_SIZE\nunset LOCAL_RANK\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "blamed"),
+    [
+        ("{0}/out-%j", "{0}/out-%j", ""),
+        ("{0}/absent/%x-%j", "{0}/out", ""),  # what is not known is not blamed
+        ("{0}/absent/out-%j", "{0}/out", "{0}/absent/out-7"),
+        ("out", "{0}/theirs", "{0}/theirs"),
+    ],
+)
+def test_why_an_output_cannot_be_written(tmp_path: Path, output: str, error: str, blamed: str) -> None:
+    """Stands in the job, for Slurm itself says only which signal it has sent."""
+    programs = {
+        "setpriv": 'shift 4; case $3 in */theirs) exit 1 ;; esac; exec "$@"',  # root may write anything
+        "scontrol": f'if [ "$1" = show ]; then echo gpu-001; else printf %s "$3" >{tmp_path}/said; fi',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "theirs").touch()
+    text = TASK_PROLOG.with_name("output").read_text().replace("PATH=", f"PATH={tmp_path}:")
+    (tmp_path / "program").write_text(text)
+    environment = {
+        "SLURM_JOB_STDOUT": output.format(tmp_path),
+        "SLURM_JOB_STDERR": error.format(tmp_path),
+        "SLURM_JOB_WORK_DIR": str(tmp_path),
+        "SLURM_JOB_NODELIST": "gpu-001",
+        "SLURMD_NODENAME": "gpu-001",
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_UID": "2001",
+        "SLURM_JOB_GID": "2001",
+        "SLURM_JOB_USER": "alice",
+    }
+    subprocess.run(["sh", str(tmp_path / "program")], timeout=60, check=True, env=environment)
+    said = (tmp_path / "said").read_text() if blamed else not (tmp_path / "said").exists()
+    expected = f"admincomment=alice cannot write the output {blamed.format(tmp_path)} on gpu-001: "
+    assert said is True or str(said).startswith(expected)
+
+
 # --- guard-metadata
 
 

@@ -224,7 +224,7 @@ def test_few_tasks_run_on_a_worker() -> None:
         for task in load(PLAYBOOKS / "roles" / name / "tasks" / ("main.yml" if name == "validate" else "configure.yml"))
         if not task.get("run_once")
     ]
-    assert len(tasks) <= 18
+    assert len(tasks) <= 19
 
 
 @each_role

@@ -85,7 +85,7 @@ def test_a_job_spans_the_nodes_and_sees_its_accelerators(cluster: Cluster) -> No
         "echo \\$CUDA_VISIBLE_DEVICES \\$GLOO_SOCKET_IFNAME \\$NCCL_SOCKET_IFNAME \\$(stat -c %U \\$TMPDIR) \\$(id -un)"
     )
     said = cluster.shell("head", f"su alice -c \"srun -N1 --gres=gpu:2 sh -c '{job}'\"")
-    assert said == "0,1 rail0 rail0,rail1 alice alice"
+    assert said == "0,1 rail0,rail1 rail0,rail1 alice alice"
     cluster.until("gpu-001", "ls -d /tmp/job-*-* 2>/dev/null || true", "")  # the epilog runs after srun has ended
 
 

@@ -26,7 +26,10 @@ from tests.upgrade import record
 pytestmark = pytest.mark.engine
 
 MAY_UPDATE: Mapping[str, Mapping[str, str]] = {
-    "stampworks:cluster:Playbook": {"digest": "the playbook runs again, with this version's roles"},
+    "stampworks:cluster:Playbook": {
+        "digest": "the playbook runs again, with this version's roles",
+        "inventory": "it is told what users and their jobs get: homes, keys, an environment",
+    },
     "stampworks:cluster:Qualification": {"programs": "this version's programs measure once"},
 }
 """The properties of which an update may come, by type, and what it does."""

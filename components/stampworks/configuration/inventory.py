@@ -265,6 +265,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         **hardware_variables(plan.release),
         **container_variables(plan),
         "collectives_environment": collectives_environment(plan),
+        **torch_variables(plan.release),
         **({"logs_group": log_group(plan.name), "logs_region": plan.region} if plan.logs.days else {}),
         **(
             kubernetes_variables(plan)
@@ -355,6 +356,14 @@ def source_variable(source: Source) -> dict[str, Any]:
     return to_dict(source) | {"command": list(source.command), "makes": list(source.makes)}
 
 
+def torch_variables(release: Release) -> dict[str, Any]:
+    """Where Python of the suite finds packages beside the suite's own, one of which its torch needs."""
+    versions = dict(release.versions)
+    if "torch" not in versions:
+        return {}
+    return {"workloads_packages": f"/usr/local/lib/python{versions['python']}/dist-packages"}
+
+
 def container_variables(plan: Plan) -> dict[str, Any]:
     if "containers" not in {software.name for software in plan.release.hardware}:
         return {}
@@ -423,7 +432,7 @@ def collectives_environment(plan: Plan) -> dict[str, str]:
     if not interfaces or plan.fabric.kind not in OVER_TCP:
         return {}
     return {
-        "GLOO_SOCKET_IFNAME": interfaces[0],
+        "GLOO_SOCKET_IFNAME": ",".join(interfaces),  # collectives take them in turn
         "NCCL_IB_DISABLE": "1",  # rails are plain ethernet: looking for InfiniBand costs NCCL seconds
         "NCCL_SOCKET_IFNAME": ",".join(interfaces),
     }

@@ -191,8 +191,9 @@ def care(plan: Plan) -> list[Setting]:
         # before a job starts, on all of its nodes; and there is a step that whoever logs in to one of them belongs to
         ("PrologFlags", "Contain"),
         ("Prolog", f"{HELPERS}/prolog"),
+        ("Prolog", f"{HELPERS}/output"),
         ("Epilog", f"{HELPERS}/epilog"),
-        ("TaskProlog", f"{HELPERS}/task-prolog"),
+        ("TaskProlog", f"{HELPERS}/task-environment"),
         # the prolog waits for the user's checks; a job whose script has not started within this time is requeued
         ("BatchStartTimeout", 60),
         # a shell's limits say nothing about a job: memory for RDMA must stay lockable
