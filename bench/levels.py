@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shlex
 from collections.abc import Iterator
 
 from stampworks.qualification import read
@@ -56,7 +57,8 @@ def _seconds(found: Stack, level: str, minutes: int) -> float:
 
 def _before_a_job(found: Stack) -> Iterator[Row]:
     """What the prolog asks of a node, beside an empty program in the same language."""
-    pairs = json.loads(found.run("stampworks", "ssh", "--stack", NAME, "gpu-001", "--", "python3", "-c", TIMED))
+    timed = shlex.join(["python3", "-c", TIMED])
+    pairs = json.loads(found.run("stampworks", "ssh", "--stack", NAME, "gpu-001", "--", timed))
     yield measured(
         "quick level before a job, beyond an empty Python", "s", [own - empty for empty, own in pairs], QUICK_S
     )

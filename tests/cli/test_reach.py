@@ -24,9 +24,14 @@ def healthy(cluster: StandIn) -> None:
     cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001", gres="", gres_used=""))
 
 
+@pytest.fixture(autouse=True)
+def nodes(cluster: StandIn) -> None:
+    healthy(cluster)
+
+
 def srun(cluster: StandIn) -> list[str]:
     words = (cluster.folder / "srun").read_text().splitlines()
-    return [word for word in words if not word.startswith("--job-name=")]
+    return [word for word in words if not word.startswith(("--job-name=", "--immediate="))]
 
 
 def test_status_as_a_table(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,6 +94,56 @@ def test_run_on_a_pool_as_a_user(cluster: StandIn) -> None:
     assert (cluster.folder / "user").read_text() == "as alice\n"
 
 
+def test_a_command_begins_with_the_first_word(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
+    """What looks like an option behind it is the command's own, and so is --."""
+    assert main(["run", "--nodes", "1", "echo", "--nodes", "2", "--", "--help"]) == 0
+    assert capfd.readouterr().out == "--nodes 2 -- --help\n"
+
+
+def test_run_takes_the_nodes_that_can_take_it(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
+    """It says which others there are and why they cannot, and no job of Slurm waits for them."""
+    cluster.nodes(
+        node("gpu-001", "IDLE", "DRAIN", reason="person alice: new fans"),
+        node("gpu-002", "MIXED", gres_used="gpu:h100:2(IDX:0-1)"),
+        node("cpu-001", "ALLOCATED", gres="", gres_used=""),
+    )
+    cluster.jobs([job(7, "bob", "gpu-002,cpu-001"), job(8, "bob", "cpu-001")])
+    assert main(["run", "--pool", "gpu", "--gpus", "2", "hostname"]) == 0
+    assert capfd.readouterr().err == "left out: gpu-001: drain: new fans (held by alice)\n"
+    assert srun(cluster)[0] == "--nodes=1"
+    assert srun(cluster)[-2:] == ["--exclude=gpu-001,cpu-001", "--gres=gpu:2"]
+    assert "--immediate=60" in (cluster.folder / "srun").read_text().splitlines()
+
+
+def test_run_waits_for_nobody_unless_it_is_asked_to(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
+    """The answer is no, with every reason; --wait waits for jobs to end, and for nothing else."""
+    cluster.nodes(
+        node("gpu-001", "IDLE", "DRAIN", reason="person alice: new fans"),
+        node("gpu-002", "MIXED", gres_used="gpu:h100:2(IDX:0-1)"),
+    )
+    cluster.jobs([job(7, "bob", "gpu-002")])
+    busy = "  gpu-001: drain: new fans (held by alice)\n  gpu-002: busy with job 7\n"
+    assert main(["run", "--pool", "gpu", "hostname"]) == exits.NO
+    assert capfd.readouterr().err == (
+        f"none of the nodes of pool gpu can take it now\n{busy}  hint: --wait waits for nodes on which jobs run\n"
+    )
+    assert main(["run", "--pool", "gpu", "--gpus", "1", "--nodes", "2", "hostname"]) == exits.NO
+    assert capfd.readouterr().err == (
+        "1 of the nodes of pool gpu can take it now, not 2\n"
+        "  gpu-001: drain: new fans (held by alice)\n  hint: ask for 1 to 1\n"
+    )
+    assert main(["run", "--pool", "gpu", "--wait", "true"]) == 0
+    assert srun(cluster)[-2:] == ["--exclude=gpu-001,cpu-001", "--gres=gpu:8"]
+    assert "--immediate" not in (cluster.folder / "srun").read_text()
+
+
+def test_run_says_which_nodes_are_not_there(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of those that always run; one with fewer accelerators than are asked for is another reason."""
+    cluster.roster = cluster.without("gpu-001")
+    assert main(["run", "--gpus", "1", "true"]) == 0
+    assert capfd.readouterr().err == ("left out: gpu-001: it does not run\nleft out: cpu-001: it has no accelerators\n")
+
+
 @pytest.mark.parametrize("code", [1, 2, 3, 4, 77, 254])
 def test_run_passes_the_exit_code(code: int, cluster: StandIn) -> None:
     """The command's own exit code comes through, whatever ours mean."""
@@ -111,7 +166,16 @@ def test_run_without_a_connection(cluster: StandIn, capfd: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["run"], "run needs a command\n  hint: write it behind --, for example: stampworks run -- hostname\n"),
+        (["run"], "run needs a command\n  hint: for example: stampworks run hostname\n"),
+        (
+            ["run", "--pool", "gpu", "--gpus", "9", "true"],
+            "nodes of pool gpu have 8 accelerators, not 9\n  hint: ask for 0 to 8\n",
+        ),
+        (
+            ["run", "--gpus", "all", "true"],
+            "stampworks run: argument --gpus: 'all' is no number of accelerators: write 0 or more\n"
+            "  hint: `stampworks run --help` says more\n",
+        ),
         (
             ["run", "--nodes", "4", "--", "true"],
             "queue main has 3 nodes now, not 4\n  hint: ask for 1 to 3\n",
@@ -151,6 +215,47 @@ def cluster_data(cluster: StandIn) -> dict[str, object]:
     from stampworks.plan import to_dict
 
     return to_dict(cluster.roster)
+
+
+def test_ssh_hands_over_one_line(cluster: StandIn, project: Path) -> None:
+    """As ssh does it: the remote shell reads the words with blanks between them."""
+    for words in (["echo $((1 + 1)); echo b"], ["echo", "$((1 + 1));", "echo", "b"]):
+        done = subprocess.run(
+            in_a_process(cluster, ["ssh", "head", "--", *words]), capture_output=True, timeout=30, check=False
+        )
+        assert (done.stdout, done.returncode) == (b"2\nb\n", 0)
+
+
+def queued(number: int, name: str, state: str, nodes: str) -> dict[str, object]:
+    return {**job(number, "alice", nodes), "name": name, "job_state": [state], "comment": "stampworks:training"}
+
+
+@pytest.mark.parametrize("asked", ["demo", "7"])
+def test_ssh_to_a_job(asked: str, cluster: StandIn, project: Path) -> None:
+    """It has a name and a number, and leads to the first of its nodes."""
+    cluster.jobs([queued(7, "demo", "RUNNING", "gpu-[002-003]")])
+    command = in_a_process(cluster, ["ssh", "--job", asked, "--", "hostname"])
+    assert subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
+    assert (cluster.folder / "sent").read_text().splitlines()[-1] == "10.77.1.2 hostname"
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "text"),
+    [
+        ("dem", exits.WRONG_INPUT, "no job is called 'dem'\n  hint: did you mean demo?\n"),
+        (
+            "demo",
+            exits.NO,
+            "job demo is on no node now: it is waiting\n  hint: stampworks jobs lists those that run\n",
+        ),
+    ],
+)
+def test_ssh_to_a_job_that_is_nowhere(
+    asked: str, code: int, text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.jobs([queued(7, "demo", "PENDING", "")])
+    assert main(["ssh", "--job", asked]) == code
+    assert capsys.readouterr().err == text
 
 
 def test_ssh_becomes_ssh(cluster: StandIn, project: Path) -> None:

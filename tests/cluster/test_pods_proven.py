@@ -121,6 +121,7 @@ found = {path for name in programs.split() for path in (shutil.which(name), os.p
 places = [f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}", "/usr/lib64"]
 found |= {path for each in places for path in glob.glob(each + "/*.so*") if os.path.getsize(path) < 8 << 20}
 found |= {os.path.dirname(os.__file__), "/usr/local/lib/stampworks/workloads", "/var/lib/stampworks/accelerators.json"}
+found |= {"/usr/local/libexec/stampworks/nvidia-smi"}
 links = {each: f"usr/{each}" for each in ("bin", "lib", "lib64", "sbin")}
 directories = ["dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var"]
 paths = sorted(path.replace("/bin/", "/usr/bin/", 1) if path.startswith("/bin/") else path for path in found)

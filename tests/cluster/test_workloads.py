@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,7 @@ def stampworks(stack: Stack, *argv: str) -> subprocess.Popen[str]:
 
 
 def on(stack: Stack, node: str, *command: str) -> str:
-    process = stampworks(stack, "ssh", "-s", "test", node, "--", *command)
+    process = stampworks(stack, "ssh", "-s", "test", node, "--", shlex.join(command))
     said, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     return said

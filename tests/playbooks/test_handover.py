@@ -19,6 +19,7 @@ from stampworks.clouds.aws import members, tags
 from stampworks.configuration import Recap
 from stampworks.declaration import load_value
 from stampworks.operations import remote, schedulers
+from stampworks.operations.run import RunOptions
 from stampworks.plan import Machine, Plan, Roster
 from stampworks.schedulers import slurm
 
@@ -100,7 +101,7 @@ def test_instances_become_a_cluster(handed_over: tuple[Plan, Roster]) -> None:
     assert play(plan, roster, said).changed == 0, said
     status = operations.status_of(plan, roster)
     assert (status.verdict, status.why) == ("pass", ())
-    command = schedulers.commands_of(plan, roster).prepare(["hostname"]).command
+    command = schedulers.commands_of(plan, roster).prepare(["hostname"], RunOptions()).command
     answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert sorted(answer.stdout.split()) == ["gpu-001", "gpu-002"]
 

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from stampworks.configuration import playbooks_dir
 
 ROLES = playbooks_dir() / "roles"
 NVIDIA_SMI = ROLES / "accelerator/files/nvidia-smi"
+OF_A_JOB = ROLES / "accelerator/files/nvidia-smi-of-a-job"
 METRICS = ROLES / "metrics/files/stampworks-metrics"
 NAMES = ROLES / "slurm_worker/files/names"
 TASK_PROLOG = ROLES / "slurm_worker/files/task-prolog"
@@ -112,6 +114,40 @@ def test_a_node_without_state_has_no_accelerators(tmp_path: Path) -> None:
     done = nvidia_smi(tmp_path, "-L")
     assert done.returncode == 1
     assert done.stderr.endswith("accelerators.json is not there: this node has no accelerators\n")
+
+
+FOUR = [accelerator(index) for index in range(4)]
+
+
+def in_a_job(tmp_path: Path, title: str, *variables: str) -> str:
+    """What a program of a job lists: its parent is called as Slurm's own is, and gives it these variables."""
+    (tmp_path / "accelerators.json").write_text(json.dumps({"accelerators": FOUR}))
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\nexec {sys.executable} -IS {NVIDIA_SMI} $*\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    told = {"STAMPWORKS_ACCELERATORS": tmp_path / "accelerators.json", "STAMPWORKS_NVIDIA_SMI": tmp_path / "nvidia-smi"}
+    task = ["env", *variables, "sh", "-c", f"{sys.executable} -IS {OF_A_JOB} -L; true"]
+    step = ["bash", "-c", f"exec -a '{title}' bash -c {shlex.quote(shlex.join(task) + '; true')}"]
+    environment = {**os.environ, **{name: str(value) for name, value in told.items()}}
+    done = subprocess.run(step, capture_output=True, text=True, timeout=30, check=True, env=environment)
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("title", "variables", "shown"),
+    [
+        ("slurmstepd: [12.0]", ["SLURM_STEP_GPUS=1,3"], [1, 3]),
+        ("slurmstepd: [12.0]", ["SLURM_STEP_GPUS=2", "SLURM_JOB_GPUS=0,2"], [2]),
+        ("slurmstepd: [12.0]", ["SLURM_JOB_GPUS=0,2"], []),
+        ("slurmstepd: [12.batch]", ["SLURM_JOB_GPUS=0,2"], [0, 2]),
+        ("slurmstepd: [12+1.interactive]", ["SLURM_STEP_GPUS=0"], [0]),
+        ("slurmd", [], [0, 1, 2, 3]),
+    ],
+)
+def test_a_job_sees_its_own_accelerators(tmp_path: Path, title: str, variables: list[str], shown: list[int]) -> None:
+    """Numbered from 0, as a driver numbers what a control group leaves; whoever is in no job sees all."""
+    lines = [f"GPU {index}: Simulated H100 (UUID: GPU-{which})\n" for index, which in enumerate(shown)]
+    assert in_a_job(tmp_path, title, *variables) == "".join(lines)
 
 
 def loaded(program: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:

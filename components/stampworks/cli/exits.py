@@ -32,6 +32,7 @@ CODES = {
     "stampworks.operations.drain.HeldError": NO,
     "stampworks.operations.jobs.UsedError": NO,
     "stampworks.operations.kubernetes.client.NotRunningError": NO,
+    "stampworks.operations.run.TooFewNodesError": NO,
     "stampworks.operations.errors.InputError": WRONG_INPUT,
     "stampworks.operations.errors.UnknownError": UNKNOWN,
     "stampworks.operations.errors.OperationError": FAILED,

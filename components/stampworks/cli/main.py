@@ -144,8 +144,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _call(words: list[str], split: int) -> int:
     verb = words[0] if words else ""
-    arguments = parser(verb).parse_args(words[:split], argparse.Namespace(command=words[split + 1 :]))
-    if split < len(words) and not getattr(arguments, "takes_command", False):
+    arguments = parser(verb).parse_args(words[:split])
+    if getattr(arguments, "takes_command", False):
+        # of a command that begins before it, -- is a word like others
+        begun = getattr(arguments, "command", [])
+        arguments.command = [*begun, *words[split if begun else split + 1 :]]
+    elif split < len(words):
         raise exits.CliError(f"{arguments.verb} runs no command", "leave out -- and what follows")
     return int(arguments.call(arguments))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stampworks.operations.run import CommandRun, Commands
+    from stampworks.plan import Plan, Roster
 
 _SSH_FAILED = 255
 _LOOK_S = 0.2
@@ -27,31 +28,43 @@ def add_verbs(verbs: Any) -> None:
     ssh = verbs.add_parser(
         "ssh",
         help="log in to a node, or run a command there",
-        usage="stampworks ssh [-h] [-s STACK] NODE [-- COMMAND ...]",
+        usage="stampworks ssh [-h] [-s STACK] (NODE | --job JOB) [-- COMMAND ...]",
         allow_abbrev=False,
     )
     stacks.add_stack_option(ssh)
-    ssh.add_argument("node", metavar="NODE", help="a name from `stampworks status`")
+    where = ssh.add_mutually_exclusive_group(required=True)
+    where.add_argument("node", metavar="NODE", nargs="?", help="a name from `stampworks status`")
+    where.add_argument("--job", metavar="JOB", help="the first node of a job that runs: its name or number")
     ssh.set_defaults(call=log_in, takes_command=True)
     run = verbs.add_parser(
         "run",
         help="run a command on nodes through the scheduler",
-        usage="stampworks run [-h] [-s STACK] [--nodes N] [--pool POOL] [--user USER] -- COMMAND ...",
+        usage="stampworks run [-h] [-s STACK] [--nodes N] [--pool POOL] [--gpus N] [--user USER] [--wait] COMMAND ...",
         allow_abbrev=False,
     )
     stacks.add_stack_option(run)
-    run.add_argument("--nodes", metavar="N", type=count, default=0, help="on how many nodes (default: all)")
+    run.add_argument("--nodes", metavar="N", type=count, default=0, help="on how many nodes (default: all that can)")
     run.add_argument("--pool", metavar="POOL", default="", help="of this pool (default: those of the default queue)")
+    run.add_argument("--gpus", metavar="N", type=gpus, help="accelerators of each node (default: all that it has)")
     run.add_argument("--user", metavar="USER", default="root", help="as this declared user (default: root)")
-    run.set_defaults(call=run_job, takes_command=True)
+    run.add_argument("--wait", action="store_true", help="for nodes on which jobs run now")
+    _add_command(run)
     kubectl = verbs.add_parser(
         "kubectl",
         help="ask the Kubernetes of a cluster, as its administrator",
-        usage="stampworks kubectl [-h] [-s STACK] -- COMMAND ...",
+        usage="stampworks kubectl [-h] [-s STACK] COMMAND ...",
         allow_abbrev=False,
     )
     stacks.add_stack_option(kubectl)
-    kubectl.set_defaults(call=ask_kubernetes, takes_command=True)
+    _add_command(kubectl)
+    run.set_defaults(call=run_job)
+    kubectl.set_defaults(call=ask_kubernetes)
+
+
+def _add_command(verb: argparse.ArgumentParser) -> None:
+    """Take everything from the first word on that is no option of the verb, with or without -- before it."""
+    verb.add_argument("command", metavar="COMMAND ...", nargs=argparse.REMAINDER, help="the command, word by word")
+    verb.set_defaults(takes_command=True)
 
 
 def ask_kubernetes(arguments: argparse.Namespace) -> NoReturn:
@@ -69,12 +82,20 @@ def count(text: str) -> int:
     return int(text)
 
 
+def gpus(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of accelerators: write 0 or more")
+    return int(text)
+
+
 def log_in(arguments: argparse.Namespace) -> NoReturn:
     """Becomes ssh, so that the terminal, signals and the exit code are its own."""
     from stampworks.operations.remote import not_installed, ssh_command
 
-    _, roster = clusters.cluster_of(arguments.stack)
-    command = ssh_command(roster, arguments.node, arguments.command)
+    plan, roster = clusters.cluster_of(arguments.stack)
+    node = arguments.node or _node_of(plan, roster, arguments.job)
+    # as ssh does it: the remote shell reads one line
+    command = [*ssh_command(roster, node), *([" ".join(arguments.command)] if arguments.command else [])]
     sys.stdout.flush()
     try:
         os.execvp(command[0], command)  # noqa: S606  # a list of arguments, no shell
@@ -82,15 +103,37 @@ def log_in(arguments: argparse.Namespace) -> NoReturn:
         raise not_installed(FileNotFoundError(2, "", command[0])) from None
 
 
+def _node_of(plan: Plan, roster: Roster, asked: str) -> str:
+    """The first node of the job of this name or number; one that does not run is said to be where it is."""
+    from stampworks.operations import jobs
+    from stampworks.operations.errors import nearest
+
+    known = jobs.listed(plan, roster)
+    found = [job for job in known if asked in (job.name, str(job.id))]
+    for job in found:
+        if job.state in ("running", "ending") and job.nodes:
+            return job.nodes[0]
+    if found:
+        what = f"job {asked} is on no node now: it is {found[0].state}"
+        raise exits.CliError(what, "stampworks jobs lists those that run", exits.NO)
+    raise exits.CliError(f"no job is called {asked!r}", nearest(asked, [job.name for job in known]))
+
+
 def run_job(arguments: argparse.Namespace) -> int:
     """Streams what the command prints and ends with its exit code."""
+    from stampworks.operations.run import RunOptions
     from stampworks.operations.schedulers import commands_of
+    from stampworks.text.printable import printable
 
     if not arguments.command:
-        raise exits.CliError("run needs a command", "write it behind --, for example: stampworks run -- hostname")
+        raise exits.CliError("run needs a command", "for example: stampworks run hostname")
     plan = clusters.plan_of(arguments.stack)
     commands = commands_of(plan, clusters.asked_of(plan, arguments.stack))
-    return _carry_out(commands, commands.prepare(arguments.command, arguments.nodes, arguments.pool, arguments.user))
+    asked = RunOptions(arguments.nodes, arguments.pool, arguments.user, arguments.gpus, arguments.wait)
+    run = commands.prepare(arguments.command, asked)
+    for line in run.left_out:
+        print(printable(f"left out: {line}"), file=sys.stderr)
+    return _carry_out(commands, run)
 
 
 def _carry_out(commands: Commands, run: CommandRun) -> int:

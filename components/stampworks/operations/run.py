@@ -6,8 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from stampworks.operations.errors import InputError, nearest
+from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.plan import Plan, Queue
+
+
+class TooFewNodesError(OperationError):
+    """Fewer nodes can take a command now than it is for."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where and as whom a command runs."""
+
+    nodes: int = 0
+    """0 for all that can take it."""
+    pool: str = ""
+    """Empty for those of the default queue."""
+    user: str = "root"
+    gpus: int | None = None
+    """Accelerators of each node; None for all that each of them has."""
+    wait: bool = False
+    """Whether nodes on which other jobs run are waited for, as long as that takes."""
 
 
 @dataclass(frozen=True)
@@ -18,13 +37,15 @@ class CommandRun:
     """Nobody else's: the job can be cancelled by it when its ssh is gone."""
     command: tuple[str, ...]
     """The local command that starts it, streams its output and ends with its exit code."""
+    left_out: tuple[str, ...] = ()
+    """Nodes that it could have run on and that cannot take it now, and why, in words."""
 
 
 class Commands(Protocol):
     """A scheduler that runs commands of people."""
 
-    def prepare(self, argv: Sequence[str], nodes: int = 0, pool: str = "", user: str = "root") -> CommandRun:
-        """One task on each of `nodes` nodes: of a pool, or of the default queue; 0 means all of them."""
+    def prepare(self, argv: Sequence[str], asked: RunOptions) -> CommandRun:
+        """One task on each of the nodes that are asked for; an error when too few of them can take it."""
 
     def cancel(self, run: CommandRun) -> None:
         """Cancels a job whose ssh ended early; a cluster that does not answer is left alone."""
