@@ -78,8 +78,7 @@ class Plan:
 
     @property
     def stamped(self) -> tuple[Group, ...]:
-        """Return the groups whose nodes this toolkit creates. A managed Kubernetes has its own control plane and no
-        login nodes."""
+        """Return the groups whose nodes are created. A Kubernetes has its own control plane and no login nodes."""
         return self.pools if self.scheduler.traits.control_plane else self.running
 
     @property
