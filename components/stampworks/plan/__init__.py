@@ -1,7 +1,7 @@
-"""The plan: what a declaration means, complete and frozen.
+"""The plan: the complete, frozen meaning of a declaration.
 
-Everything downstream of planning reads these types and nothing else. A plan has no blanks, no functions and no order
-that depends on chance, so that two plans can be compared and one plan can be written to a file, read back and used.
+Everything downstream of planning reads these types and nothing else. A plan has no blanks, no functions and no random
+order. So two plans can be compared, and a plan can be written to a file, read back and used.
 """
 
 from stampworks.plan.conversion import from_dict, from_json, to_dict, to_json

@@ -1,4 +1,4 @@
-"""Any type of a plan as plain data, and back."""
+"""Convert any type of a plan to plain data and back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def to_dict(value: Any) -> dict[str, Any]:
-    """Any of these types as plain data, in the order of its fields."""
+    """Convert a value of any plan type to plain data, in the order of its fields."""
     return {name: _plain(getattr(value, name)) for name in _names(value.__class__)}
 
 
 def _plain(value: Any) -> Any:
-    """As `dataclasses.asdict` makes it, which takes three times as long: it copies what nobody can change."""
+    """Convert like `dataclasses.asdict`, which takes three times as long because it also copies immutable values."""
     if isinstance(value, (tuple, list)):
         return type(value)([_plain(each) for each in value])
     if isinstance(value, dict):
@@ -32,12 +32,12 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 def to_json(value: Any) -> str:
-    """The one written form: stable, indented, ends with a newline."""
+    """Return the only written form: stable, indented, with a newline at the end."""
     return json.dumps(to_dict(value), indent=2, ensure_ascii=False) + "\n"
 
 
 def from_dict(kind: type[T], data: Any) -> T:
-    """The inverse of to_dict; refuses what does not fit, so that a file edited by hand cannot half work."""
+    """Invert to_dict; refuse data that does not fit, so that a hand-edited file cannot half work."""
     return typing.cast(T, _build(kind, data, kind.__name__))
 
 
@@ -68,7 +68,7 @@ def _build(kind: Any, data: Any, path: str) -> Any:
 
 
 def _build_optional(args: tuple[Any, ...], data: Any, path: str) -> Any:
-    """A value that may be missing; there are no other unions, for a file could not say which it means."""
+    """Build an optional value. No other unions exist, because a file could not say which type it means."""
     kinds = [kind for kind in args if kind is not type(None)]
     if len(kinds) != 1:
         raise TypeError(f"{path}: plan types have no unions but with None")
@@ -80,7 +80,7 @@ def _build_dataclass(kind: Any, data: Any, path: str) -> Any:
         raise ValueError(f"{path}: expected a mapping, got {data!r}")
     hints = _hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
-    # the engine drops what is null on its way, and an earlier version did not have what has a default now
+    # The engine drops null values, and earlier versions did not write fields that now have a default.
     given: dict[str, Any] = {name: None for name in names if type(None) in typing.get_args(hints[name])}
     given |= {each.name: each.default for each in dataclasses.fields(kind) if each.default is not dataclasses.MISSING}
     if missing := [name for name in names if name not in data and name not in given]:
@@ -92,7 +92,8 @@ def _build_dataclass(kind: Any, data: Any, path: str) -> Any:
 
 @functools.cache
 def _hints(kind: Any) -> dict[str, Any]:
-    """Of a type's fields: resolving them costs more than building one of a thousand nodes."""
+    """Return the types of a dataclass's fields. Cached: resolving them costs more than building one of a thousand
+    nodes."""
     return typing.get_type_hints(kind)
 
 

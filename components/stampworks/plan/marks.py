@@ -1,4 +1,4 @@
-"""What a field says of itself when two plans are compared, and what is left of a plan then."""
+"""Marks of fields for the comparison of two plans, and the part of a plan that is compared."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import Any, Final, TypeVar
 
 from stampworks.plan.conversion import to_dict
 
-# What two stamps of one cluster may differ in says so beside the field: the fingerprint leaves it out, and what
-# compares plans does not count it. A field without a mark counts.
+# A mark says beside the field that stamps of one cluster may differ in it. The fingerprint leaves such fields out, and
+# comparisons of plans do not count them. A field without a mark counts.
 IDENTITY: Final = {"apart": "identity"}
-"""Which of several equal clusters it is: its name, where its addresses come from, where its files lie."""
+"""Values that distinguish equal clusters: the name, the address ranges, the places of files."""
 COUNTED: Final = {"counted": True}
-"""A list that is identity, and how many entries it has is not."""
+"""A list whose entries are identity, but whose length counts."""
 RELEASE: Final = {"apart": "release"}
-"""The software, which siblings get one after the other; the node image follows from it."""
+"""The software, which sibling clusters get one after the other. The node image depends on it."""
 WORDS: Final = {"apart": "words"}
-"""Derivations for people: they say how a number came about, and the number itself counts."""
+"""Derivations for people: they explain a number, and the number itself counts."""
 UNORDERED: Final = {"order": "free"}
-"""A list whose order says nothing: with its entries in another order it is the same."""
+"""A list whose order has no meaning: reordered entries are no change."""
 FIRST: Final = {"order": "first"}
-"""A list of which it says something which entry is the first, and nothing how the others follow."""
+"""A list whose first entry matters; the order of the others has no meaning."""
 NUMBERED: Final = {"order": "numbered"}
-"""A list whose order says something where the plan numbers ports, for addresses follow it, and else nothing."""
+"""A list whose order matters only where the plan numbers ports, because addresses follow it."""
 
 T = TypeVar("T")
 
 
 def apart(of: dataclasses.Field[Any]) -> str:
-    """What sets a field apart from those that make two clusters different: identity, release, words; or nothing."""
+    """Return why a field does not distinguish clusters: identity, release or words; empty when it does."""
     return str(of.metadata.get("apart", ""))
 
 
 def ordered(of: dataclasses.Field[Any], value: Any) -> int | None:
-    """Of how many entries of a list, from the first, the order says something; None for all."""
+    """Return how many leading entries of a list have a meaningful order; None for all."""
     order = of.metadata.get("order")
     if order == "numbered":
         return None if any(node.address for each in value for node in each.nodes) else 0
@@ -44,7 +44,7 @@ def ordered(of: dataclasses.Field[Any], value: Any) -> int | None:
 
 
 def settled(value: T) -> T:
-    """The same, with all whose order says nothing in one order: what is declared in another order is no change."""
+    """Return the value with every meaningless order normalized, so that a reordered declaration is no change."""
     if isinstance(value, tuple):
         return typing.cast(T, tuple(settled(each) for each in value))
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
@@ -63,7 +63,7 @@ def _sorted(entries: Iterable[Any]) -> list[Any]:
 
 
 def common(value: Any) -> Any:
-    """What two stamps of one cluster have in common of it, as plain data."""
+    """Return as plain data the part of a value that all stamps of one cluster share."""
     if isinstance(value, tuple):
         return [common(item) for item in value]
     if not dataclasses.is_dataclass(value):

@@ -1,4 +1,4 @@
-"""Where everything has its address, and what joins the GPUs."""
+"""Networks: addresses of everything, and the fabric that connects the GPUs."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from stampworks.plan.marks import IDENTITY, UNORDERED
 from stampworks.plan.nodes import Group
 
 OVER_TCP = frozenset({"simulated", "tcp"})
-"""The fabrics whose rails are plain Ethernet to a collective."""
+"""Fabrics whose rails are plain Ethernet to a collective."""
 OVER_EFA: Mapping[str, str] = {"FI_PROVIDER": "efa", "FI_EFA_USE_HUGE_PAGE": "0", "NCCL_NET": "AWS Libfabric"}
-"""What keeps a collective on EFA: where that cannot be had a job fails, and is not slow. Of libfabric's providers EFA,
-as the EC2 User Guide runs NCCL over it. Of NCCL's networks AWS's plug-in, by the one of its names that every version
-answers to (aws-ofi-nccl, nccl_ofi_interface_nvidia.cpp, 8f2a23a3, read 2026-11-25): without it NCCL takes its sockets
-and says nothing. No huge pages, as AWS's samples train: with some a data loader's fork copies them, and fails when none
-is left (EFA cheat sheet of awsome-distributed-training, 0610db06, read 2026-11-24). What a job sets for itself
-stays."""
+"""Variables that keep a collective on EFA: a job without EFA fails instead of being slow. FI_PROVIDER selects EFA among
+the libfabric providers, as the EC2 User Guide runs NCCL over it. NCCL_NET selects AWS's plug-in by the name that every
+version answers to (aws-ofi-nccl, nccl_ofi_interface_nvidia.cpp, 8f2a23a3, read 2026-11-25). Without it NCCL silently
+uses its sockets. Huge pages are off, as in AWS's training samples. With huge pages a data loader's fork copies them,
+and fails when none is left (EFA cheat sheet of awsome-distributed-training, 0610db06, read 2026-11-24). Values that a
+job sets itself stay."""
 OVER_VERBS: Mapping[str, str] = {"NCCL_NET": "IB"}
-"""The same on InfiniBand and RoCE, both of which NCCL has a network of its own for."""
+"""The same for InfiniBand and RoCE: NCCL has its own network module for both."""
 
 Egress = Literal["", "nat", "none"]
 
 
 @dataclass(frozen=True)
 class Subnet:
-    """A part of the cluster's range, from which its cloud hands out addresses where there is one."""
+    """A part of the cluster's range, from which the cloud, if there is one, assigns addresses."""
 
     name: str
     cidr: str = field(metadata=IDENTITY)
     reserved: int
-    """Addresses that nobody gets."""
+    """Addresses that cannot be assigned."""
     needed: int | None
-    """Addresses that this plan takes; None where nobody says it of one of the file systems in it."""
+    """Addresses that this plan takes; None when a file system in the subnet does not document its number."""
     public: bool
-    """Whether what is in it may have an address that the world knows."""
+    """Whether members of the subnet may have a public address."""
 
     @property
     def size(self) -> int:
@@ -44,83 +44,86 @@ class Subnet:
 
     @property
     def room(self) -> int | None:
-        """Addresses that are left."""
+        """Return the number of free addresses."""
         return None if self.needed is None else self.size - self.reserved - self.needed
 
 
 @dataclass(frozen=True)
 class Pods:
-    """Where a Kubernetes has addresses for pods and services from."""
+    """The source of addresses for pods and services of a Kubernetes."""
 
     way: str
-    """What its cloud calls it."""
+    """The cloud's name for this kind of pod network."""
     subnet: str
-    """The subnet that pods have theirs from; empty where they have a range of their own."""
+    """The subnet of pod addresses; empty when pods have a separate range."""
     cidr: str = field(metadata=IDENTITY)
-    """That range; empty where there is none."""
+    """The separate range of pods; empty for none."""
     per_node: int
-    """How many pods a node runs at most."""
+    """The maximum number of pods on a node."""
     node_addresses: int
-    """What a node takes for them at most."""
+    """The maximum number of pod addresses that a node takes."""
     nodes_max: int = field(metadata=IDENTITY)
-    """How many nodes there are addresses for."""
+    """The number of nodes for which there are addresses."""
     services_cidr: str = field(metadata=IDENTITY)
 
 
 @dataclass(frozen=True)
 class Network:
     cidr: str = field(metadata=IDENTITY)
-    """The whole range the cluster may use; empty where nodes come with addresses."""
+    """The whole range that the cluster may use; empty when nodes come with addresses."""
     management_cidr: str = field(metadata=IDENTITY)
     gateway: str = field(metadata=IDENTITY)
-    """The room's own address on the management network: where the toolkit reaches the nodes from. Empty on a cloud."""
+    """The machine room's address on the management network, from which the toolkit reaches the nodes. Empty on a
+    cloud."""
     subnets: tuple[Subnet, ...]
-    """Where the plan numbers every port itself, those of NICs beside the first, with the numbers of management."""
+    """Where the plan numbers every port itself: only the subnets of additional NICs, which repeat the numbers of
+    management."""
     zone: str = field(default="", metadata=IDENTITY)
-    """Where its subnets are; empty where the cloud chooses, or nobody makes them."""
+    """The zone of the subnets; empty when the cloud chooses it, or when no subnets are created."""
     pods: Pods | None = None
-    """None for another scheduler than Kubernetes, and where nobody knows."""
+    """None when the scheduler is not Kubernetes, or when the addresses are unknown."""
     egress: Egress = ""
-    """How nodes reach the world; empty where the cloud has its own way, or none has to be made."""
+    """How nodes reach the internet; empty when the cloud has its own way, or when nothing has to be created."""
     endpoints: tuple[str, ...] = field(default=(), metadata=UNORDERED)
-    """The cloud's services that have an address in the network, as the cloud calls them."""
+    """The cloud's services that have a private endpoint in the network, as the cloud names them."""
     card_addresses: bool = False
     """Whether each network card of a node's fabric has an address; else a node has one."""
 
 
 SPINE, CORE = "spine", "core"
-"""The spine of a rail that has only one, and what joins spines where there are several."""
+"""Names of the only spine of a rail, and of the core that joins several spines."""
 
 
 @dataclass(frozen=True)
 class Trunk:
-    """The link from one leaf of a rail up to its spine, or from one spine up to the rail's core."""
+    """The link from a leaf of a rail up to its spine, or from a spine up to the rail's core."""
 
     leaf: str
-    """Or the spine."""
+    """Name of the leaf or of the spine."""
     rate_mbps: int
     to: str = SPINE
 
 
 @dataclass(frozen=True)
 class Rail:
-    """The i-th NIC of every node and the switches it meets."""
+    """The i-th NIC of every node, and the switches that it connects to."""
 
     index: int
     interface: str
     """The NIC's name on every node: rail0, rail1, ..."""
     cidr: str = field(metadata=IDENTITY)
-    """Empty where its ports have no address in the cluster's range."""
+    """Empty when its ports have no address in the cluster's range."""
     rate_mbps: int
     trunks: tuple[Trunk, ...]
-    """One for each leaf, empty when a single leaf holds every node and no spine is needed."""
+    """One for each leaf; empty when a single leaf holds every node and no spine is needed."""
     core_trunks: tuple[Trunk, ...] = ()
-    """One for each spine, which carries what all its leaves can; empty where there is one at most, or real ones."""
+    """One for each spine, which carries all traffic of its leaves. Empty with one spine at most, or with real
+    spines."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Nodes that share what joins them on a level beside that of leaves."""
+    """Nodes that share a network level other than the leaves."""
 
     name: str
     nodes: tuple[str, ...]
@@ -128,7 +131,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Leaf:
-    """The nodes that share a leaf switch on every rail."""
+    """Nodes that share a leaf switch on every rail."""
 
     name: str
     nodes: tuple[str, ...]
@@ -137,24 +140,24 @@ class Leaf:
 @dataclass(frozen=True)
 class Fabric:
     kind: str
-    """What its NICs speak; empty where there are none, unknown where nobody says."""
+    """The protocol of the NICs; empty without NICs, `unknown` when undocumented."""
     oversubscription: int | None
-    """How many times the rails of a leaf exceed its trunk: 1, 2 or 4; None where the fabric is the cloud's own."""
+    """How many times the rails of a leaf exceed its trunk: 1, 2 or 4; None when the fabric belongs to the cloud."""
     leaf_nodes: int | None
-    """None where it is the cloud that places nodes."""
+    """None when the cloud places the nodes."""
     rails: tuple[Rail, ...]
     leaves: tuple[Leaf, ...]
     spine_leaves: int = 0
-    """How many leaves of a pool share a simulated spine; 0 where that was not declared."""
+    """Number of leaves of a pool that share a simulated spine; 0 when not declared."""
     spines: tuple[Domain, ...] | None = None
-    """Nodes whose leaves share spines; None where all do, or nobody knows."""
+    """Nodes whose leaves share spines; None when all leaves do, or when it is unknown."""
     nvlink_domains: tuple[Domain, ...] | None = None
-    """Nodes that share an NVLink fabric, within a leaf; None where nodes are alone."""
+    """Nodes that share an NVLink fabric, within a leaf; None when NVLink ends at the node."""
 
     def met_by(self, group: Group) -> tuple[Rail, ...]:
-        """The rails that a group's machine is on: none where nobody says how many."""
+        """Return the rails that the group's machine is on; none when the number is unknown."""
         return self.rails[: group.rails or 0]
 
     def rails_of(self, group: Group) -> list[Rail]:
-        """The same without their trunks: those are the network's."""
+        """Return the group's rails without their trunks, which belong to the network."""
         return [dataclasses.replace(rail, trunks=(), core_trunks=()) for rail in self.met_by(group)]

@@ -1,4 +1,4 @@
-"""Nodes: their machine, what a cloud is told when it starts one, and the groups that they are in."""
+"""Nodes: their machine, their launch parameters, and the groups that contain them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from stampworks.plan.marks import COUNTED, IDENTITY, RELEASE
 
 CONTROLLER, LOGIN = "head", "login"
-"""The groups of the controller and of the nodes that users log in to; all others are pools."""
+"""Group names of the controller and the login nodes; all other groups are pools."""
 Role = Literal["controller", "worker", "scheduling only", "login"]
 Purchase = Literal["owned", "on-demand", "spot", "reserved", "block"]
 
@@ -21,45 +21,45 @@ class Machine:
     name: str
     simulated: bool
     accelerator: str
-    """What Slurm calls the accelerator's type, for example h100."""
+    """Slurm's name for the accelerator type, for example h100."""
     accelerators: int
     accelerator_memory_gib: int | None
-    """None here and below: nobody has published it."""
+    """None, here and below, when the figure is not published."""
     cores: int | None
     threads: int | None
-    """That a core runs."""
+    """Hardware threads per core."""
     memory_mib: int | None
 
     @property
     def cpus(self) -> int | None:
-        """What schedulers count: threads, and cores where nobody knows how many each runs."""
+        """Return the CPUs that schedulers count: threads, or cores when threads per core are unknown."""
         return None if self.cores is None else self.cores * (self.threads or 1)
 
 
 @dataclass(frozen=True)
 class Node:
-    """A member that the plan can name beforehand: where it numbers ports itself, or says what machines are called."""
+    """A node that the plan can name in advance, because it numbers the ports itself or names the machines."""
 
     name: str
     address: str = field(metadata=IDENTITY)
-    """Empty for a node of a pool for scheduling only, and where a cloud hands addresses out."""
+    """Empty for a node of a scheduling-only pool, and where the cloud assigns addresses."""
     rail_addresses: tuple[str, ...] = field(metadata=IDENTITY | COUNTED)
-    """One for each rail that it is on, empty where its port takes none."""
+    """One address for each rail of the node; an empty string where the port has no address."""
     leaf: str
     """Empty for a node that has no rails."""
 
 
 @dataclass(frozen=True)
 class Volume:
-    """A disk of its own for what must outlive its node, the one member of a group."""
+    """A separate disk for data that must outlive its node, which is the only member of its group."""
 
     name: str
     mount: str
     gib: int = 0
-    """0 where it takes what it needs of a disk that is there."""
+    """0 when it uses a part of an existing disk as needed."""
 
     def of_node(self, node: str) -> str:
-        """What it is called among all volumes of a cluster."""
+        """Return the volume's name, unique within the cluster."""
         return f"{node}-{self.name}"
 
 
@@ -69,46 +69,46 @@ class Interface:
 
     name: str
     card: int
-    """On which of the machine's network cards it is."""
+    """Index of the machine's network card."""
     device: int
-    """Its place on that card."""
+    """Device index on that card."""
     fabric: bool
     """Whether it carries the fabric."""
     address: bool
-    """Whether it has one, and carries everything else."""
+    """Whether it has an IP address and carries all other traffic."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a cloud is told when it starts a node."""
+    """Parameters with which a cloud starts a node."""
 
     instance_type: str
-    """What the cloud calls the machine."""
+    """The cloud's name for the machine type."""
     image: str = field(metadata=RELEASE)
-    """What it boots, as the cloud calls it; empty until it was looked up."""
+    """The cloud's id of the boot image; empty until it was looked up."""
     published_image: str = field(metadata=RELEASE)
-    """Where the cloud says which image of the release is the newest."""
+    """The cloud's parameter that names the newest image of the release."""
     prepared: bool = field(metadata=RELEASE)
-    """Whether the image has all that the release installs, so that a node needs nothing from anywhere."""
+    """Whether the image contains everything that the release installs, so that a node downloads nothing."""
     user: str = field(metadata=RELEASE)
-    """Who can log in to the published image, before anything lets the toolkit in."""
+    """The user that can log in to the published image before the toolkit has set up access."""
     root_device: str = field(metadata=RELEASE)
-    """What the image calls the node's own disk."""
+    """The image's name for the node's root disk."""
     agent: str = field(metadata=RELEASE)
-    """The package of what lets people in, for an image that does not bring it."""
+    """The package of the agent that provides access, for images that lack it."""
     disk_gib: int
-    """Of the node's own disk."""
+    """Size of the node's root disk."""
     interfaces: tuple[Interface, ...]
-    """The first one is the node's own."""
+    """The first one is the node's primary interface."""
     placed_together: bool
-    """Whether nodes are to be close to each other."""
+    """Whether nodes are placed close to each other."""
 
     @property
     def of_machine(self) -> Launch:
-        """The same without what is the image's: what a machine keeps that gets a new disk.
+        """Return the parameters without those of the image: a machine that gets a new root disk keeps the rest.
 
-        What its first boot is told it keeps, too: it installs the package that it was started with, of whichever
-        version, and nothing where the image was to bring it.
+        It also keeps its first-boot instructions. A machine that was started with an agent package installs it,
+        whatever the version. A machine whose image was to contain the agent installs nothing.
         """
         agent = "a package" if self.agent else ""
         return replace(self, image="", published_image="", prepared=False, user="", root_device="", agent=agent)
@@ -120,90 +120,90 @@ class Offer:
 
     purchase: Purchase
     reservation: str = field(metadata=IDENTITY)
-    """What the cloud calls the capacity that was bought before; empty for none."""
+    """The cloud's name for the reserved capacity; empty for none."""
     placed_together: bool
-    """Whether nodes are asked to be close to each other."""
+    """Whether nodes are to be placed close to each other."""
 
     @property
     def name(self) -> str:
-        """What it is known by among those of a group."""
+        """Return the name that identifies the offer within its group."""
         return f"{self.purchase} {self.reservation}".rstrip()
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """The disks inside a node, as one file system for what may be lost."""
+    """The disks inside a node, as one file system for data that may be lost."""
 
     path: str
     model: str
-    """What each of the disks calls itself."""
+    """The model name that each disk reports."""
     disks: int
 
 
 @dataclass(frozen=True)
 class Group:
-    """The members of one pool, the controller or the login nodes: one resource on every cloud, or none."""
+    """The members of one pool, the controller or the login nodes: at most one resource on every cloud."""
 
     name: str
     role: Role
     machine: Machine
     count: int
-    """At most: what everything else is counted for."""
+    """The maximum, for which everything else is sized."""
     count_min: int
-    """How many of them always run; how many others do at a time is in no plan."""
+    """The number that always runs. The plan does not contain how many of the others run at a time."""
     nodes: tuple[Node, ...]
-    """Empty where the cloud names its nodes itself."""
+    """Empty when the cloud names the nodes."""
     volumes: tuple[Volume, ...]
     rails: int | None
-    """How many of the fabric's rails, the first ones, each node is on; None where nobody says what NICs it has."""
+    """How many of the fabric's rails, counted from the first, each node is on; None when its NICs are unknown."""
     purchase: Purchase
     zone: str = field(metadata=IDENTITY)
-    """Empty where the cloud has none, or chooses."""
+    """Empty when the cloud has no zones, or chooses one."""
     reservation: str = field(metadata=IDENTITY)
-    """What the cloud calls the capacity that was bought before; empty for none."""
+    """The cloud's name for the reserved capacity; empty for none."""
     launch: Launch | None = None
-    """None where a node is not started by a cloud."""
+    """None when no cloud starts the nodes."""
     fallbacks: tuple[Offer, ...] = ()
-    """How else elastic nodes are bought, in this order, while there are none to be had as the group says."""
+    """Alternative ways to buy elastic nodes, in this order, while the group's own purchase has no capacity."""
     hardware: tuple[str, ...] = field(default=(), metadata=RELEASE)
-    """The roles of the release's hardware that its nodes get, for what they have."""
+    """Hardware roles of the release that the group's nodes need."""
     scratch: Scratch | None = field(default=None, metadata=RELEASE)
-    """None where no disks inside are known of."""
+    """None when no local disks are known."""
     storage_interfaces: int = 0
-    """How many NICs of its fabric its nodes give to file systems; 0 where they reach none over it."""
+    """Number of fabric NICs that a node uses for file systems; 0 when it reaches none over the fabric."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:
-        """All ways in which its nodes are bought, the group's own first."""
+        """Return all ways in which the nodes are bought, the group's own first."""
         together = self.launch is not None and self.launch.placed_together
         return (Offer(self.purchase, self.reservation, together), *self.fallbacks)
 
     @property
     def started_as(self) -> tuple[Launch | None, Purchase, str]:
-        """What no new disk changes of a node: another machine does."""
+        """Return the properties that a new root disk cannot change: they require another machine."""
         return self.launch and self.launch.of_machine, self.purchase, self.reservation
 
     @property
     def elastic_nodes(self) -> tuple[Node, ...]:
-        """Those that start and stop with the work; the others are there always."""
+        """Return the nodes that start and stop with the work; the others always run."""
         return self.nodes[self.count_min :]
 
     @property
     def elastic(self) -> bool:
-        """Whether some of its nodes start and stop by themselves, with the work."""
+        """Whether some nodes start and stop automatically with the work."""
         return self.count_min < self.count
 
     @property
     def counts(self) -> str:
-        """How many run, in words."""
+        """Return the number of running nodes in words, as a range for an elastic group."""
         return f"{self.count_min} to {self.count}" if self.elastic else f"{self.count}"
 
 
 def template_name(cluster: str, group: Group, offer: Offer) -> str:
-    """Under which a cloud keeps what an elastic node starts from: no name of a cluster or pool has a dot."""
+    """Return the name of the cloud's launch template for elastic nodes. Cluster and pool names contain no dot."""
     return f"{cluster}.{group.name}.{group.offers.index(offer)}"
 
 
 def declared_pools(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """In their order, those for scheduling only among them."""
+    """Return the declared pools in their order, including those for scheduling only."""
     return tuple(group for group in groups if group.role in ("worker", "scheduling only"))

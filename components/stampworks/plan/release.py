@@ -1,4 +1,4 @@
-"""Software: versions that go together, and what each part of a node needs of it."""
+"""Software: versions that work together, and the packages that each part of a node needs."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ CLIENTS: Mapping[str, str] = {
     "nfs": "NFS client",
     "fuse": "program that mounts buckets",
 }
-"""What a release may have to mount file systems with, and what that is in words: packages, and no roles."""
+"""Client packages that a release may include to mount file systems, with a description. They have no roles."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is built on nodes, since nobody publishes packages of it."""
+    """Software that is built on the nodes because nobody publishes packages of it."""
 
     name: str
     repository: str
-    """Of git."""
+    """URL of the git repository."""
     tag: str
-    """What people call the commit; nothing is fetched by it."""
+    """The release tag of the commit, for people; nothing is fetched by tag."""
     commit: str
-    """A digest of all that is in it."""
+    """Hash that identifies the whole content."""
     command: tuple[str, ...]
-    """What makes the programs, in the top of the source."""
+    """Command that builds the programs, run in the top directory of the source."""
     makes: tuple[str, ...]
-    """The files that are installed, from there."""
+    """Files to install, relative to the top directory."""
 
 
 @dataclass(frozen=True)
 class Software:
-    """What a role brings onto the nodes that need it."""
+    """Software that a role installs on the nodes that need it."""
 
     name: str
-    """The role's, or the client's."""
+    """Name of the role or of the client."""
     packages: tuple[tuple[str, str], ...]
-    """(package, the beginning of its version), empty where the suite itself has it."""
+    """Pairs (package, version prefix); the prefix is empty for packages of the suite itself."""
     source: Source | None = None
-    """What the role builds with these packages."""
+    """Source that the role builds with these packages."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """Software versions that go together, and the packages each part of a node needs."""
+    """Software versions that work together, and the packages that each part of a node needs."""
 
     name: str
     suite: str
-    """The suite of the distribution that a node runs."""
+    """The distribution suite that nodes run."""
     versions: tuple[tuple[str, str], ...]
-    """(part, version) in alphabetical order: what a finished node must report."""
+    """Pairs (part, version) in alphabetical order. A finished node must report these versions."""
     base_packages: tuple[str, ...]
-    """What a fresh machine has before any role ran."""
+    """Packages on a fresh machine before any role runs."""
     packages: tuple[tuple[str, tuple[str, ...]], ...]
-    """(role, packages its install part needs), in the order of the roles."""
+    """Pairs (role, packages that its install part needs), in the order of the roles."""
     boot: tuple[str, ...] = ()
-    """With what a node configures itself that starts later, where its image does not have it; but for name==version,
-    which only images have, from wheels."""
+    """Packages with which a node configures itself when it starts later and its image lacks them. Entries of the form
+    name==version are Python wheels and exist only in images."""
     kernel: str = ""
-    """The beginning of the version of the kernel that drivers are built for; empty where nodes need none."""
+    """Version prefix of the kernel that drivers are built for; empty when nodes need no drivers."""
     hardware: tuple[Software, ...] = ()
-    """What only some nodes get, for what they have, in the order of the roles."""
+    """Software for nodes with specific hardware, in the order of the roles."""
     clients: tuple[Software, ...] = ()
-    """What mounts the cluster's file systems, by what CLIENTS calls it: no node has to start anew for it."""
+    """Clients that mount the cluster's file systems, named as in CLIENTS. Nodes need no restart to get one."""
     kubernetes: tuple[tuple[str, str], ...] = ()
-    """(part, version) of Kubernetes and what it is extended by; none for another scheduler."""
+    """Pairs (part, version) of Kubernetes and its extensions; empty for other schedulers."""

@@ -1,4 +1,4 @@
-"""Who is in the cluster now."""
+"""The current members of a cluster."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ class Member:
     name: str
     group: str
     instance: str
-    """Changes when the node is another one, or the same one started anew."""
+    """Instance id; changes when the node is replaced or restarted."""
     address: str
     rail_addresses: tuple[str, ...]
     host_key: str
-    """The node's public ssh host key, known from its cloud and not from asking the node."""
+    """The node's public ssh host key, as reported by its cloud and not by the node."""
     target: str = ""
-    """What the roster's proxy calls it; empty where ssh connects to its address."""
+    """The host name for the roster's proxy; empty when ssh connects to the address."""
     places: tuple[str, ...] | None = None
-    """The domains of the cloud's own network that it is in, the outermost first; None where nobody says."""
+    """Domains of the cloud's network that contain the node, outermost first; None when unknown."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """That nodes of a group go with the capacity that they are in."""
+    """The end of reserved capacity, and with it of the nodes of a group."""
 
     group: str
     reservation: str
-    """What the cloud calls that capacity."""
+    """The cloud's name for the capacity."""
     at: str
-    """As 2026-12-01T11:30Z; empty where nobody can say."""
+    """Formatted like 2026-12-01T11:30Z; empty when unknown."""
     why: str
-    """Why nobody can."""
+    """Why the time is unknown."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """That a cloud has not started a machine of a group when it last tried to."""
+    """A failed attempt of a cloud to start a machine of a group; the most recent one."""
 
     group: str
     at: str
-    """As 2026-12-01T11:30Z; empty where nobody can say."""
+    """Formatted like 2026-12-01T11:30Z; empty when unknown."""
     why: str
-    """In the cloud's own words, shortened to a line, or why nobody can say it."""
+    """The cloud's message, shortened to one line, or the reason why there is none."""
     lasting: bool
-    """Whether waiting does not change it."""
+    """Whether the cause remains until somebody removes it, so that waiting does not help."""
     hint: str
-    """What does."""
+    """The action that removes the cause."""
 
     @property
     def words(self) -> str:
@@ -60,37 +60,37 @@ class Refusal:
 
 
 def remedies(refused: Iterable[Refusal]) -> str:
-    """What to do about them, each once; empty where nobody says."""
+    """Return the hints of these refusals, each hint once; empty when there are none."""
     return "; ".join(dict.fromkeys(each.hint for each in refused if each.hint))
 
 
 ENDS_SOON_DAYS: Final = 2
-"""The shortest blocks are sold for a day or two: what ends so soon is to be followed by another one now."""
+"""The shortest capacity blocks last one or two days. Capacity that ends within this time needs a successor now."""
 
 
 def generation(instances: Mapping[str, str]) -> str:
-    """Another one when any of these nodes is another one, or was started anew."""
+    """Return an id that changes when any of these nodes is replaced or restarted."""
     return hashlib.sha256(json.dumps(instances, sort_keys=True).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class Roster:
-    """Who is in the cluster now, and how to get there."""
+    """The current members of a cluster, and how to reach them."""
 
     cluster: str
     cloud: str
     reach: tuple[str, ...]
-    """Command that runs another one where the members' addresses can be reached; empty when that is here."""
+    """Command prefix that runs another command where the members are reachable; empty when that is this machine."""
     user: str
-    """Whom to log in as."""
+    """The login user."""
     identity_file: str
-    """The private key to log in with; a path, never the key."""
+    """The path of the private key to log in with, never the key itself."""
     members: tuple[Member, ...]
     region: str = ""
-    """Empty where the cloud has none, or nobody has to know it to ask who is there."""
+    """Empty when the cloud has no regions, or when listing members does not need the region."""
     proxy: tuple[str, ...] = ()
-    """Command that ssh talks through, with %h for a member's target; empty where ssh connects by itself."""
+    """Command that ssh uses as its proxy, with %h for a member's target; empty when ssh connects directly."""
 
     def host(self, member: Member) -> str:
-        """What ssh is told to connect to."""
+        """Return the host name or address that ssh connects to."""
         return member.target if self.proxy else member.address

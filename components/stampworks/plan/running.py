@@ -1,4 +1,4 @@
-"""What else a cluster that runs has: a budget, logs, a proof, rolls, and what its user adds."""
+"""Other properties of a running cluster: budget, logs, proof, rolls and the user's additions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Level = Literal["none", "quick", "standard", "burn-in"]
 RollJobs = Literal["wait", "requeue"]
 
 BUDGET_MINUTES: Mapping[Level, int] = {"none": 10, "quick": 10, "standard": 10, "burn-in": 240}
-"""How long a proof may take where nobody says it."""
+"""Default time limit of a proof."""
 
 
 @dataclass(frozen=True)
 class Tag:
-    """On all that a cloud makes for a cluster."""
+    """A tag on everything that a cloud creates for a cluster."""
 
     name: str
     value: str
@@ -25,53 +25,53 @@ class Tag:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a cluster may cost, and who is told in time."""
+    """The cost limit of a cluster, and the people to warn in time."""
 
     monthly_usd: int
     """0 means no limit."""
     notify: tuple[str, ...] = field(metadata=UNORDERED)
-    """Addresses for mail."""
+    """Email addresses."""
 
 
 @dataclass(frozen=True)
 class Logs:
-    """What nodes say, kept by the cloud."""
+    """Logs of the nodes, stored by the cloud."""
 
     days: int
-    """For how long; 0 where nobody keeps it."""
+    """Days of retention; 0 when logs are not stored."""
 
 
 def log_group(cluster: str) -> str:
-    """What the cloud calls all that the nodes of a cluster say."""
+    """Return the name of the cloud's log group for the nodes of a cluster."""
     return f"/stampworks/{cluster}/nodes"
 
 
 @dataclass(frozen=True)
 class OwnRole:
-    """An Ansible role that is not ours."""
+    """An Ansible role of the user."""
 
     name: str
     path: str = field(metadata=IDENTITY)
-    """Its folder, from the folder of the declaration: where it lies says nothing about the cluster."""
+    """The role's folder, relative to the declaration's folder. Its location says nothing about the cluster."""
     groups: tuple[str, ...] = field(metadata=UNORDERED)
     variables: str
-    """A JSON object: data of any shape, which no type of a plan could hold."""
+    """A JSON object, because no type of a plan could hold data of any shape."""
 
 
 @dataclass(frozen=True)
 class OwnCheck:
-    """A check of a node that is not ours."""
+    """A node check of the user."""
 
     name: str
     path: str = field(metadata=IDENTITY)
-    """Its file, as above."""
+    """The check's file, relative to the declaration's folder."""
     pools: tuple[str, ...] = field(metadata=UNORDERED)
     timeout_seconds: int
 
 
 @dataclass(frozen=True)
 class Extras:
-    """What the user adds to a cluster."""
+    """The user's additions to a cluster."""
 
     roles: tuple[OwnRole, ...]
     """In the order in which they run."""
@@ -84,16 +84,16 @@ class Proof:
 
     level: Level
     budget_minutes: int
-    """What has not been measured by then is unknown."""
+    """Time limit; everything that was not measured by then is unknown."""
     failed_nodes_max: int
-    """As many nodes may be held back before the whole counts as failed."""
+    """The number of nodes that may be held back before the whole cluster counts as failed."""
 
 
 @dataclass(frozen=True)
 class Roll:
-    """How nodes that run are made anew: in waves, each of which is proven before the next one begins."""
+    """How running nodes are replaced: in waves, each of which is proven before the next one begins."""
 
     unavailable_max: tuple[tuple[str, int], ...] = field(metadata=UNORDERED)
-    """Of each pool, how many of its nodes may be out of service at once because of it."""
+    """For each pool, the number of nodes that a roll may take out of service at once."""
     jobs: RollJobs
-    """Jobs on a node whose turn has come: waited for, or started anew elsewhere where they allow it."""
+    """How to treat jobs on a node to be replaced: wait for them, or requeue those that allow it."""

@@ -1,4 +1,4 @@
-"""What runs the jobs: its queues, who may use them, and what a Kubernetes is extended by."""
+"""The scheduler: its queues and users, and the add-ons of a Kubernetes."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from stampworks.plan.marks import FIRST, IDENTITY, RELEASE, UNORDERED, WORDS
 from stampworks.plan.traits import SchedulerKind, Traits, traits_of
 
 STATE_DIRECTORY = "/var/lib/stampworks/state"
-"""Where the controller has the volume with what only the scheduler knows."""
+"""Mount point, on the controller, of the volume for state that only the scheduler has."""
 
 ACCOUNTING_DATABASE = "slurm_acct_db"
-"""Where slurmdbd has its tables."""
+"""Name of the database of slurmdbd."""
 
 PROOF_TAINT = "stampworks/proof"
-"""Of nodes that a proof has for itself."""
+"""Taint of nodes that are reserved for a proof."""
 
 UNPROVEN_TAINT = "stampworks/unproven"
-"""Of nodes of a Kubernetes that take no pods before they have passed."""
+"""Taint of Kubernetes nodes that accept no pods before they have passed a proof."""
 
 UNPROVEN_AGAIN = "again"
-"""The value of that taint on a node that has passed, and was started again since."""
+"""The value of that taint on a node that has passed and was restarted since."""
 
 WORKLOADS_IMAGE = "localhost/stampworks/workloads:1"
-"""What pods of bundled workloads start from, on nodes that bring the programs themselves."""
+"""Image of the pods of bundled workloads, on nodes that contain the programs themselves."""
 
 ACCELERATOR = "nvidia.com/gpu"
-"""The only device of accelerators that quotas, runs and proofs of a Kubernetes count."""
+"""The only accelerator resource that quotas, runs and proofs of a Kubernetes count."""
 
 PROOF_NAMESPACE = "stampworks-proof"
-"""Of what measures the nodes of a Kubernetes: it is in their network, and may have to enter them."""
+"""Namespace of the pods that measure Kubernetes nodes. They use the host network and may have to enter the nodes."""
 
 BUCKETS_NAMESPACE = "mount-s3"
-"""Of the pods by which the driver of buckets mounts them."""
+"""Namespace of the pods by which the bucket driver mounts buckets."""
 
 EVERYBODY = "jobs"
-"""The namespace of all who have jobs in a Kubernetes, where no account is declared."""
+"""Namespace for the jobs of all users of a Kubernetes when no account is declared."""
 
 Preemption = Literal["off", "requeue", "cancel"]
 
 
 @dataclass(frozen=True)
 class Queue:
-    """A partition of Slurm, a LocalQueue of Kubernetes."""
+    """A partition of Slurm, or a LocalQueue of Kubernetes."""
 
     name: str
     pools: tuple[str, ...] = field(metadata=UNORDERED)
@@ -52,12 +52,12 @@ class Queue:
     time_limit_minutes: int
     """0 means no limit."""
     priority: str
-    """Name of the priority its jobs get when they ask for none; empty for none."""
+    """Name of the default priority of its jobs; empty for none."""
 
 
 @dataclass(frozen=True)
 class Priority:
-    """A QOS of Slurm, a WorkloadPriorityClass of Kubernetes."""
+    """A QOS of Slurm, or a WorkloadPriorityClass of Kubernetes."""
 
     name: str
     weight: int
@@ -74,11 +74,12 @@ class Account:
 
 
 def own_nodes(accounts: Sequence[Account], count: int) -> dict[str, int]:
-    """How many of so many nodes are each account's own, by its name. Whole ones, for gangs take whole ones."""
+    """Divide `count` nodes among the accounts by their shares. Each account gets whole nodes, because gangs take whole
+    nodes."""
     whole = sum(each.share for each in accounts)
     parts = {each.name: divmod(count * each.share, whole) for each in accounts}
     found = {name: nodes for name, (nodes, _) in parts.items()}
-    # of two that would have half of it, it goes to the one that has less
+    # When two accounts have the same remainder, the one with fewer nodes gets the extra node.
     for name in sorted(parts, key=lambda each: (-parts[each][1], found[each]))[: count - sum(found.values())]:
         found[name] += 1
     return found
@@ -89,46 +90,46 @@ class User:
     name: str
     uid: int
     accounts: tuple[str, ...] = field(metadata=FIRST)
-    """The first one is charged where a job names none."""
+    """The first one is charged when a job names none."""
 
 
 @dataclass(frozen=True)
 class Image:
     part: str
-    """Of an add-on's values, the one that names it."""
+    """The part of an add-on's values that names the image."""
     name: str
     tag: str
     digest: str
-    """Empty where no source says it."""
+    """Empty when no source publishes it."""
 
 
 @dataclass(frozen=True)
 class AddOn:
-    """What a Kubernetes is extended by, at the version of the release."""
+    """An extension of Kubernetes, at the version of the release."""
 
     name: str
     what: str = field(metadata=WORDS)
     by: Literal["helm", "cloud", "hand"]
-    """Who installs it: a release of Helm of ours, the cloud, or whoever runs the cluster."""
+    """The installer: a Helm release of ours, the cloud, or the administrator of the cluster."""
     chart: str = field(metadata=RELEASE)
-    """Empty where nobody publishes one."""
+    """Empty when no chart is published."""
     repository: str = field(metadata=RELEASE)
     version: str = field(metadata=RELEASE)
-    """Empty where the cloud has it, and says which one goes with its Kubernetes: then it is one of the parts."""
+    """Empty when the cloud chooses the version that fits its Kubernetes; then the add-on is one of the parts."""
     namespace: str
     needs: tuple[str, ...]
-    """Those of the others that it comes after."""
+    """Names of the add-ons that must be installed before it."""
     images: tuple[Image, ...] = field(metadata=RELEASE)
     driver: str = field(default="", metadata=RELEASE)
-    """The version of the driver that the GPU operator brings; empty where nodes have one."""
+    """Driver version that the GPU operator installs; empty when nodes have a driver."""
     mig_strategy: str = ""
     mig_profile: str = ""
-    """Into which parts it divides accelerators; empty where it leaves them whole."""
+    """MIG profile into which it divides accelerators; empty when it leaves them whole."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Of a Kubernetes that a cloud runs, what has versions of its own beside the server's."""
+    """A component of a managed Kubernetes that has its own version."""
 
     name: str
     version: str = field(metadata=RELEASE)
@@ -145,27 +146,27 @@ class Scheduler:
     """Nodes in a base block when topology is block, else 0."""
     drain_timeout_minutes: int
     idle_minutes: int
-    """After how long without a job a node ends that has started with the work."""
+    """Minutes without a job after which an elastic node ends."""
     protect: bool
-    """Whether what it keeps may only be deleted after an explicit word."""
+    """Whether deleting the scheduler's state requires explicit permission."""
     state_directory: str
-    """Where it keeps what only it knows: a volume apart from the controller's disk."""
+    """Directory of the state that only the scheduler has, on a volume separate from the controller's disk."""
     queues: tuple[Queue, ...] = field(metadata=UNORDERED)
     priorities: tuple[Priority, ...] = field(metadata=UNORDERED)
     accounts: tuple[Account, ...] = field(metadata=UNORDERED)
     database: Literal["head", "managed"] = "head"
-    """Who runs the one of the accounting: managed is the cloud."""
+    """Host of the accounting database: `managed` means that the cloud runs it."""
     addons: tuple[AddOn, ...] = ()
-    """Of a Kubernetes, in the order in which they are installed."""
+    """Kubernetes add-ons, in installation order."""
     parts: tuple[Part, ...] = ()
-    """Of a Kubernetes that a cloud runs, by name."""
+    """Components of a managed Kubernetes, by name."""
     workloads_image: str = field(default="", metadata=RELEASE)
-    """What proofs and runs start from; empty where nodes have the programs themselves."""
+    """Image of proofs and runs; empty when nodes contain the programs themselves."""
     api_from: tuple[str, ...] = field(default=(), metadata=UNORDERED | IDENTITY)
-    """The ranges of the internet from which the server of a cloud's Kubernetes answers; without any it has no public
-    address."""
+    """Internet ranges from which the API server of a managed Kubernetes accepts requests. Without any, the server has
+    no public address."""
     admins: tuple[str, ...] = field(default=(), metadata=UNORDERED | IDENTITY)
-    """Who may do everything in it beside whoever has made it, as the cloud calls them."""
+    """Administrators of the managed Kubernetes besides its creator, as the cloud names them."""
 
     @property
     def traits(self) -> Traits:
@@ -173,5 +174,5 @@ class Scheduler:
 
     @property
     def queue_directory(self) -> str:
-        """Where slurmctld keeps the queue."""
+        """Return the directory in which slurmctld keeps the queue."""
         return f"{self.state_directory}/slurmctld"

@@ -1,4 +1,4 @@
-"""File systems as they are declared, and how nodes and pods find what their cloud made."""
+"""Declared file systems, and the data by which nodes and pods find the storage that a cloud made."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Storage:
     name: str
     kind: str
     tier: str
-    """Empty, as 0 and none below: not declared, which is right where there is one choice or none."""
+    """Empty when not declared, like 0 and none below. That is valid where the catalog has at most one choice."""
     capacity: int
-    """In the unit that its kind is sold in: GiB for most."""
+    """In the unit in which this kind is sold; GiB for most kinds."""
     mbps_per_tib: int
     throughput_mbps: int
-    """Of the whole, where it is bought apart from the capacity."""
+    """Throughput of the whole file system, for kinds that sell it separately from capacity."""
     read_cache_gib: int
     metadata_iops: int
     efa: bool
@@ -25,17 +25,18 @@ class Storage:
     mount: str
     protect: bool
     repository: str = field(default="", metadata=IDENTITY)
-    """What its feature data-repository shows: another one of these by its name, or a place in a bucket."""
+    """Source of the feature data-repository: the name of another file system of this plan, or a location in a
+    bucket."""
     expire_days: int = 0
-    """After how many days an object of a bucket goes; 0: never."""
+    """Days after which objects of a bucket expire; 0: never."""
     expire_folder: str = ""
-    """Only what is below it; empty for all."""
+    """The folder whose objects expire; empty for the whole bucket."""
     driver: str = field(default="", metadata=RELEASE)
-    """What the cloud calls that which brings it into pods; empty where no Kubernetes of the cloud's own is to."""
+    """The cloud's name for the CSI driver that mounts it in pods; empty without a Kubernetes run by the cloud."""
 
     @property
     def bought(self) -> tuple[str, ...]:
-        """What its vendor may bill beside the capacity, in words."""
+        """List, in words, everything that the vendor may bill besides capacity."""
         amounts = {
             "MB/s a TiB": self.mbps_per_tib,
             "MB/s": self.throughput_mbps,
@@ -49,14 +50,14 @@ class Storage:
 
     @property
     def expires(self) -> str:
-        """Which objects of a bucket go by themselves, in words; empty where none does."""
+        """Return, in words, which objects of a bucket expire; empty when none do."""
         below = f" below {self.expire_folder}" if self.expire_folder else ""
         return f"objects{below} go after {self.expire_days} days" if self.expire_days else ""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """How a node mounts what was made apart from it."""
+    """A mount on a node of storage that was created separately."""
 
     source: str
     path: str
@@ -66,15 +67,15 @@ class Mount:
 
 @dataclass(frozen=True)
 class Driven:
-    """How a driver of Kubernetes finds what was made apart from it."""
+    """Storage that was created separately, as a Kubernetes driver addresses it."""
 
     driver: str
     handle: str
     attributes: tuple[tuple[str, str], ...] = ()
     options: tuple[str, ...] = ()
-    """Of the mount."""
+    """Mount options."""
     own_handles: bool = False
-    """Whether the driver wants another handle for each volume that leads there."""
+    """Whether the driver needs a different handle for each volume of the same storage."""
 
 
 @dataclass(frozen=True)
@@ -82,18 +83,18 @@ class Disk:
     """A disk that is attached to one node and outlives it."""
 
     serial: str
-    """By which that node finds it."""
+    """The serial number by which the node finds the disk."""
     path: str
 
 
 @dataclass(frozen=True)
 class Attached:
-    """Where nodes find what was made apart from them: no plan knows it, for its cloud names it."""
+    """Addresses of separately created storage. A plan does not contain them, because the cloud assigns them."""
 
     mounts: tuple[Mount, ...] = ()
     disks: tuple[Disk, ...] = ()
-    """Of the controller."""
+    """Disks of the controller."""
     database: str = ""
-    """The machine that has the database of the accounting; empty where that is the controller."""
+    """Host of the accounting database; empty when it runs on the controller."""
     database_authorities: str = ""
-    """Where those are published that vouch for it; empty where there is none."""
+    """URL of the certificate authorities that sign the database's certificate; empty when there are none."""

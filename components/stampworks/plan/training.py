@@ -1,4 +1,4 @@
-"""What is trained, and what a run takes where nobody says it."""
+"""The model to train, and the defaults of a training run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TrackerKind = Literal["files", "mlflow", "wandb"]
 
 @dataclass(frozen=True)
 class Tracker:
-    """Who else is told how a training run goes."""
+    """The service to which a training run also reports its progress."""
 
     kind: TrackerKind
     url: str
@@ -24,13 +24,13 @@ class Tracker:
 @dataclass(frozen=True)
 class Checkpoints:
     directory: str
-    """Below it each run has a directory of its own; empty: in the run's folder."""
+    """Each run has its own directory below it; empty: the run's folder."""
     keep: int
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is to be trained; None: nobody said it. Without parameters no model is declared."""
+    """The declared model. None: not declared. Without parameters, no model is declared."""
 
     parameters: int | None
     tokens: int | None
@@ -39,10 +39,10 @@ class Model:
     heads: int | None
     kv_heads: int | None
     head: int | None
-    """How wide a query and a key of one head are; None: as a layer divides by its heads."""
+    """Width of the query and key of one head; None: hidden divided by heads."""
     value_head: int | None
     kv_rank: int | None
-    """Of latent attention; None: it has another kind."""
+    """Rank of latent attention; None: another kind of attention."""
     query_rank: int | None
     rotary: int | None
     ffn: int | None
@@ -51,18 +51,18 @@ class Model:
     gated: bool
     tied: bool
     experts: int | None
-    """Of each layer; None: it has none."""
+    """Experts per layer; None: no experts."""
     experts_per_token: int | None
     dense_layers: int | None
-    """The first ones, without experts."""
+    """Number of the first layers, which have no experts."""
     dense_ffn: int | None
     active: int | None
-    """Parameters that a token passes through; None: all of them."""
+    """Parameters that a token passes through; None: all."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What a training run takes where nobody says it."""
+    """Defaults of a training run."""
 
     layout: Layout
     tensor_parallel: int
@@ -72,10 +72,10 @@ class Training:
     tracker: Tracker
     checkpoints: Checkpoints
     node_ranks: int
-    """How many ranks a node has; 0: as many as it has accelerators, or one."""
+    """Ranks per node; 0: one for each accelerator, or one in all."""
     ranks: tuple[tuple[str, int], ...] = field(metadata=UNORDERED)
-    """The same of each pool, worked out."""
+    """Derived ranks per node of each pool."""
     peak_tflops: tuple[tuple[str, float], ...] = field(metadata=UNORDERED)
-    """What one accelerator reaches in that precision as its maker says; a pool that is not there: not known, or
-    simulated."""
+    """Peak of one accelerator at that precision, according to its maker. A pool is absent when the figure is unknown or
+    the pool is simulated."""
     model: Model

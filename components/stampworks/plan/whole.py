@@ -30,7 +30,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a derived value is what it is."""
+    """The explanation of a derived value."""
 
     path: str
     why: str
@@ -42,14 +42,14 @@ class Plan:
     name: str = field(metadata=IDENTITY)
     cloud: str
     region: str = field(metadata=IDENTITY)
-    """Empty where the cloud has none."""
+    """Empty where the cloud has no regions."""
     release: Release = field(metadata=RELEASE)
     network: Network
     fabric: Fabric
     groups: tuple[Group, ...] = field(metadata=NUMBERED)
     """The controller first, then the pools as declared, then the login nodes."""
     storage: tuple[Storage, ...] = field(metadata=FIRST)
-    """Runs have their folders on the first one."""
+    """Runs keep their folders on the first one."""
     scheduler: Scheduler
     users: tuple[User, ...] = field(metadata=UNORDERED)
     tags: tuple[Tag, ...] = field(metadata=UNORDERED | IDENTITY)
@@ -68,36 +68,37 @@ class Plan:
 
     @property
     def pools(self) -> tuple[Group, ...]:
-        """Those whose nodes run jobs."""
+        """Return the groups whose nodes run jobs."""
         return tuple(group for group in self.groups if group.role == "worker")
 
     @property
     def running(self) -> tuple[Group, ...]:
-        """Those that have nodes at all, in their order."""
+        """Return the groups that have real nodes, in their order."""
         return tuple(group for group in self.groups if group.role != "scheduling only")
 
     @property
     def stamped(self) -> tuple[Group, ...]:
-        """Those whose nodes are made: of a Kubernetes the cloud has the control plane, and nobody logs in."""
+        """Return the groups whose nodes are created. A Kubernetes has its own control plane and no login nodes."""
         return self.pools if self.scheduler.traits.control_plane else self.running
 
     @property
     def managed(self) -> bool:
-        """Whether the cloud runs its Kubernetes and makes its nodes: no playbook does, and a plan names none."""
+        """Whether the cloud runs Kubernetes and creates its nodes. No playbook configures them, and the plan does not
+        name them."""
         return self.scheduler.traits.runs_pods and any(group.launch for group in self.groups)
 
     @property
     def login(self) -> tuple[Group, ...]:
-        """The group of login nodes, where there are some."""
+        """Return the group of login nodes, if any, as a tuple."""
         return tuple(group for group in self.groups if group.role == "login")
 
     @property
     def scheduling_only(self) -> tuple[Group, ...]:
-        """Pools that only the scheduler knows: it places jobs on their nodes, which are nowhere."""
+        """Return the pools that only the scheduler knows: it places jobs on their nodes, which do not exist."""
         return tuple(group for group in self.groups if group.role == "scheduling only")
 
 
 def fingerprint(plan: Plan) -> str:
-    """The digest of what two stamps of one cluster have in common, and that changes when anything else is declared."""
+    """Return a digest that all stamps of one cluster share and that changes with any other part of the declaration."""
     text = json.dumps(common(plan), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Judging: what was measured against what had to be reached, and the certificate of it. Pure."""
+"""Judge measurements against the values that had to be reached, and certify the result. Pure."""
 
 from stampworks.qualification.asking import Ask, Evidence
 from stampworks.qualification.audit import Judgement, audit

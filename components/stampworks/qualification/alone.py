@@ -1,4 +1,4 @@
-"""What each node shows by itself, and beside its peers: limits, versions, accelerators, clock, disks, arithmetic."""
+"""Checks of each node by itself and beside its peers: limits, versions, accelerators, clock, disks, arithmetic."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from stampworks.qualification.subject import Subject
 from stampworks.qualification.windows import WINDOW
 
 DISK_FREE_MIN = 0.02
-"""Of a directory: below, the next log or checkpoint is the last one."""
+"""Minimum free part of a directory: below it, the next log or checkpoint is the last one."""
 DISK_FREE_ENOUGH = 1 << 30
-"""Bytes, of a large one."""
+"""Free bytes that are enough in a large directory."""
 CLOCKS_MS_MAX = 500.0
-"""From the median of all clocks: credentials and logs stay comparable."""
+"""Maximum distance from the median of all clocks, so that credentials and logs stay comparable."""
 STORAGE_PART_MIN = 0.2
-"""Of the median of its peers: disks share a machine room's noise, so that less than this is rarely noise."""
+"""Minimum part of the peers' median. Disks share a machine room's noise, but less than this is rarely noise."""
 MATMUL_PART_MIN = 0.85
-"""The same; with enough peers the baseline that they give is judged by first, and finds less."""
+"""The same for arithmetic. With enough peers their baseline is applied first, and finds smaller differences."""
 STORAGE_LOOKS = 5
-"""Neighbours make one disk twice as fast as another, and the next time the other."""
+"""Neighbours make one disk twice as fast as another, and the next time the other way round."""
 FAR_BELOW_LOOKS = 2
-"""For one that has less than that part already: in one of 25 starts of four sound nodes one had 0.23 of the median."""
+"""Looks for a disk that is below that part already: in one of 25 starts of four sound nodes one had 0.23 of the
+median."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (it is named, not written to)
 _STARTUP_S = 20.0
 _DISKS_S = 60.0
@@ -36,25 +37,25 @@ _TORCH_S = 30.0
 
 
 def quick(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """What costs no more than starting a process: limits, mounts, packets, versions, what the hardware says."""
+    """Run checks that cost no more than starting a process: limits, mounts, packets, versions, hardware reports."""
     for same in subject.by_machine(nodes):
         yield from _quick(subject, same, evidence)
 
 
 def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """Clocks and disks."""
+    """Check clocks and disks."""
     for same in subject.by_machine(nodes):
         yield from _standard(subject, same, evidence)
 
 
 def arithmetic(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """How fast it is, and whether it comes out the same each time."""
+    """Check how fast arithmetic is, and whether repeated results are equal."""
     for same in subject.by_machine(nodes):
         yield from _matmul(subject, same, {"seconds": 1.0}, evidence)
 
 
 def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """The same for a minute, window by window: what fails, or gets slower, only when it is warm."""
+    """Repeat arithmetic for a minute, window by window, to find faults and slowdowns that appear only when warm."""
     for same in subject.by_machine(nodes):
         yield from _matmul(subject, same, {"seconds": 60.0, "windows": 20}, evidence)
 
@@ -72,7 +73,7 @@ def _standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> C
     storage = {"directories": ["/tmp", *subject.mounts], "bytes": 4 << 20, "rounds": 2, "files": 30}  # noqa: S108
     options: dict[str, dict[str, Any]] = {"storage": storage}
     programs: tuple[str, ...] = ("clocks", "storage") if len(nodes) > 1 else ("storage",)
-    if len(nodes) > 1 and subject.mounts:  # a checkpoint is what others can read
+    if len(nodes) > 1 and subject.mounts:  # others must be able to read a checkpoint
         programs += ("checkpoint",)
         options["checkpoint"] = {"directory": subject.mounts[0], "bytes": 4 << 20, "rounds": 2}
     heard = yield Ask(programs, nodes, options, _DISKS_S + 2 * len(nodes), "clocks and disks")
@@ -87,7 +88,7 @@ def _standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> C
 
 
 def _matmul(subject: Subject, nodes: tuple[str, ...], options: Mapping[str, Any], evidence: Evidence) -> Campaign:
-    """All at once; whatever is slower than its peers is measured again beside the median one."""
+    """Measure all nodes at once; measure a device that is slower than its peers again beside the median one."""
     options, seconds = {"matmul": options}, _TORCH_S + subject.waking_s(nodes[0]) + 2 * options["seconds"]
     heard = yield Ask(("matmul",), nodes, options, seconds + 3 * len(nodes), "matrix multiplication")
     complaints = [*problems(heard, "matmul"), *_arithmetic(heard), *left_out(subject, heard, "matmul")]
@@ -125,8 +126,8 @@ def _limits(subject: Subject, heard: Heard) -> Complaints:
 
 
 def _lockable(subject: Subject, heard: Heard) -> Complaints:
-    """What a NIC with RDMA is given stays locked, which may be all that there is: of that no peer is a measure, for all
-    may have been given too little."""
+    """Require that RDMA can lock all memory, because its buffers stay locked. Peers are no measure: all limits may be
+    too low."""
     if subject.fabric.kind in OVER_TCP:
         return
     memory = {value.node: value.value for value in peers.values(heard, "memory")}
@@ -166,7 +167,7 @@ def _accelerators(subject: Subject, node: str, result: Result) -> Complaints:
 
 
 def _differing(heard: Heard) -> Complaints:
-    """Software and settings that are not what most nodes have."""
+    """Find software and settings that differ from the majority of nodes."""
     said: dict[tuple[str, str], dict[str, str]] = {}
     answered = {result.node for result in heard.of("inventory")}
     for result in heard.of("inventory"):
@@ -191,7 +192,7 @@ def _listed(of_node: Mapping[str, str]) -> str:
 
 
 def _reference(heard: Heard) -> str:
-    """Whose clock the others were compared with."""
+    """Return the node whose clock is the reference for the others."""
     return next((value.peer for value in peers.values(heard, "clock_offset")), "")
 
 
@@ -212,7 +213,7 @@ def _storage(heard: Heard, options: Mapping[str, Any]) -> Looks:
 
 
 def _directory(directory: str, found: Mapping[str, float], options: Mapping[str, Any]) -> Looks:
-    """Who is slower than its peers is measured again beside one of them: who is far below all of them, less often."""
+    """Measure a slow directory again beside that of a peer; one that is far below all peers needs fewer looks."""
     far_below, _ = peers.low(found, STORAGE_PART_MIN)
     here = {"storage": {**options["storage"], "directories": [directory]}}
     complaints: list[tuple[str, str]] = []
@@ -231,7 +232,7 @@ def _directory(directory: str, found: Mapping[str, float], options: Mapping[str,
 
 
 def _writes(heard: Heard) -> dict[str, dict[str, float]]:
-    """Of each directory what each node writes there."""
+    """Return the write rate of each node, by directory."""
     by_directory: dict[str, dict[str, float]] = {}
     for value in peers.values(heard, "storage_write"):
         by_directory.setdefault(value.device, {})[value.node] = value.value
@@ -261,7 +262,7 @@ def _arithmetic(heard: Heard) -> Complaints:
 
 
 def _rates(heard: Heard) -> dict[str, float]:
-    """Of each device: the slowest of all is what the others wait for."""
+    """Return the rate of each device, because the others wait for the slowest."""
     found = peers.values(heard, "matmul_bf16") or peers.values(heard, "matmul_fp32")
     return {peers.place(value.node, value.device): value.value for value in found}
 

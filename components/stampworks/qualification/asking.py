@@ -1,4 +1,4 @@
-"""What a step of a campaign says and hears."""
+"""The questions and answers of a campaign's steps."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from stampworks.qualification.results import Heard
 
 @dataclass(frozen=True)
 class Ask:
-    """One start of some programs, a rank on each node."""
+    """One start of some programs, one rank on each node."""
 
     programs: tuple[str, ...]
     nodes: tuple[str, ...]
     options: Mapping[str, Any]
     seconds: float
-    """How long it may take from start to end."""
+    """Time limit from start to end."""
     what: str
-    """For whoever watches."""
+    """Progress message for people."""
 
 
 @dataclass
 class Evidence:
-    """What a campaign has found so far."""
+    """The findings and measurements of a campaign so far."""
 
     findings: list[CheckFinding] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Whether thresholds can be met by a healthy machine, and missed by a broken one."""
+"""Check whether a healthy machine can meet thresholds and a broken one misses them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ COLLECTIVES: Final[dict[str, Operation]] = {
     "reduce_scatter_busbw": "reduce_scatter",
     "alltoall_busbw": "all_to_all",
 }
-# What one of each unit is in GB/s or in TFLOP/s, in which everything is judged. The last of each are not legal in a
-# file: somebody may have had them in mind.
+# Each unit in GB/s or in TFLOP/s, the units of all judgements. The last ones of each are not legal in a file, but the
+# author may have meant them.
 BANDWIDTHS: Final = {"GB/s": 1.0, "Gb/s": 1 / 8, "MB/s": 1e-3, "TB/s": 1e3, "Mb/s": 1e-3 / 8}
 COMPUTE: Final = {"TFLOP/s": 1.0, "GFLOP/s": 1e-3, "PFLOP/s": 1e3}
 BANDWIDTH_FACTORS: Final = (8.0, 1 / 8, 1e3, 1e-3)
 COMPUTE_FACTORS: Final = (1e3, 1e-3)
-"""By which numbers are off that were converted once too often."""
+"""Typical errors of numbers that were converted once too often."""
 STORAGE_SHARE_MIN: Final = 1 / 8
-"""Of what clients reach: below, a file system may be as small as that, or somebody took bytes for bits."""
+"""Part of the clients' limit. Below it, either the file system is that small, or the author confused bytes with
+bits."""
 ABOUT: Final = 1.1
-"""People copy specifications, which are a little above what can be reached."""
+"""Tolerance for copied specifications, which are a little above the reachable rate."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Meaning:
-    """Something that a threshold may be about."""
+    """A possible meaning of a threshold."""
 
     what: str
     bounds: Bounds
@@ -58,13 +59,14 @@ class Meaning:
         return self.bounds.floor.value < value * ABOUT and value <= ABOUT * self.bounds.ceiling.value
 
     def distance(self, value: float) -> float:
-        """How far off a value is, in orders of magnitude."""
+        """Return the distance of a value from the bounds, in orders of magnitude."""
         nearest = self.bounds.ceiling.value if value > self.bounds.ceiling.value else self.bounds.floor.value
         return abs(log(value) - log(nearest))
 
 
 def audit(threshold: Threshold | NoThreshold) -> Judgement:
-    """A floor above the ceiling fails every machine; one that half a machine reaches fails none. Both are refused."""
+    """Judge a threshold. A floor above the ceiling fails every machine; a floor that half a machine reaches fails none.
+    Both are refused."""
     if isinstance(threshold, NoThreshold):
         return Judgement(threshold, "refused", "; ".join(threshold.problems))
     units = _units(threshold)
@@ -88,7 +90,7 @@ def audit(threshold: Threshold | NoThreshold) -> Judgement:
 
 
 def _meanings(threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, ...]:
-    """What a threshold may be about, the usual thing first."""
+    """Return the possible meanings of a threshold, the usual one first."""
     match threshold.quantity:
         case "nic_bandwidth":
             together = f"the {machine.nics} NICs of a node together"
@@ -106,17 +108,17 @@ def _meanings(threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, 
 
 
 def _of_collective(operation: Operation, threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, ...]:
-    nodes, size = threshold.nodes, threshold.size_bytes or None  # without one, the payload is large
+    nodes, size = threshold.nodes, threshold.size_bytes or None  # without a size, the payload is large
     ranks = f"{nodes * machine.accelerators} ranks on {counted(threshold.nodes, 'node')}"
     over_nvlink = Meaning(ranks, collective_on_machines(operation, nodes, size, machine, nvlink_used=True))
     if operation == "all_to_all" or not share_nvlink(operation, nodes, machine):
-        return (over_nvlink,)  # an all-to-all is what people have a rack's NVLink for
+        return (over_nvlink,)  # an all-to-all usually uses a rack's NVLink
     alone = collective_on_machines(operation, nodes, size, machine)
     return over_nvlink, Meaning(f"{ranks} that use no NVLink between nodes", alone)
 
 
 def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
-    """A value is about the first thing that it fits, unless a slip explains it as something more usual."""
+    """Judge a value by the first meaning that it fits, unless a slip explains it as a more usual one."""
     value, usual = _base(threshold, threshold.unit), meanings[0]
     for meaning in meanings:
         if meaning.holds(value):
@@ -140,10 +142,11 @@ def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
 
 
 def _unknown(threshold: Threshold, machine: catalog.Machine, fact: str) -> Judgement:
-    """What is wrong whatever the fact may be is refused still, and what is right either way is fine."""
+    """Judge without the fact: refuse a threshold that is wrong for every value of the fact, accept one that is always
+    right."""
     if machine.simulated:
         return Judgement(threshold, "cannot-tell", fact)
-    with suppress(UnknownFactError):  # another fact is unknown, too
+    with suppress(UnknownFactError):  # another fact may be unknown, too
         if threshold.quantity == "all_reduce_busbw" and isinstance(machine.fabric_reduces, catalog.Unknown):
             plain, reduced = (
                 _judged(threshold, _meanings(threshold, replace(machine, fabric_reduces=reduces)))
@@ -183,7 +186,7 @@ def _either(threshold: Threshold, usual: Meaning, factor: float, other: Meaning)
 
 
 def _elsewhere(threshold: Threshold, closest: Meaning) -> str:
-    """Where the same number would be right; not where the size makes no difference to speak of."""
+    """Return the conditions under which the number would be right; empty when the size hardly matters."""
     large, one_node = replace(threshold, size_bytes=0), replace(threshold, size_bytes=0, nodes=1)
     nearly = NEARLY_ALL * _base(threshold, threshold.unit) <= closest.bounds.ceiling.value
     for other, what in ((large, "a large payload"), (one_node, "one node")):
@@ -193,7 +196,7 @@ def _elsewhere(threshold: Threshold, closest: Meaning) -> str:
 
 
 def _slip(threshold: Threshold, meanings: Sequence[Meaning]) -> str:
-    """What was probably meant, where another unit or a conversion too many explains the number."""
+    """Return the probable meaning, when another unit or an extra conversion explains the number."""
     units = _units(threshold)
     for unit in units:
         if unit != threshold.unit and any(meaning.nearly_holds(_base(threshold, unit)) for meaning in meanings):
@@ -221,7 +224,7 @@ def _units(threshold: Threshold) -> dict[str, float]:
 
 
 def _base(threshold: Threshold, unit: str) -> float:
-    """The number as if it had this unit, in GB/s or TFLOP/s."""
+    """Return the threshold's number in GB/s or TFLOP/s, as if it had this unit."""
     return threshold.value * _units(threshold)[unit]
 
 
@@ -234,7 +237,7 @@ def _written(threshold: Threshold) -> str:
 
 
 def _part(share: float) -> str:
-    """Never 100 % of what it is above of, or below."""
+    """Describe a share; never say 100 % when the value is above or below the limit."""
     if share >= 10:
         return f"{figure(share)} times"
     return f"{share:.2%} of" if 0.99 <= share <= 1.01 or share < 0.01 else f"{share:.0%} of"

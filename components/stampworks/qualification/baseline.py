@@ -1,8 +1,8 @@
-"""What is usual among peers, learned from themselves: who is slower than they are, by how much, and beyond what noise.
+"""Learn from the peers themselves which rates are usual: which nodes are slower, by how much, and beyond which noise.
 
-A baseline stands beside what physics demands and never replaces it: a fleet that is slow as a whole looks as usual as a
-fast one. Every number here is of the kind where more is better. Nothing assumes a distribution: medians and the middle
-half stay where they are whatever a quarter of the samples, or a third of the nodes, does.
+A baseline complements the limits of physics and never replaces them: a fleet that is slow as a whole looks as usual as
+a fast one. For every number here more is better. No distribution is assumed: medians and the middle half do not move,
+whatever a quarter of the samples, or a third of the nodes, does.
 """
 
 from __future__ import annotations
@@ -14,37 +14,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NODES_MIN = 8
-"""Fewer do not tell how far apart sound ones are."""
+"""Fewer nodes do not show how far apart sound ones are."""
 SHORTFALL_MIN = 0.03
-"""Below the median of the peers: between what sound nodes of a kind differ by and the 5 % that have to be found."""
+"""Minimum shortfall below the peers' median: more than sound nodes of a kind differ by, and less than the 5 % that must
+be found."""
 DEVIATIONS_MIN = 4.5
-"""Robust ones: heavy tails and small fleets reach three and four by chance."""
+"""Minimum number of robust deviations: heavy tails and small fleets reach three and four by chance."""
 PART_MAX = 0.25
-"""When more than this part of the nodes stands apart, they are of two kinds, and nobody is out of the ordinary."""
+"""When more than this part of the nodes stands apart, the nodes are of two kinds, and none is an outlier."""
 APART_MIN = 1.5
-"""As far below as the slowest of the usual ones: the end of a long row is no outlier."""
+"""Minimum shortfall relative to that of the slowest usual node: the end of a long row is no outlier."""
 RESOLUTION = 0.001
-"""Of the median: peers that are more alike than this are so by chance, or by rounding."""
+"""Part of the median: peers that differ by less do so by chance, or by rounding."""
 BLOCKS = 8
-"""Parts of a series whose disagreement tells how sure its middle is, although each step may resemble the one before."""
+"""Parts of a series. Their disagreement shows how certain its middle is, even when each step resembles the one
+before."""
 _DEVIATION_OF_MAD = 1.4826
-"""The standard deviation of a normal distribution for each unit of its median absolute deviation."""
+"""The standard deviation of a normal distribution in units of its median absolute deviation."""
 
 
 @dataclass(frozen=True)
 class PeerStanding:
-    """Where one of many stands beside all others."""
+    """The standing of one node beside all others."""
 
     value: float
     median: float
-    """Of its peers, without itself."""
+    """Median of its peers, without itself."""
     deviation: float
-    """How far its peers, or what is known of each, are usually from that: a robust standard deviation."""
+    """A robust standard deviation: the usual distance of the peers from the median, or the uncertainty of each
+    value."""
     peers: int
 
     @property
     def shortfall(self) -> float:
-        """The part of the median that is missing; below 0 for one that is better."""
+        """Return the missing part of the median; below 0 for a node that is better."""
         return 1 - self.value / self.median
 
     @property
@@ -53,12 +56,12 @@ class PeerStanding:
 
     @property
     def slow(self) -> bool:
-        """By an amount that matters, and that is no noise."""
+        """Return whether the shortfall is large enough to matter and is no noise."""
         return self.shortfall >= SHORTFALL_MIN and self.deviations >= DEVIATIONS_MIN
 
     @property
     def part_min(self) -> float:
-        """The part of the median below which it would be slow."""
+        """Return the part of the median below which the node would be slow."""
         return 1 - max(SHORTFALL_MIN, DEVIATIONS_MIN * self.deviation / self.median)
 
     @property
@@ -71,7 +74,7 @@ class PeerStanding:
 
 
 def standing(of: Mapping[str, float], name: str, error: float = 0.0) -> PeerStanding | None:
-    """One beside all others, each known to within this error; None when they are too few to tell, or do nothing."""
+    """Compare one node with all others, each known to within this error; None with no peers or a median of 0."""
     peers = [value for other, value in of.items() if other != name]
     median = statistics.median(peers) if peers else 0.0
     if median <= 0:
@@ -81,9 +84,9 @@ def standing(of: Mapping[str, float], name: str, error: float = 0.0) -> PeerStan
 
 
 def slow(of: Mapping[str, float], error: float = 0.0) -> dict[str, PeerStanding]:
-    """Those that are slower than their peers, the slowest first: each beside those that are not found yet.
+    """Find nodes that are slower than their peers, the slowest first; compare each with the nodes not found yet.
 
-    One after the other, for two that are slow at once make each other look more usual.
+    One node is found at a time, because two slow nodes make each other look more usual.
     """
     left, found = dict(of), dict[str, PeerStanding]()
     while len(of) >= NODES_MIN and len(found) <= PART_MAX * len(of):
@@ -99,11 +102,11 @@ def slow(of: Mapping[str, float], error: float = 0.0) -> dict[str, PeerStanding]
 
 
 def slow_over_time(series: Mapping[str, Sequence[float]]) -> dict[str, PeerStanding]:
-    """Those that were slow throughout a window, of equally many steps of each, taken at the same times.
+    """Find nodes that were slow throughout a window, with equally many steps of each, taken at the same times.
 
-    What meets all alike, as a big batch or a room that warms up, is divided out step by step. A neighbour that holds
-    one back throughout cannot be told from a fault: whoever is to be blamed has to be slow in another window, too. A
-    window too short to tell names nobody.
+    Effects on all nodes alike, like a big batch or a room that warms up, are divided out step by step. A neighbour that
+    holds a node back throughout cannot be told from a fault. So a node must be slow in another window, too, before it
+    is blamed. A window that is too short names no node.
     """
     of_step = [statistics.median(step) for step in zip(*series.values(), strict=True)]
     if len(of_step) < 2 * BLOCKS or min(of_step) <= 0:
@@ -115,14 +118,14 @@ def slow_over_time(series: Mapping[str, Sequence[float]]) -> dict[str, PeerStand
 
 
 def middle(values: Sequence[float]) -> float:
-    """The mean of the middle half: as deaf to single samples as a median, and steadier where there are two modes."""
+    """Return the mean of the middle half: as robust to single samples as a median, and steadier with two modes."""
     ordered = sorted(values)
     quarter = len(ordered) // 4
     return statistics.fmean(ordered[quarter : len(ordered) - quarter])
 
 
 def _error(all_series: Iterable[Sequence[float]]) -> float:
-    """How far the middle of a series is from what it would be, had it gone on for ever: learned from its parts."""
+    """Estimate, from parts of each series, how far its middle is from that of an endless series."""
     apart: list[float] = []
     for values in all_series:
         edges = [len(values) * block // BLOCKS for block in range(BLOCKS + 1)]

@@ -1,8 +1,8 @@
-"""Which check comes when: a conversation between what has to be known and a cluster that can be asked.
+"""Decide which check runs when: a conversation between the campaign and a cluster that answers.
 
-Pure: a campaign asks for measurements and is sent what was heard, and how long that took, so that a simulated cluster
-can answer as well as a real one. What tells most for its time comes first; what is settled is asked nothing more,
-neither a node that has failed nor a rail. What its time does not allow is unknown.
+Pure: a campaign asks for measurements and receives the answers and their duration, so that a simulated cluster can
+answer like a real one. Steps that reveal most for their time come first. Settled questions are not asked again, neither
+about a failed node nor about a rail. Everything that does not fit into the time is unknown.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from stampworks.qualification.results import Heard, about
 from stampworks.qualification.subject import Subject
 
 START_S = 1.0
-"""No start through a scheduler takes less: so many of them fit into a budget at most."""
+"""The shortest start through a scheduler, in seconds; it limits the number of starts within a budget."""
 
 
 class _TimeUpError(Exception):
-    """The budget was used up before or during a question, which the text names."""
+    """The budget ran out before or during a question, which the text names."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class _Budget:
 def campaign(
     subject: Subject, nodes: Sequence[str], level: Level, evidence: Evidence, seconds: float | None = None
 ) -> Campaign:
-    """Measures these nodes, step by step; a step gets those that no earlier one has failed."""
+    """Measure these nodes step by step; each step gets the nodes that no earlier step has failed."""
     minutes = subject.proof.budget_minutes
     budget = _Budget(minutes, 60 * minutes if seconds is None else seconds)
     for step in levels.steps(level):
@@ -59,25 +59,25 @@ def _made(step: CheckStep, subject: Subject, nodes: Sequence[str], evidence: Evi
         found = Evidence()
         try:
             lost = yield from _heard_out(step.campaign(subject, still, found), budget)
-        except _TimeUpError:  # what was found before counts all the same
+        except _TimeUpError:  # findings made before the time ran out still count
             evidence.add(found.findings, found.measured)
             raise
         if not lost:
             evidence.add(found.findings, found.measured)
             return
-        # what the others were asked had to do with those that are gone: they are asked once more
+        # The other nodes' answers depended on the lost ones: ask them once more.
         evidence.add([finding_without_number("answering", "fail", (node,), why) for node, why in lost.items()])
 
 
 def _in_rounds(subject: Subject, nodes: Sequence[str], evidence: Evidence, budget: _Budget) -> Campaign:
-    """All of it again as long as time is left: what fails only when warm, or now and then, shows in a later round."""
+    """Repeat all steps while time is left: faults that appear only when warm, or now and then, show in later rounds."""
     over_time = windows.OverTime(subject.by_machine(tuple(nodes)))
     over_time.end_of_round(evidence)
     steps, rounds = levels.steps("burn-in"), 1
-    least = min(2, len(nodes))  # one that is left alone has shown before all that can be shown with others
+    least = min(2, len(nodes))  # a single node has already shown all that can be shown with others
     while len(still := _unsettled(nodes, evidence)) >= least and sum(step.seconds for step in steps) <= budget.left_s:
         found = Evidence()
-        with contextlib.suppress(_TimeUpError):  # each was measured before
+        with contextlib.suppress(_TimeUpError):  # each of these steps was measured before
             for step in steps:
                 left = _unsettled(_unsettled(nodes, evidence), found)
                 yield from _made(step, _still_open(step, subject, evidence), left, found, budget)
@@ -91,7 +91,7 @@ def _in_rounds(subject: Subject, nodes: Sequence[str], evidence: Evidence, budge
 
 
 def _add_news(found: Evidence, evidence: Evidence, when: str) -> None:
-    """What was not known before; that all is still well is no news."""
+    """Add findings that are new; a pass in a later round is no news."""
     known = {(each.check, each.verdict, each.nodes, each.rail, each.quantity) for each in evidence.findings}
     for each in found.findings:
         if each.verdict != "pass" and (each.check, each.verdict, each.nodes, each.rail, each.quantity) not in known:
@@ -110,7 +110,7 @@ def _unsettled(nodes: Sequence[str], evidence: Evidence) -> tuple[str, ...]:
 
 
 def _still_open(step: CheckStep, subject: Subject, evidence: Evidence) -> Subject:
-    """The subject with those rails that the step may still have something to say of."""
+    """Return the subject with only those rails about which the step may still learn something."""
     if not step.of_rails:
         return subject
     settled = {each.rail for each in evidence.findings if each.verdict == "fail" and not each.nodes}
@@ -123,7 +123,7 @@ def _leave_out(step: CheckStep, nodes: tuple[str, ...], evidence: Evidence, why:
 
 
 def _heard_out(step: Campaign, budget: _Budget) -> Generator[Ask, Heard, Mapping[str, str]]:
-    """Carries a step to its end, or to where it lost nodes, or to where no time is left."""
+    """Run a step until it ends, loses nodes or runs out of time."""
     heard: Heard | None = None
     while True:
         try:
@@ -137,6 +137,6 @@ def _heard_out(step: Campaign, budget: _Budget) -> Generator[Ask, Heard, Mapping
         budget.left_s -= max(START_S, heard.seconds)
         if heard.lost:
             return heard.lost
-        if budget.left_s <= 0:  # what was cut short says less than it seems
+        if budget.left_s <= 0:  # an answer that was cut short looks better than it is
             step.close()
             raise _TimeUpError(f"the budget of {budget.minutes:g} min was used up during: {asked.what}")

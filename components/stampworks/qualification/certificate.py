@@ -1,6 +1,6 @@
-"""The signed verdicts of one qualification: what was proven, of what, by which measurements.
+"""The signed verdicts of one qualification, with the subject and the measurements that prove them.
 
-The file has the certificate in plain sight and a signature over its canonical form, so that it can be read without any
+The file contains the certificate in plain text and a signature over its canonical form. It can be read without any
 program and checked without any network.
 """
 
@@ -20,7 +20,7 @@ from stampworks import plan
 
 VERSION = 1
 _DOMAIN = b"stampworks certificate 1\n"
-"""Signed along, so that no signature over something else can be passed off as one of a certificate."""
+"""Prefix of the signed bytes, so that a signature over other data cannot pass as one of a certificate."""
 SIZE_MAX = 64 << 20
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -29,29 +29,29 @@ _ORDER: tuple[Verdict, ...] = ("pass", "unknown", "fail")
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """What one check found about some nodes: a verdict and the numbers and words that lead to it."""
+    """A finding of one check about some nodes: a verdict, with the numbers and words that lead to it."""
 
     check: str
     verdict: Verdict
     nodes: tuple[str, ...]
-    """Whom it is about; of a failure, who is to blame. Empty for the whole."""
+    """The nodes that it is about; for a failure, the culprits. Empty for the whole cluster."""
     rail: str
     quantity: str
     unit: str
     bytes: int
     measured: float | None
     expected: float | None
-    """What it had to reach, None for a check that compares nothing with a number."""
+    """The value to reach; None for a check that compares no number."""
     why: str
     simulated: bool
     derivation: str = ""
-    """How the expected number came about."""
+    """How the expected number was derived."""
 
 
 def finding_without_number(
     check: str, verdict: Verdict, nodes: tuple[str, ...], why: str, simulated: bool = False
 ) -> CheckFinding:
-    """One that compares nothing with a number: its words say all."""
+    """Make a finding that compares no number: its text says everything."""
     return CheckFinding(check, verdict, nodes, "", "", "", 0, None, None, why, simulated)
 
 
@@ -59,12 +59,12 @@ def finding_without_number(
 class NodeVerdict:
     name: str
     instance: str
-    """Which machine it was: the proof is of that one."""
+    """Instance id of the machine that was proven."""
     verdict: Verdict
     held: bool
-    """Kept from taking jobs because of this."""
+    """Whether this verdict keeps it from taking jobs."""
     proven: str
-    """When, in UTC: a node that did not change keeps its proof."""
+    """The time in UTC; an unchanged node keeps its proof."""
     why: tuple[str, ...]
 
 
@@ -81,13 +81,13 @@ class Certificate:
     cluster: str
     cloud: str
     fingerprint: str
-    """Of the plan, when it was proven."""
+    """Fingerprint of the plan that was proven."""
     proven: str
-    """Digest of what a proof holds for: hardware, fabric, storage, release and checks."""
+    """Digest of everything that a proof holds for: hardware, fabric, storage, release and checks."""
     release: str
     level: plan.Level
     verdict: Verdict
-    """The worst of all nodes in service, and of what was found about all together."""
+    """The worst verdict of all nodes in service and of the findings about the whole cluster."""
     started: str
     ended: str
     nodes: tuple[NodeVerdict, ...]
@@ -95,12 +95,12 @@ class Certificate:
     findings: tuple[CheckFinding, ...]
     measured: tuple[Measured, ...]
     toolkit: str
-    """The version of Stampworks that judged."""
+    """The version of Stampworks that made the verdicts."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A value that was measured and what it was judged by: the rows of a report."""
+    """A measured value and its expected value: one row of a report."""
 
     quantity: str
     unit: str
@@ -115,12 +115,12 @@ class Measured:
     expected: float | None
     simulated: bool
     device: str = ""
-    """Of several in a node: which accelerator, or which directory."""
+    """Name of the accelerator or the directory, for a node that has several."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What verification of a file found."""
+    """The result of verifying a file."""
 
     signature: Verdict
     """Unknown without a key."""
@@ -129,16 +129,16 @@ class Checked:
 
 
 class CertificateError(ValueError):
-    """The file is no certificate at all."""
+    """The file is not a certificate."""
 
 
 def worst(verdicts: Any) -> Verdict:
-    """Of several verdicts the worst; of none, unknown: nothing was looked at."""
+    """Return the worst of several verdicts; unknown when there are none, because nothing was checked."""
     return max(verdicts, key=_ORDER.index, default="unknown")
 
 
 def canonical(certificate: dict[str, Any]) -> bytes:
-    """The bytes that are signed: the same for the same content, however a file was formatted."""
+    """Return the bytes to sign: equal for equal content, regardless of the file's formatting."""
     text = json.dumps(certificate, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return _DOMAIN + text.encode()
 
@@ -149,7 +149,7 @@ def key_id(public: Ed25519PublicKey) -> str:
 
 
 def new_key() -> tuple[str, str]:
-    """A private and a public key, as PEM."""
+    """Return a new private and public key, as PEM."""
     private = Ed25519PrivateKey.generate()
     pem = serialization.Encoding.PEM
     return (
@@ -159,15 +159,15 @@ def new_key() -> tuple[str, str]:
 
 
 def public_key(private_pem: str) -> str:
-    """The public half of a private key, as PEM."""
+    """Return the public half of a private key, as PEM."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return _private(private_pem).public_key().public_bytes(serialization.Encoding.PEM, form).decode()
 
 
 def signed(certificate: Certificate, private_pem: str) -> str:
-    """The file's text."""
+    """Return the text of the certificate file."""
     key = _private(private_pem)
-    data = json.loads(json.dumps(plan.to_dict(certificate)))  # as it will be read back
+    data = json.loads(json.dumps(plan.to_dict(certificate)))  # the same data that a reader will parse
     signature = {
         "algorithm": "ed25519",
         "key": key_id(key.public_key()),
@@ -177,7 +177,7 @@ def signed(certificate: Certificate, private_pem: str) -> str:
 
 
 def verify(text: str, public_pem: str = "") -> Checked:
-    """Whether the file is what the holder of the key signed; raises CertificateError for what is no certificate."""
+    """Check whether the key's holder signed the file; raise CertificateError when it is not a certificate."""
     content, certificate = _read(text)
     if not public_pem:
         return Checked("unknown", "no key was given, so that anybody may have written this", certificate)

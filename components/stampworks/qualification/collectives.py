@@ -1,4 +1,4 @@
-"""Whether all nodes together reach on each rail what the slowest link allows."""
+"""Check whether all nodes together reach, on each rail, the rate that the slowest link allows."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from stampworks.qualification.subject import Subject
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 UNIT = "GB/s"
 SECONDS = 0.3
-"""Of one all-reduce of the size that is judged, at least; and of each of its rounds, so that latency hides nothing:"""
+"""Minimum duration of one all-reduce of the judged size."""
 ROUND_SECONDS = 0.045
-"""three times what a round may take on a crowded machine, which leaves a floor above half of the ceiling."""
+"""Minimum duration of each of its rounds, so that latency hides nothing: three times what a round may take on a crowded
+machine. That leaves a floor above half of the ceiling."""
 SIZE_MIN, SIZE_MAX = 1 << 20, 1 << 30
 SAMPLES = 3
 _STARTUP_S = 40.0
 
 
 Judging = Generator[Ask, Heard, dict[tuple[str, Operation], CheckFinding]]
-"""What was found about each collective on each rail."""
+"""Asks for measurements and returns a finding for each collective on each rail."""
 
 
 @dataclass(frozen=True)
 class _Sweep:
-    """Some collectives over some sizes, of which the last is judged; the others show how latency gives way."""
+    """Collectives over several sizes. The last size is judged; the others show how latency loses weight."""
 
     operations: tuple[Operation, ...]
     sizes: tuple[int, ...]
     order: tuple[str, ...]
     worst: bool
-    """Whether that is the worst order of ranks, or that of the leaves."""
+    """Whether the order of ranks is the worst one, or that of the leaves."""
 
     @property
     def how(self) -> str:
@@ -50,7 +51,7 @@ class _Sweep:
 
 
 def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """One all-reduce of each rail in leaf order, and in the worst order where there are trunks to feel."""
+    """Run one all-reduce on each rail in leaf order, and in the worst order where there are trunks to test."""
     for those, rails in _meeting(subject, nodes).items():
         size = max(_size(rail, len(those)) for rail in rails)
         sizes = (size >> 6, size >> 3, size)
@@ -61,7 +62,7 @@ def standard(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Ca
 
 
 def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """Every collective over many sizes, in both orders."""
+    """Run every collective over many sizes, in both orders."""
     for those, rails in _meeting(subject, nodes).items():
         size = max(_size(rail, len(those)) for rail in rails)
         sizes = (size >> 6, size >> 4, size >> 2, size, min(SIZE_MAX, size << 2))
@@ -71,7 +72,7 @@ def burn_in(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Cam
 
 
 def _meeting(subject: Subject, nodes: tuple[str, ...]) -> dict[tuple[str, ...], list[Rail]]:
-    """Who meets on which rails: a machine may have fewer than others, or none."""
+    """Group rails by the nodes that meet on them: a machine may have fewer rails than others, or none."""
     found: dict[tuple[str, ...], list[Rail]] = {}
     for rail in subject.fabric.rails:
         if len(those := subject.on_rail(rail, nodes)) > 1:
@@ -80,7 +81,7 @@ def _meeting(subject: Subject, nodes: tuple[str, ...]) -> dict[tuple[str, ...], 
 
 
 def _swept(subject: Subject, rails: Sequence[Rail], sweep: _Sweep, evidence: Evidence) -> Campaign:
-    """Measures what did not pass a second time: once may be noise."""
+    """Measure, and measure failures a second time, because one failure may be noise."""
     judged = yield from _once(subject, rails, sweep, evidence)
     if failed := [key for key, finding in judged.items() if finding.verdict != "pass"]:
         again = replace(sweep, operations=tuple(dict.fromkeys(operation for _, operation in failed)))
@@ -173,7 +174,7 @@ def _measured(value: MeasuredValue, bounds: Bounds, sweep: _Sweep) -> Measured:
 
 
 def _values(heard: Heard, operation: Operation, ranks: int) -> Iterator[MeasuredValue]:
-    """What the first rank says, if as many took part as were asked: of fewer it would be another measurement."""
+    """Return the first rank's values if all requested ranks took part: with fewer it is another measurement."""
     for result in heard.of("collectives"):
         if result.rank == 0 and result.ranks == ranks:
             yield from (
@@ -184,7 +185,7 @@ def _values(heard: Heard, operation: Operation, ranks: int) -> Iterator[Measured
 
 
 def _whole(size: int, ranks: int) -> int:
-    """The size that was measured: a multiple of the ranks, in numbers of four bytes."""
+    """Return the measured size: a multiple of the ranks, in numbers of four bytes."""
     return 4 * ranks * max(1, size // 4 // ranks)
 
 
@@ -193,19 +194,19 @@ def _seconds(nodes: int) -> float:
 
 
 def _size(rail: Rail, nodes: int) -> int:
-    """The next power of two above what takes half as long: a collective moves its data up to twice."""
+    """Return the power of two above the data of half the duration: a collective moves its data up to twice."""
     wanted = int(rail.rate_mbps * 1e6 / 8 * _seconds(nodes) / 2)
     return max(SIZE_MIN, min(SIZE_MAX, 1 << wanted.bit_length()))
 
 
 def _leaf_order(subject: Subject, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Nodes of a leaf beside each other: a ring crosses every trunk once."""
+    """Put the nodes of a leaf next to each other, so that a ring crosses every trunk once."""
     leaves = list(dict.fromkeys(subject.leaf(node) for node in nodes))
     return tuple(sorted(nodes, key=lambda node: leaves.index(subject.leaf(node))))
 
 
 def _worst_order(subject: Subject, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Nodes of a leaf as far apart as their number allows: dealt out, the largest leaf first."""
+    """Put the nodes of a leaf as far apart as possible by dealing them out, the largest leaf first."""
     leaves: dict[str, list[str]] = {}
     for node in nodes:
         leaves.setdefault(subject.leaf(node), []).append(node)

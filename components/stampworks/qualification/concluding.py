@@ -1,4 +1,4 @@
-"""From what nodes answered to findings about them: who is complained of, who said nothing, and who is well."""
+"""Turn the answers of nodes into findings: complaints about nodes, missing answers, and sound nodes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from stampworks.qualification.results import Heard
 from stampworks.qualification.subject import Subject
 
 LOOKS = 3
-"""How often a suspect has to be slow beside a peer, where chance rarely makes it so."""
+"""How often a suspect must be slow beside a peer before it is blamed; chance rarely does that."""
 
 
 class Undecided(str):
-    """Why it could not be told whether a node is as it should be: it neither passes nor fails."""
+    """The reason why a node could not be judged: it neither passes nor fails."""
 
     __slots__ = ()
 
 
 Complaints = Iterator[tuple[str, str]]
-"""(node, what is wrong with it)"""
+"""Pairs (node, fault)."""
 Looks = Generator[Ask, Heard, list[tuple[str, str]]]
 """The same, after further measurements."""
 
@@ -34,9 +34,9 @@ def conclude(
     complaints: Sequence[tuple[str, str]],
     evidence: Evidence,
 ) -> None:
-    """A finding for each node that is complained of, one for those that did not answer, one for all the rest.
+    """Add a finding for each node with complaints, one for all silent nodes, and one for all others.
 
-    Who says nothing of the quantity that is needed has not answered.
+    A node is silent when it reports nothing about the needed quantity.
     """
     simulated = any(value.simulated for result in heard.of(check) for value in result.values)
 
@@ -65,11 +65,11 @@ def problems(heard: Heard, check: str) -> Complaints:
 
 
 def left_out(subject: Subject, heard: Heard, check: str) -> Complaints:
-    """Nodes that have answered, and not of all the accelerators that were declared: the others are unproven."""
+    """Find nodes that answered for fewer accelerators than declared: the others are unproven."""
     found: dict[str, set[str]] = {}
     for result in heard.of(check):
         found.setdefault(result.node, set()).update(value.device for value in result.values)
-    for node, its in found.items():  # who measured nothing at all has said why
+    for node, its in found.items():  # a node that measured nothing has given its reason
         machine = subject.pool_of[node].machine if node in subject.nodes else None
         wanted = machine.accelerators if machine and not machine.simulated else 0
         count = sum(device.startswith(peers.ACCELERATOR) for device in its)
@@ -86,9 +86,9 @@ def beside(
     words: Callable[[float, str, float], str],
     looks: int = LOOKS,
 ) -> Looks:
-    """What is wrong with one that is slower than a peer beside it, each time: a host's noise hits either.
+    """Measure a slow suspect beside a peer until it is slow `looks` times: noise of a host hits either one.
 
-    It stays undecided where the peer was held back too often.
+    The suspect stays undecided when the peer was held back too often.
     """
     (node, before), name, peer, slow = peers.at_home(suspect.name), suspect.name, suspect.peer, 0
     for _ in range(2 * looks):
@@ -101,7 +101,7 @@ def beside(
                 why = before + words(again[name], peer, again[peer])
                 return [(node, f"{why}; among all, {suspect.why}" if suspect.why else why)]
         elif again[peer] >= suspect.part_min * suspect.peer_reached:
-            return []  # else the peer was held back, and says nothing about the other
+            return []  # otherwise the peer was held back, which says nothing about the suspect
     why = f"it was slower than its peers, and beside it {peer} was held back too: {2 * looks} looks did not tell"
     return [(node, Undecided(before + why))]
 

@@ -1,8 +1,8 @@
-"""Whether collectives go over the fabric: by what NICs have counted, whatever libraries and settings say.
+"""Check whether collectives use the fabric, by counters of the NICs and not by settings of libraries.
 
-Everything else that is measured names the network it wants. This does not: it is an all-reduce as jobs do it, with the
-environment that they get, on the routes that there are. One that goes past the fabric is no error to anybody, and where
-the network for management is faster than a rail it does not even look slow.
+Every other measurement names the network that it wants. This check does not: it runs an all-reduce like a job, with a
+job's environment, on the existing routes. Bypassing the fabric causes no error. Where the management network is faster
+than a rail, it does not even look slow.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ CHECK, UNIT = "fabric", "bytes"
 FABRIC, MANAGEMENT = ("fabric_sent", "fabric_received"), ("management_sent", "management_received")
 ROUNDS = 8
 SECONDS = 1.0
-"""What all of them take at a rail's rate, so that whatever else a node says meanwhile is little beside them."""
+"""Duration of all rounds at a rail's rate, so that a node's other traffic is small in comparison."""
 SIZE_MIN, SIZE_MAX = 1 << 20, 1 << 30
 _STARTUP_S = 40.0
 
 
 @dataclass(frozen=True)
 class _Moved:
-    """What a node's NICs have counted, in bytes: (sent, received)."""
+    """The counters of a node's NICs, in bytes: (sent, received)."""
 
     fabric: tuple[float, float]
     management: tuple[float, float]
@@ -40,12 +40,12 @@ class _Moved:
 @dataclass(frozen=True)
 class _Bounds:
     demanded: Bound
-    """Of the rails of each node, in each direction."""
+    """Minimum on the rails of each node, in each direction."""
     allowed: Bound
-    """Of its network for management."""
+    """Maximum on its management network."""
 
     def past(self, moved: _Moved) -> tuple[bool, bool]:
-        """Whether what a node sent, and what it received, went past the fabric."""
+        """Return whether the sent, and the received, traffic of a node bypassed the fabric."""
         sent, received = zip(moved.fabric, moved.management, strict=True)
         return self._is_past(*sent), self._is_past(*received)
 
@@ -54,14 +54,14 @@ class _Bounds:
 
 
 def used(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """An all-reduce of all nodes that have rails, and one more without those that had the others' go astray."""
+    """Run an all-reduce on all nodes with rails, and repeat it without nodes that diverted the traffic of others."""
     if not subject.fabric.rails:
         return
     those = subject.on_rail(subject.fabric.rails[0], nodes)
     while len(those) > 1:
         ask = _ask(subject, those)
         found, rows = _judged(subject, those, (yield ask))
-        if any(each.verdict != "pass" for each in found):  # once may be somebody else's traffic
+        if any(each.verdict != "pass" for each in found):  # one failure may be caused by other traffic
             found, rows = _judged(subject, those, (yield ask))
         evidence.add(found, rows)
         left = tuple(node for node in those if node not in evidence.failed)
@@ -80,7 +80,7 @@ def _ask(subject: Subject, nodes: tuple[str, ...]) -> Ask:
 
 
 def _size(subject: Subject, ranks: int) -> int:
-    """The next power of two."""
+    """Return the power of two above the size that takes the wanted time."""
     rate_mbps = subject.fabric.rails[0].rate_mbps
     wanted = int(rate_mbps * 1e6 / 8 * SECONDS / ROUNDS / bus_factor("all_reduce", ranks))
     return max(SIZE_MIN, min(SIZE_MAX, 1 << wanted.bit_length()))
@@ -111,7 +111,8 @@ def _bounds(subject: Subject, ranks: int, heard: Heard) -> _Bounds:
 
 
 def _moved(heard: Heard, node: str, ranks: int) -> _Moved | None:
-    """None where it has not told all of it. A node whose rail is its network for management has told all it can."""
+    """Return the counters of a node; None when some are missing. A node whose rail is its management network has no
+    others."""
     results = [each for each in heard.of(CHECK) if each.node == node and each.ranks == ranks]
     values = [value for each in results for value in each.values]
     said = {name: [each.value for each in values if each.quantity == name] for name in (*FABRIC, *MANAGEMENT)}
@@ -128,9 +129,9 @@ def _rows(node: str, its: _Moved) -> Iterator[Measured]:
 
 
 def _blamed(past: Mapping[str, tuple[bool, bool]]) -> list[str]:
-    """Who had it go past the fabric. A node with a wrong address does so in both directions, and its neighbours in
-    one; of a wrong route it is whoever sends. When it is all of them it is nobody's own. A node between two with wrong
-    addresses looks like a third."""
+    """Return the nodes to blame for traffic that bypassed the fabric. A node with a wrong address diverts both
+    directions, its neighbours one. A node with a wrong route diverts what it sends. When all nodes are affected, none
+    is to blame. A node between two with wrong addresses looks like a third one."""
     both = [node for node, ways in past.items() if all(ways)]
     blamed = both or [node for node, (sent, _) in past.items() if sent]
     return blamed if len(blamed) < len(past) else []
@@ -143,14 +144,14 @@ def _unknown(heard: Heard, node: str) -> CheckFinding:
 
 
 def _finding(verdict: Verdict, nodes: tuple[str, ...], moved: Mapping[str, _Moved], bounds: _Bounds) -> CheckFinding:
-    """With the numbers of the one that had the least on its rails."""
+    """Make a finding with the numbers of the node that moved least over its rails."""
     about = {node: moved[node] for node in nodes or moved}
     node, its = min(about.items(), key=lambda each: min(each[1].fabric))
     least, most, demanded = min(its.fabric), max(its.management), bounds.demanded.value
     who = "" if nodes else f"{fold(tuple(about))}: who is to blame cannot be told; of {node} "
     went = f"{size(int(least))} of {size(int(demanded))} of an all-reduce went over its rails"
     why = f"{who}{went}, and {size(int(most))} over its network for management"
-    if verdict == "fail" and least >= demanded:  # the rails had it all, and something else went there, too
+    if verdict == "fail" and least >= demanded:  # the rails carried all of it; other traffic is extra
         quantity, number, bound = MANAGEMENT[its.management.index(most)], most, bounds.allowed
     else:
         quantity, number, bound = FABRIC[its.fabric.index(least)], least, bounds.demanded

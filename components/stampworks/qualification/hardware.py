@@ -1,4 +1,4 @@
-"""What an accelerator and its driver say of themselves, and what of it is a fault."""
+"""Faults that an accelerator and its driver report about themselves."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from stampworks.qualification.results import MeasuredValue, Result
 
-# Severities of NVIDIA's Xid codes: what to do about each. A code that is not listed is shown and does not fail a node.
+# Severe Xid codes of NVIDIA, and the action for each. Unlisted codes are shown and do not fail a node.
 XIDS = {
     79: "fell off the bus: reboot",
     **dict.fromkeys((48, 64, 74, 95, 109, 110, 119, 120), "needs a reset"),
     54: "lacks power: isolate it",
 }
-# Bits of the reasons for which clocks are throttled that are no one's wish: slowdown and power brake by the hardware,
-# and heat. An idle accelerator, a power cap and application clocks are as somebody set them.
+# Throttle reason bits that nobody chooses: slowdown and power brake by the hardware, and heat. Idling, power caps and
+# application clocks are deliberate.
 THROTTLED = {0x08: "slowed by its hardware", 0x20: "too hot", 0x40: "too hot", 0x80: "short of power"}
 
 
 def complaints(result: Result) -> Iterator[str]:
-    """What is wrong with the accelerators of one node, by what they say."""
+    """List the faults that the accelerators of one node report."""
     for value in result.values:
         if value.quantity == "accelerator_ecc_uncorrected" and value.value:
             yield f"accelerator {value.device} has {value.value:.0f} uncorrected memory errors{_simulated(value)}"
@@ -31,7 +31,7 @@ def complaints(result: Result) -> Iterator[str]:
 
 
 def _pcie(result: Result) -> Iterator[str]:
-    """A narrow link is a fault at any time; a slow one only under load, for an idle link rests at its first speed."""
+    """Report narrow links. A slow link is a fault only under load, because an idle link rests at its first speed."""
     most = {v.device: v.value for v in result.values if v.quantity == "accelerator_pcie_width_max"}
     for value in result.values:
         if value.quantity == "accelerator_pcie_width" and value.value < most.get(value.device, 0):

@@ -1,4 +1,4 @@
-"""From findings to verdicts: of a rail, and of the whole."""
+"""Derive the verdicts on rails and on the whole cluster from findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stampworks.text.names import fold
 
 
 def rail_verdicts(subject: Subject, evidence: Evidence) -> tuple[RailVerdict, ...]:
-    """Each rail as the worst finding about it; one that nothing was found about is unknown."""
+    """Judge each rail by the worst finding about it; a rail without findings is unknown."""
     return tuple(_of_rail(rail.interface, evidence.findings) for rail in subject.fabric.rails)
 
 
@@ -24,7 +24,8 @@ def _of_rail(name: str, findings: Sequence[CheckFinding]) -> RailVerdict:
 def overall(
     subject: Subject, nodes: Sequence[NodeVerdict], findings: Sequence[CheckFinding], set_apart: Collection[str]
 ) -> Verdict:
-    """The worst of all that is in service. As many nodes as were declared may have failed, for those are held back."""
+    """Return the worst verdict of everything in service. Up to proof.failed_nodes_max failed nodes do not count,
+    because they are held back."""
     counted = [node for node in nodes if node.name not in set_apart]
     failed = [node for node in counted if node.verdict == "fail"]
     if len(failed) <= subject.proof.failed_nodes_max and len(failed) < len(counted):
@@ -33,9 +34,9 @@ def overall(
 
 
 def open_questions(certificate: Certificate) -> list[str]:
-    """What keeps a cluster, or nodes of it, from being proven: a line each, nodes with the same reason in one.
+    """List the reasons why a cluster or its nodes are not proven, one line for each reason with all its nodes.
 
-    A node that a person holds is as that person wants it.
+    The unknown verdict of a node that a person holds is not listed: the node is as that person wants it.
     """
     reasons: dict[str, list[str]] = {}
     for node in certificate.nodes:
@@ -49,7 +50,7 @@ def open_questions(certificate: Certificate) -> list[str]:
 
 
 def shortfall(certificate: Certificate) -> str:
-    """Why a cluster is not proven, and what to do: what a failed `up` shows."""
+    """Explain why a cluster is not proven and what to do; a failed `up` shows it."""
     lines = [f"cluster {certificate.cluster} is not proven: {certificate.verdict}"]
     lines += [f"  {line}" for line in open_questions(certificate)]
     lines += [

@@ -1,4 +1,4 @@
-"""Which checks a level makes, and in which order: what tells most for its time comes first."""
+"""The checks of each level, ordered by how much they reveal for their time."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from stampworks.qualification.subject import Subject
 
 @dataclass(frozen=True)
 class CheckStep:
-    """Some checks that are asked together."""
+    """Checks that one campaign step makes together."""
 
     checks: tuple[str, ...]
-    """Under which names it says what it found."""
+    """Names under which it reports findings."""
     campaign: Callable[[Subject, tuple[str, ...], Evidence], Campaign]
     level: Level
-    """The first that has it; what comes later has it too."""
+    """The lowest level that includes it; higher levels include it too."""
     tells: float
-    """How many of 419 interruptions of a published run (Llama 3, arXiv 2407.21783, table 5) had to do with what it
-    looks at: a ranking of checks, and no more than that."""
+    """How many of 419 interruptions of a published run (Llama 3, arXiv 2407.21783, table 5) relate to its subject: a
+    ranking of checks, and no more than that."""
     seconds: float
-    """What it takes where all is well, measured with four nodes on two cores: what is begun has to fit."""
+    """Duration when all is well, measured with four nodes on two cores. A step starts only when this time is left."""
     of_rails: bool = False
-    """Whether it judges whole rails and names no node, so that it has nothing to say of one that has failed."""
+    """Whether it judges whole rails and names no node. Such a step says nothing about a rail that has failed."""
 
 
 _LEVELS: tuple[Level, ...] = ("none", "quick", "standard", "burn-in")
 
 _ALL = (
-    # accelerators and their memory 148 + 72 + 19 + 17, software 54, heat 6, power 3: what a node says of itself
+    # accelerators and their memory 148 + 72 + 19 + 17, software 54, heat 6, power 3: all reported by the node itself
     CheckStep(("limits", "inventory"), alone.quick, "quick", 319, 3),
     # switches and cables 35, NICs 7
     CheckStep(("rails", "trunks"), rails.pairs, "standard", 42, 6),
@@ -40,21 +40,21 @@ _ALL = (
     CheckStep(("clocks", "storage", "checkpoint"), alone.standard, "standard", 5, 3),
     # silent corruption 6, heat 6, processors 2
     CheckStep(("matmul",), alone.arithmetic, "standard", 14, 9),
-    # NICs 7, of which it sees whether they are used at all
+    # NICs 7; it only sees whether they are used at all
     CheckStep(("fabric",), fabric.used, "standard", 7, 5),
-    # what waited for ever in a collective 7
+    # endless waits in a collective 7
     CheckStep(("collectives",), collectives.standard, "standard", 7, 14, of_rails=True),
     # memory 2, mainboards 2, chassis 2, disks 3
     CheckStep(("memory", "copies", "loading"), rates.of_devices, "burn-in", 9, 17),
-    # disks 3, other services 2, seen from all nodes at once
+    # disks 3, other services 2, under load from all nodes at once
     CheckStep(("checkpoint", "tools"), rates.of_storms, "burn-in", 5, 6),
-    # the same as before, for longer and in all variations
+    # repeats the arithmetic for longer, and the collectives in all variants
     CheckStep(("matmul",), alone.burn_in, "burn-in", 14, 70),
     CheckStep(("collectives",), collectives.burn_in, "burn-in", 7, 120, of_rails=True),
 )
 
 
 def steps(level: Level) -> tuple[CheckStep, ...]:
-    """Those of a level, what tells most a second first."""
+    """Return the checks of a level, those that reveal most for each second first."""
     made = [step for step in _ALL if _LEVELS.index(step.level) <= _LEVELS.index(level)]
     return tuple(sorted(made, key=lambda step: step.tells / step.seconds, reverse=True))

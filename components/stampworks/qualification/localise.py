@@ -1,9 +1,9 @@
-"""Which of many is slow: found in few rounds of pairs, all pairs of a round at the same time.
+"""Find the slow items among many in few rounds of pairs; all pairs of a round are measured at the same time.
 
-A pair is as slow as the slower of its two, and of what lies between them. One that is as fast as it should be clears
-both; one of a slow pair is then paired with somebody who is cleared, and slow twice is to blame. So the bad ones of any
-number of nodes are known after two rounds, as long as the good ones are the majority; each further round is for those
-whom noise, or too many bad ones, left in doubt.
+A pair is as slow as the slower of its items and of the path between them. A fast pair clears both items. An item of a
+slow pair is then paired with a cleared one; if it is slow twice, it is to blame. So two rounds find the bad items among
+any number, as long as the good ones are the majority. Further rounds are for items that noise, or too many bad ones,
+left in doubt.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ Round = tuple[Pair, ...]
 @dataclass(frozen=True)
 class Located:
     bad: tuple[str, ...]
-    """Slow twice, and with somebody who is known to be fast."""
+    """Slow twice, once with an item that is known to be fast."""
     undecided: tuple[str, ...]
-    """Slow with everybody they were paired with, none of whom was fast with anybody else."""
+    """Slow with all partners, none of which was fast with any other item."""
     rounds: int
 
 
 def localise(
     items: Sequence[str], near: Callable[[str], str] = lambda _: ""
 ) -> Generator[Round, Collection[Pair], Located]:
-    """Yields rounds of disjoint pairs, is sent those pairs that were slow, and returns who is to blame.
+    """Yield rounds of disjoint pairs, receive the slow pairs, and return the items to blame.
 
-    Items of the same `near` are paired with each other first: nothing but the two is then in question.
+    Items with the same `near` are paired first: then only the two items are in question.
     """
     cleared: list[str] = []
     bad: list[str] = []
@@ -46,7 +46,7 @@ def localise(
                 slow_with[other].append(one)
             else:
                 cleared += [item for item in (one, other) if item not in cleared]
-        # once may be noise
+        # A single slow pair may be noise.
         twice = [item for item in suspects if len(slow_with[item]) > 1 and item not in cleared]
         bad += [item for item in twice if not set(cleared).isdisjoint(slow_with[item])]
         suspects = [item for item in suspects if item not in cleared and item not in bad]
@@ -56,11 +56,11 @@ def localise(
 
 
 ROUNDS_IN_THE_DARK = 3
-"""How often everybody is paired anew while every pair is slow: then it is not some of them."""
+"""Number of rounds with new pairs while every pair is slow; after them, the fault is not in some of the items."""
 
 
 def _among(items: Sequence[str], near: Callable[[str], str], turn: int) -> Round:
-    """Pairs of neighbours; another turn gives each another partner where there is one."""
+    """Pair neighbours; another turn gives each item another partner where possible."""
     groups: dict[str, list[str]] = {}
     for item in items:
         groups.setdefault(near(item) if turn == 0 else "", []).append(item)
@@ -75,7 +75,7 @@ def _among(items: Sequence[str], near: Callable[[str], str], turn: int) -> Round
 
 
 def _with_cleared(suspects: Sequence[str], cleared: Sequence[str], near: Callable[[str], str]) -> Round:
-    """Each suspect with somebody who is known to be fast, a neighbour if there is one left."""
+    """Pair each suspect with an item that is known to be fast, a neighbour if one is left."""
     free = list(cleared)
     pairs: list[Pair] = []
     for suspect in suspects:

@@ -1,4 +1,4 @@
-"""A node beside its peers: what most of them have is right until somebody knows better."""
+"""Compare a node with its peers: the majority is right until better knowledge exists."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from stampworks.qualification import baseline
 from stampworks.qualification.results import Heard, MeasuredValue
 
 PART_MIN = 0.5
-"""A limit below this part of what is usual among the peers is one that somebody has set by mistake."""
+"""Minimum part of the peers' usual limit; somebody has set a lower limit by mistake."""
 
 ACCELERATOR = "cuda:"
-"""How the name of a device begins that is one of a node's accelerators."""
+"""Prefix of the name of a device that is an accelerator of a node."""
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """One that is slower than its peers, as long as a second look says the same: a node, or one of its accelerators."""
+    """A node or accelerator that is slower than its peers and must be measured again."""
 
     name: str
     peer: str
-    """The median one of those that are not suspected: whom to measure it beside."""
+    """The median one of the places that are not suspected: the suspect is measured beside it."""
     peer_reached: float
-    """What that one reached among all: when it is slower beside the suspect, it is held back itself."""
+    """The peer's value in the first measurement: when it is slower beside the suspect, it is held back itself."""
     part_min: float
-    """Of what that one reaches: what is less is slow."""
+    """Minimum part of the peer's value; a lower value is slow."""
     why: str
-    """Where it stands among all; nothing when they are too few to have a baseline."""
+    """Its standing among all; empty when there are too few peers for a baseline."""
 
     @property
     def node(self) -> str:
@@ -38,34 +38,34 @@ class Suspect:
 
     @property
     def pair(self) -> tuple[str, ...]:
-        """The nodes to measure for that: one when its peer is beside it."""
+        """Return the nodes to measure again: one when the peer is on the same node."""
         return tuple(dict.fromkeys((self.node, at_home(self.peer)[0])))
 
 
 def values(heard: Heard, quantity: str) -> list[MeasuredValue]:
-    """What every node says of one quantity; an entry without a node is about the rank that said it."""
+    """Return the values of one quantity from all nodes; a value without a node describes the whole run."""
     return [value for result in heard.results for value in result.values if value.quantity == quantity]
 
 
 def place(node: str, device: str) -> str:
-    """Which of a node's accelerators, in words: `gpu-003 accelerator 5`; the node itself where it is none of them."""
+    """Name an accelerator of a node in words, `gpu-003 accelerator 5`; other devices get the node's name."""
     return f"{node} accelerator {device.removeprefix(ACCELERATOR)}" if device.startswith(ACCELERATOR) else node
 
 
 def at_home(found: str) -> tuple[str, str]:
-    """The node of such a place, and what to say before whatever is said of it."""
+    """Split such a name into the node and a prefix for messages about it."""
     node, _, accelerator = found.partition(" ")
     return node, f"{accelerator}: " if accelerator else ""
 
 
 def usual(of: Mapping[str, str]) -> str | None:
-    """What more than half of them have; None when there is no such majority."""
+    """Return the text that more than half of the nodes have; None when there is no such majority."""
     [(text, count)] = Counter(of.values()).most_common(1) or [("", 0)]
     return text if 2 * count > len(of) else None
 
 
 def low(of: Mapping[str, float], part: float = PART_MIN) -> tuple[list[str], float]:
-    """Those below this part of the median, and the median."""
+    """Return the names below this part of the median, and the median."""
     if len(of) < 2:
         return [], 0.0
     median = statistics.median(of.values())
@@ -73,7 +73,8 @@ def low(of: Mapping[str, float], part: float = PART_MIN) -> tuple[list[str], flo
 
 
 def suspects(of: Mapping[str, float], part: float) -> list[Suspect]:
-    """Those that the baseline finds slow, and those below this part of the median, whatever the baseline says."""
+    """Return names that the baseline finds slow, and names below this part of the median, whatever the baseline
+    says."""
     slow = baseline.slow(of)
     found = list(dict.fromkeys([*slow, *low(of, part)[0]]))
     others = sorted((name for name in of if name not in found), key=of.__getitem__)
@@ -87,15 +88,16 @@ def suspects(of: Mapping[str, float], part: float) -> list[Suspect]:
 
 
 def apart(of: Mapping[str, float], most: float) -> tuple[list[str], float]:
-    """Those further than this from the median, and the median."""
+    """Return the names further than this from the median, and the median."""
     median = statistics.median(of.values())
     return [name for name, value in of.items() if abs(value - median) > most], median
 
 
 def missing(heard: Heard, workload: str, nodes: Sequence[str], needed: str) -> list[str]:
-    """Those of these nodes of which this quantity was not heard, neither from themselves nor from who gathered it.
+    """List the nodes about which nobody reported this quantity, neither the node itself nor the rank that gathered
+    values.
 
-    Without a name any will do.
+    An empty name stands for any quantity.
     """
     results = heard.of(workload)
     answered = {value.node for result in results for value in result.values if needed in ("", value.quantity)}
@@ -104,7 +106,7 @@ def missing(heard: Heard, workload: str, nodes: Sequence[str], needed: str) -> l
 
 
 def limits(heard: Heard, quantity: str) -> dict[str, float]:
-    """A limit of each node, where none is set without end."""
+    """Return a limit of each node; infinity when it is unlimited."""
     found = {value.node: value.value for value in values(heard, quantity)}
     texts = [text for result in heard.results for text in result.texts if text.quantity == quantity]
     return found | {text.node: math.inf for text in texts if text.text == "unlimited"}

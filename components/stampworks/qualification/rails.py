@@ -1,4 +1,4 @@
-"""Whether every rail of every node, and every trunk, carries what it is declared to carry, and loses nothing."""
+"""Check that every rail of every node, and every trunk, carries its declared rate and loses nothing."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ UNIT = "Gb/s"
 RESENT = "pair_resent"
 RESENT_UNIT = "%"
 SHARE_MIN = 0.85
-"""Of what a link must deliver: TCP over a shaped link has reached 0.95 and more of it in every clean run."""
+"""Minimum part of the expected rate: TCP over a shaped link has reached 0.95 and more of it in every clean run."""
 RESENT_MAX = 0.5
-"""Per cent: of 300 transfers over sound links not one byte was sent again, and nearly always more than this over a link
-that loses three packets in a hundred."""
+"""Per cent. In 300 transfers over sound links not one byte was sent again. A link that loses three packets in a hundred
+nearly always exceeded this."""
 SECONDS = 0.5
-"""Of each direction of a pair: a hundred times the burst that a shaper lets through."""
+"""For each direction of a pair: a hundred times the burst that a shaper lets through."""
 LAST_SECONDS = 2.0
-"""The same before somebody is blamed: what a busy host takes for a moment then weighs less."""
+"""The same for the last measurement before a node is blamed: short delays by a busy host weigh less."""
 ALONE_MAX = 8
-"""As many pairs are measured again one after the other, undisturbed by each other."""
+"""Maximum number of pairs that are measured again one after the other, undisturbed by each other."""
 _STARTUP_S = 20.0
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What a pair reached on a rail."""
+    """The measured rates of a pair on a rail."""
 
     ways: tuple[MeasuredValue, ...]
-    """One for each direction of which something arrived."""
+    """One for each direction in which data arrived."""
     expected_gbps: float
     why: str
-    """Why nothing arrived, where that is so."""
+    """Why nothing arrived, in that case."""
     lost: tuple[MeasuredValue, ...] = ()
-    """What was sent again, of each direction; none where a queue before something narrower may drop some."""
+    """Resent data in each direction; empty when a queue before a narrower link may drop some."""
     uncounted: bool = False
-    """Whether what was sent again should be known and is not."""
+    """Whether the resent data should be known but is not."""
 
     @property
     def gbps(self) -> float | None:
-        """Of the slower direction; None when nothing came of one."""
+        """Return the rate of the slower direction; None when one direction delivered nothing."""
         return min(way.value for way in self.ways) if len(self.ways) == 2 else None
 
     @property
     def resent(self) -> float:
-        """Per cent of what was sent, in the worse direction."""
+        """Return the resent per cent of the sent data, in the worse direction."""
         return max((way.value for way in self.lost), default=0.0)
 
     @property
@@ -64,12 +64,14 @@ class Measure:
 
     @property
     def bad(self) -> bool:
-        """A link that loses packets may be as fast as ever between two, and hold up everybody in a collective."""
+        """Return whether the link is slow or loses packets. A lossy link may be fast between two nodes and delay a
+        whole collective."""
         return self.slow or self.resent > RESENT_MAX
 
 
 def pairs(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """All rails in one start: neighbours on a leaf, then leaves across their trunks; then only where one was bad."""
+    """Measure all rails in one start: neighbours on a leaf, then leaves across their trunks; then repeat bad ones
+    only."""
     searches = [_Search(subject, rail, subject.on_rail(rail, nodes)) for rail in subject.fabric.rails]
     for search in searches:
         if len(search.nodes) == 1 and len(subject.on_rail(search.rail, tuple(subject.nodes))) > 1:
@@ -95,7 +97,7 @@ class _UnmeasuredError(Exception):
 
 
 class _Search:
-    """What is known of one rail so far."""
+    """The state of the search for faults on one rail."""
 
     def __init__(self, subject: Subject, rail: Rail, nodes: tuple[str, ...]) -> None:
         self.subject, self.rail, self.nodes = subject, rail, nodes
@@ -110,7 +112,8 @@ class _Search:
         return next(localise(self.nodes, self.subject.leaf))
 
     def across(self) -> tuple[Round, ...]:
-        """Every node of a leaf with one of another leaf: together they fill the trunks. An odd leaf comes second."""
+        """Pair every node of a leaf with one of another leaf: together they fill the trunks. An odd leaf comes
+        second."""
         leaves = tuple(self.of_leaf)
         if len(leaves) < 2:
             return ()
@@ -139,7 +142,7 @@ class _Search:
     def _finish(
         self, search: Generator[Round, Collection[Pair], Located], asked: Round
     ) -> Generator[Ask, Heard, Located]:
-        """Goes on with a search whose first round was measured already."""
+        """Continue a search whose first round was measured already."""
         next(search)
         try:
             while True:
@@ -154,9 +157,9 @@ class _Search:
             return located
 
     def _confirmed(self, located: Located) -> Generator[Ask, Heard, tuple[list[str], list[str]]]:
-        """Who is bad once more, and who is but nobody knows why; each pair by itself, and for longer.
+        """Measure suspects again, alone and for longer; return nodes to blame and undecided nodes.
 
-        A neighbour's noise comes twice, and rarely thrice.
+        A neighbour's noise may come twice, and rarely thrice.
         """
         few = len(located.undecided) <= ALONE_MAX
         suspects = (*located.bad, *(located.undecided if few else ()))
@@ -170,12 +173,12 @@ class _Search:
             self._note(heard, (pair,))
         sound = {node for pair in pairs if not self.measures[pair].bad for node in pair}
         bad = [node for node in suspects if node not in sound]
-        # who is bad with somebody who turned out to be sound is to blame for it
+        # A node that is bad with a partner that turned out sound is to blame.
         blamed = [node for node in bad if node in located.bad or self._with(node)[0] in sound]
         return blamed, [node for node in located.undecided if node not in (*blamed, *sound)]
 
     def _trunks(self, across: Round, good: set[str], evidence: Evidence) -> Campaign:
-        """A trunk is to blame when two nodes that are sound at home are bad across it."""
+        """Blame a trunk when two nodes are sound inside their leaves and bad across the trunk."""
         if not across:
             return
         bad = [pair for pair in across if good.issuperset(pair) and self.measures[pair].bad]
@@ -203,7 +206,7 @@ class _Search:
         return zip(self.of_leaf[leaves[0]], self.of_leaf[leaves[1]], strict=False)
 
     def _note(self, heard: Heard, together: Round) -> None:
-        """Keeps what pairs that were measured at the same time reached."""
+        """Store the measures of pairs that were measured at the same time."""
         if together and not heard.of("pairs"):
             raise _UnmeasuredError("; ".join(heard.unreadable[:2]) or "no answer")
         crossing = Counter(leaf for pair in together if self._crosses(pair) for leaf in map(self.subject.leaf, pair))
@@ -225,7 +228,7 @@ class _Search:
         return Measure(ways, expected, why, lost, undisturbed and len(lost) < len(ways))
 
     def _said(self, heard: Heard, pair: Pair, quantity: str, unit: str) -> tuple[MeasuredValue, ...]:
-        """What was measured in each direction."""
+        """Return the measured values in each direction."""
         of_sender = {
             value.node: value
             for result in heard.of("pairs")
@@ -239,7 +242,7 @@ class _Search:
         return self.subject.leaf(pair[0]) != self.subject.leaf(pair[1])
 
     def _with(self, node: str) -> tuple[str, Measure]:
-        """The last measure that a node took part in, and with whom."""
+        """Return the last partner of a node, and the measure of the two."""
         pair, measure = next((pair, its) for pair, its in reversed(self.measures.items()) if node in pair)
         return next(other for other in pair if other != node), measure
 
@@ -291,14 +294,14 @@ class _Search:
 
 
 def _ask(rounds: Sequence[Sequence[Pair]], what: str, seconds: float = SECONDS) -> Ask:
-    """On all rails at once, for they have nothing in common."""
+    """Ask for all rails at once, because rails share nothing."""
     nodes = tuple(sorted({node for together in rounds for pair in together for node in pair}))
     options = {"pairs": {"rounds": [[list(pair) for pair in together] for together in rounds], "seconds": seconds}}
     return Ask(("pairs",), nodes, options, _STARTUP_S + 4 * seconds * len(rounds) + 0.1 * len(nodes), what)
 
 
 def _rounds(of_rails: Iterable[Round]) -> list[list[Pair]]:
-    """The pairs of all rails as one round; none when there is nothing to pair."""
+    """Merge the pairs of all rails into one round; empty when there is nothing to pair."""
     pairs = list(dict.fromkeys(pair for each in of_rails for pair in each))
     return [pairs] if pairs else []
 
@@ -322,7 +325,7 @@ def _caveats(measures: Iterable[Measure]) -> str:
 
 
 def _sound(measure: Measure) -> str:
-    """What somebody is whom this did not happen to."""
+    """Return the adjective for nodes that do not have this fault."""
     return "fast" if measure.slow else "sound"
 
 

@@ -1,7 +1,7 @@
-"""How fast each node's memory, links and disks are: beside its peers, and where something is known of its machine.
+"""Compare each node's memory, links and disks with its peers, and with known limits of its machine.
 
-What only a burn-in has the time for. What a node has no accelerator or no program for it says it has skipped, and
-nothing is concluded from that.
+Only a burn-in has the time for these checks. A node that lacks an accelerator or a program reports the check as
+skipped, and nothing is concluded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stampworks.qualification.subject import Subject
 
 _STARTUP_S = 40.0
 _STORAGE_PART_MIN = 0.2
-"""Disks share a machine room's noise, so that less than this is no noise."""
+"""Disks share a machine room's noise, but less than this is not noise."""
 _MEMORY_PART_MIN = 0.7
 _LINK_PART_MIN = 0.85
 _OWN = ("/tmp",)  # noqa: S108 (the one directory that every node has for itself)
@@ -34,16 +34,17 @@ _ON_ACCELERATORS = ("memory", "copies")
 
 @dataclass(frozen=True)
 class _Rate:
-    """Something of which more is better, and what it is judged by."""
+    """A rate, for which more is better, and the limits that judge it."""
 
     program: str
     quantity: str
     unit: str
     part_min: float
-    """Of the median of the peers; with enough of them their baseline is judged by first, and finds less."""
+    """Minimum part of the peers' median. With enough peers their baseline is applied first, and finds smaller
+    differences."""
     words: str
     bounds: Callable[[catalog.Machine, int], Bounds] | None = None
-    """What an accelerator's machine is known to reach, by the size."""
+    """Known limits of the machine, by payload size."""
 
 
 def _of_any_size(bounds: Callable[[catalog.Machine], Bounds]) -> Callable[[catalog.Machine, int], Bounds]:
@@ -70,7 +71,7 @@ _RATES = (
 
 
 def of_devices(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """Memory, accelerators and the way from disks into training."""
+    """Check memory, accelerators, and the path from disks into training."""
     options = {"loading": {"directories": list(subject.mounts or _OWN)}}
     for same in subject.by_machine(nodes):
         seconds = _STARTUP_S + 8 * len(same) + 2 * subject.waking_s(same[0])
@@ -79,20 +80,20 @@ def of_devices(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> 
 
 
 def of_storms(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campaign:
-    """All nodes write a checkpoint at once; and what the tools say that people trust, where a node has them."""
+    """Write a checkpoint on all nodes at once, and run established tools on nodes that have them."""
     for same in subject.by_machine(nodes):
         machine = subject.pool_of[same[0]].machine
         options: dict[str, dict[str, Any]] = {
             "checkpoint": {"directory": [*subject.mounts, *_OWN][0]},
             "tools": {
-                # one by itself moves nothing, and its busbw is 0 however well it is
+                # a single accelerator moves nothing: its busbw is 0 however sound it is
                 "accelerators": machine.accelerators if machine.accelerators > 1 and not machine.simulated else 0,
                 "rdma": True,
                 "directories": [*_OWN, *subject.mounts],
                 "bytes": 64 << 20,
             },
         }
-        programs = ("checkpoint", "tools") if subject.mounts else ("tools",)  # which nobody shares is no checkpoint
+        programs = ("checkpoint", "tools") if subject.mounts else ("tools",)  # only a shared one counts
         yield from _judged(subject, Ask(programs, same, options, 600.0, "checkpoint of all nodes, tools"), evidence)
 
 
@@ -118,7 +119,7 @@ def _judged(subject: Subject, ask: Ask, evidence: Evidence) -> Campaign:
 
 
 def _had_something_to_do(heard: Heard, program: str, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Without those that have skipped all of it."""
+    """Return the nodes that did not skip everything."""
     results = heard.of(program)
     skipped = {text.node for result in results for text in result.texts if text.quantity == "skipped"}
     did = {value.node for result in results for value in result.values}
@@ -127,7 +128,7 @@ def _had_something_to_do(heard: Heard, program: str, nodes: tuple[str, ...]) -> 
 
 
 def _links(subject: Subject, heard: Heard) -> Iterator[tuple[str, str]]:
-    """Of a slow pair it cannot be told who is to blame: that is for the pairs of rails to find."""
+    """Report slow pairs without blaming a node: the pairs of rails find the culprit."""
     declared = _declared_gbps(subject)
     for value in peers.values(heard, LINK):
         if declared and value.value < SHARE_MIN * declared:
@@ -148,7 +149,7 @@ def _beside_peers(rate: _Rate, ask: Ask, heard: Heard, known: Collection[str]) -
 
 
 def _in_directory(rate: _Rate, ask: Ask, directory: str, of: Mapping[str, MeasuredValue]) -> Looks:
-    """What is slower than the others is measured again beside one of them."""
+    """Measure values that are lower than the others again beside a peer."""
 
     def rates(again: Heard) -> Mapping[str, float]:
         return {place: value.value for place, value in _by_directory(rate, again).get(directory, {}).items()}
@@ -166,7 +167,7 @@ def _in_directory(rate: _Rate, ask: Ask, directory: str, of: Mapping[str, Measur
 
 
 def _by_directory(rate: _Rate, heard: Heard) -> dict[str, dict[str, MeasuredValue]]:
-    """What each node has in each directory; under no directory what each accelerator has, or each processor."""
+    """Group values by directory; values of accelerators and processors have the empty directory."""
     values = [value for value in peers.values(heard, rate.quantity) if value.node]
     largest = max((value.bytes for value in values), default=0)
     found: dict[str, dict[str, MeasuredValue]] = {}
@@ -178,7 +179,7 @@ def _by_directory(rate: _Rate, heard: Heard) -> dict[str, dict[str, MeasuredValu
 
 
 def _smaller_only(rate: _Rate, heard: Heard) -> Iterator[tuple[str, str]]:
-    """Who was measured at a smaller size than others cannot be compared with them."""
+    """Report places measured at a smaller size than others, because they cannot be compared."""
     most: dict[str, int] = {}
     for value in peers.values(heard, rate.quantity):
         place = peers.place(value.node, value.device)
@@ -191,7 +192,8 @@ def _smaller_only(rate: _Rate, heard: Heard) -> Iterator[tuple[str, str]]:
 
 
 def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[CheckFinding]:
-    """What is known of the machine says more than its peers: all of them may be slow. Of a node its worst devices."""
+    """Judge values by known limits of the machine, which say more than peers: all peers may be slow. A node's worst
+    devices count."""
     judged: dict[str, dict[Verdict, list[tuple[MeasuredValue, Bounds]]]] = {}
     for value in (value for of in _by_directory(rate, heard).values() for value in of.values()):
         if bounds := _bounds(subject, rate, value):
@@ -207,7 +209,7 @@ def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[CheckFind
 def _finding(
     rate: _Rate, verdict: Verdict, nodes: Sequence[str], its: Sequence[tuple[MeasuredValue, Bounds]]
 ) -> CheckFinding:
-    """With the number of the slowest of these."""
+    """Make a finding with the number of the slowest value."""
     value, bounds = min(its, key=lambda each: each[0].value)
     ceiling, floor = bounds.ceiling, bounds.floor
     places = [peers.at_home(peers.place(each.node, each.device))[1].removesuffix(": ") for each, _ in its]
@@ -227,7 +229,7 @@ def _verdict(value: float, bounds: Bounds) -> Verdict:
 
 
 def _bounds(subject: Subject, rate: _Rate, value: MeasuredValue) -> Bounds | None:
-    """None where nothing is known: of a processor, or a machine that is not in the catalog."""
+    """Return the limits of a value; None when unknown: for a processor, or a machine outside the catalog."""
     machine = catalog.machines().get(subject.pool_of[value.node].machine.name) if value.node in subject.nodes else None
     if not rate.bounds or not machine or value.device == "cpu":
         return None

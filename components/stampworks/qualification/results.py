@@ -1,7 +1,7 @@
-"""What the programs on the nodes answer, read with suspicion.
+"""Read the answers of the programs on the nodes with suspicion.
 
-A node may be broken, so that what it prints is no evidence of anything but itself: an answer that cannot be read is no
-answer, and no answer is unknown.
+A node may be broken, so that its output is evidence of nothing but itself. An unreadable answer is no answer, and no
+answer is unknown.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from stampworks import plan
 
 VERSION = 1
 BYTES_MAX = 16 << 20
-"""Of all answers together, unpacked: what a thousand nodes say in one start is a tenth of that."""
+"""Maximum size of all answers together, unpacked; a thousand nodes say a tenth of that in one start."""
 ENTRIES_MAX = 100_000
-"""Values, texts and problems of one answer."""
+"""Maximum number of values, texts and problems in one answer."""
 WORDS_MAX = 200
-"""Of a node's words in a sentence of ours."""
+"""Maximum length of a node's words in one of our sentences."""
 PARTS_MAX = 65_536
 BUSY = "the best sample counts, for the host was busy"
-"""Said of a value that is not the median."""
+"""Note on a value that is not the median."""
 _LISTS = ("nodes", "values", "texts", "problems")
 NOT_JUDGED = ("versions", "environment", "options")
-"""How it was measured: for whoever reads the file on the node; nothing is concluded from it."""
-# srun says before each line which rank it comes from: no rank can speak for another one
+"""How it was measured: for people who read the file on the node; nothing is concluded from it."""
+# srun prefixes each line with its rank, so that no rank can speak for another one.
 _LINE = re.compile(
     r"(?:(\d{1,6}): )?stampworks-result ([a-z-]{1,40}) (\d{1,6}) (\d{1,6})/(\d{1,6}) ([A-Za-z0-9+/=]{1,900})"
 )
@@ -43,7 +43,7 @@ class MeasuredValue:
     quantity: str
     unit: str
     node: str
-    """Empty for one about all nodes together."""
+    """Empty for a value of all nodes together."""
     peer: str
     rail: str
     device: str
@@ -57,16 +57,16 @@ class MeasuredValue:
 
 
 def in_spite_of_the_host(value: MeasuredValue, enough: float, shared: bool) -> MeasuredValue:
-    """Of a link between nodes that share a host the best sample, where the median is not enough.
+    """Return the best sample of a link between nodes on one host, when the median is not enough.
 
-    A host that has no time makes a rate less than it is, and never more. What is the matter with a link is so in each.
+    A busy host makes a rate lower than it is, and never higher. A fault of the link itself affects every sample.
     """
     return replace(value, value=value.high, note=BUSY) if shared and value.value < enough else value
 
 
 @dataclass(frozen=True)
 class Text:
-    """Something a node says of itself that is no quantity: a version, a digest, a setting."""
+    """A node's statement about itself that is no quantity: a version, a digest, a setting."""
 
     quantity: str
     node: str
@@ -76,7 +76,7 @@ class Text:
 
 @dataclass(frozen=True)
 class MeasurementProblem:
-    """What could not be measured, and why."""
+    """A failed measurement and its reason."""
 
     node: str
     rail: str
@@ -85,7 +85,7 @@ class MeasurementProblem:
 
 @dataclass(frozen=True)
 class Result:
-    """What one program answered on one rank."""
+    """The answer of one program on one rank."""
 
     version: int
     workload: str
@@ -102,28 +102,29 @@ class Result:
 
     @property
     def node(self) -> str:
-        """Whose answer it is. A rank that met no others knows only itself."""
+        """Return the node that answered. A rank that met no others knows only itself."""
         return self.nodes[self.rank] if len(self.nodes) == self.ranks else "".join(self.nodes[:1])
 
 
 @dataclass(frozen=True)
 class Heard:
-    """All that came back from one start of some programs."""
+    """All answers from one start of some programs."""
 
     results: tuple[Result, ...]
     unreadable: tuple[str, ...]
-    """Whose answers could not be read, and why: a sentence each."""
+    """Ranks with unreadable answers, and why: one sentence each."""
     lost: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that dropped out meanwhile, and why: without them, what was asked means something else."""
+    """Nodes that dropped out, and why: without them, the other answers mean something else."""
     seconds: float = 0.0
-    """How long all of it took."""
+    """Duration of the whole start."""
 
     def of(self, workload: str) -> tuple[Result, ...]:
         return tuple(result for result in self.results if result.workload == workload)
 
 
 def about(heard: Heard, nodes: Collection[str]) -> Heard:
-    """What was said of these nodes, by whom it may be said: the first rank has gathered, all others know themselves."""
+    """Keep only statements about these nodes from ranks entitled to them: rank 0 has gathered, others know
+    themselves."""
 
     def kept(result: Result) -> Result:
         mine = {"", *nodes} if result.rank == 0 else {result.node} & {*nodes}
@@ -138,7 +139,7 @@ def about(heard: Heard, nodes: Collection[str]) -> Heard:
 
 
 def read(output: str) -> Heard:
-    """The answers in what was printed; lines that are no part of one are noise."""
+    """Parse the answers in the output; lines that belong to no answer are noise."""
     parts: dict[tuple[str, int], dict[int, tuple[int, str]]] = {}
     for line in output.splitlines():
         if found := _LINE.fullmatch(line.strip()):

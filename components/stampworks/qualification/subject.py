@@ -1,4 +1,4 @@
-"""What is proven: the part of a plan whose change makes an earlier proof worthless."""
+"""The subject of a proof: the part of a plan whose change invalidates an earlier proof."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stampworks import plan
 from stampworks.plan import Fabric, Group, Node, Plan, Queue, Rail, Roster, SchedulerKind
 
 ACCELERATORS_S = 120.0
-"""More than the programs wait for one that wakes, and for one that does not answer."""
+"""Seconds; longer than programs wait for an accelerator that wakes, or for one that does not answer."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Subject:
     fabric: Fabric
     pools: tuple[Group, ...]
     mounts: tuple[str, ...]
-    """What every node has mounted, and all see alike."""
+    """Paths that every node mounts, with the same content for all."""
     queues: tuple[Queue, ...]
     proof: plan.Proof
     scheduler: SchedulerKind = "slurm"
     image: str = ""
-    """What programs start from; empty where nodes have them."""
+    """Image that programs start from; empty when the nodes have the programs."""
     claims: tuple[tuple[str, str], ...] = ()
-    """Of pods that start from it: by the path that each sees it at, what it claims."""
+    """Volume claims of pods that start from the image: pairs (mount path, claim name)."""
 
     def with_members(self, roster: Roster) -> Subject:
-        """With the nodes that are there, in pools of which a plan knows only how many there are."""
+        """Return the subject with the roster's members as nodes, in pools whose nodes the plan does not name."""
         return replace(self, pools=tuple(_named(pool, roster) for pool in self.pools))
 
     @cached_property
@@ -48,11 +48,11 @@ class Subject:
 
     @cached_property
     def shared(self) -> bool:
-        """Whether nodes are simulated on one host, and take its processors from each other."""
+        """Whether nodes are simulated on one host and compete for its processors."""
         return any(pool.machine.simulated for pool in self.pools)
 
     def waking_s(self, node: str) -> float:
-        """What a start may take longer where accelerators wake, one of which may never answer."""
+        """Return the extra seconds that a start may take while accelerators wake; one of them may never answer."""
         machine = self.pool_of[node].machine
         return ACCELERATORS_S if machine.accelerators and not machine.simulated else 0.0
 
@@ -60,14 +60,14 @@ class Subject:
         return self.nodes[node].leaf
 
     def by_machine(self, nodes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-        """The nodes of each machine: what is usual among them is no measure for others."""
+        """Group nodes by machine, because nodes of one machine are no measure for those of another."""
         machines: dict[str, list[str]] = {}
         for node in nodes:
             machines.setdefault(self.pool_of[node].machine.name, []).append(node)
         return tuple(map(tuple, machines.values()))
 
     def on_rail(self, rail: Rail, nodes: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of these nodes that have a NIC on the rail."""
+        """Return the nodes that have a NIC on the rail."""
         return tuple(name for name in nodes if len(self.nodes[name].rail_addresses) > rail.index)
 
 
@@ -80,7 +80,8 @@ def _named(pool: Group, roster: Roster) -> Group:
 
 
 def subject_of(of: Plan, claims: Mapping[str, str] = MappingProxyType({})) -> Subject:
-    """`claims`: what pods that start from the image have, by where they see it: the rest of the storage none has."""
+    """Extract the subject of a plan. `claims` maps mount paths to the volume claims of pods that start from the image;
+    such pods see no other storage."""
     image = of.scheduler.workloads_image
     mounts = claims if image else [each.mount for each in of.storage]
     return Subject(
@@ -100,9 +101,9 @@ def subject_of(of: Plan, claims: Mapping[str, str] = MappingProxyType({})) -> Su
 
 
 def proven_digest(subject: Subject, programs: str) -> str:
-    """Of everything a proof depends on but the nodes themselves; `programs` stands for the content of the checks.
+    """Hash everything that a proof depends on except the nodes; `programs` stands for the content of the checks.
 
-    How many nodes there are is no part of it: a cluster that grows needs a proof of what is new.
+    The number of nodes is left out: a cluster that grows needs a proof of its new nodes only.
     """
     fabric = subject.fabric
     lasting = [

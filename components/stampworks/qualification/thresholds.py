@@ -1,4 +1,4 @@
-"""Thresholds that somebody wrote into a CSV file: what each row says, or what is wrong with it."""
+"""Read thresholds from a user's CSV file: the content of each row, or its problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNITS: Final = ("GB/s", "Gb/s", "MB/s", "TFLOP/s", "GFLOP/s")
 
 FILE_BYTES_MAX = 4 << 20
 ROWS_MAX = 10_000
-"""Nobody has as many thresholds."""
+"""More thresholds than any real file has."""
 NODES_MAX = 100_000
 SIZE_BYTES_MAX = 1 << 50
 VALUE_MAX = 1e15
@@ -35,22 +35,22 @@ NUMBER = re.compile(r"\+?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNOREC
 
 @dataclass(frozen=True)
 class Threshold:
-    """What a healthy machine must reach, in somebody's opinion."""
+    """The value that a healthy machine must reach, according to the file's author."""
 
     line: int
     machine: str
-    """As it is written; the catalog may not know it."""
+    """As written in the file; the catalog may not know it."""
     nodes: int
     quantity: str
     size_bytes: int
-    """0 where the size of the payload means nothing."""
+    """0 when the payload size has no meaning."""
     unit: str
     value: float
 
 
 @dataclass(frozen=True)
 class NoThreshold:
-    """A row that says nothing which could be judged."""
+    """A row that contains nothing to judge."""
 
     line: int
     cells: tuple[str, ...]
@@ -59,7 +59,7 @@ class NoThreshold:
 
 
 class ThresholdsError(Exception):
-    """A file that holds no thresholds; its text is what the user reads."""
+    """A file that contains no thresholds; the text is for the user."""
 
     def __init__(self, path: Path, line: int, message: str, hint: str) -> None:
         place = f"{printable(str(path))}:{line}" if line else printable(str(path))
@@ -67,7 +67,7 @@ class ThresholdsError(Exception):
 
 
 def read_thresholds(path: Path) -> list[Threshold | NoThreshold]:
-    """The rows of a file, in its order. Raises ThresholdsError when it is no such file."""
+    """Return the rows of a file, in its order; raise ThresholdsError when it is not such a file."""
     text = _content(path)
     found = [_threshold(line, row) for line, row in itertools.islice(_rows(path, text), ROWS_MAX + 1)]
     if not found:
@@ -81,7 +81,7 @@ def _content(path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+    except (OSError, ValueError) as error:  # a name with a zero byte raises ValueError
         reason = getattr(error, "strerror", None) or str(error)
         raise ThresholdsError(path, 0, f"cannot be read: {reason}", "name a CSV file") from None
     if len(data) > FILE_BYTES_MAX:
@@ -98,7 +98,7 @@ def _content(path: Path) -> str:
 
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header, each with the line where it begins; empty lines are none."""
+    """Yield the rows below the header, each with the line where it begins; skip empty lines."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     begin, header = 1, False
     try:
@@ -125,7 +125,7 @@ def _threshold(line: int, row: Sequence[str]) -> Threshold | NoThreshold:
     if problems := tuple(_problems(row)):
         return NoThreshold(line, tuple(row), problems)
     machine, nodes, quantity, size_bytes, unit, value = row
-    # a whole number stays one, so that what is printed is what was written
+    # A whole number stays an int, so that it is printed as it was written.
     number = int(value) if WHOLE.fullmatch(value) else float(value)
     return Threshold(line, machine, int(nodes), quantity, int(size_bytes), unit, number)
 
@@ -146,7 +146,7 @@ def _problems(row: Sequence[str]) -> Iterator[str]:
 
 
 def nearest(text: str, known: Collection[str]) -> str:
-    """A question, when what is written resembles something that there is."""
+    """Return a question with the known name that the text resembles; empty when there is none."""
     plain = {name.lower().replace("-", "_"): name for name in known}
     near = difflib.get_close_matches(text[:TEXT_LENGTH_MAX].lower().replace("-", "_"), plain, n=1)
     return f"did you mean {plain[near[0]]}?" if near else ""

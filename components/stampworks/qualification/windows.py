@@ -1,7 +1,7 @@
-"""Whether a node is slower than its peers window by window, or gets slower while they do not.
+"""Find nodes that are slower than their peers window by window, or that slow down while their peers do not.
 
-A node that is warm, or about to fail, shows it after a while and not at once. One window says little: whoever is to be
-blamed is found here in two rounds.
+A node that is warm, or about to fail, shows it after a while and not at once. One window says little, so that a node is
+blamed only when two rounds find it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from stampworks.qualification.baseline import middle, slow_over_time
 from stampworks.qualification.certificate import Measured
 
 WINDOW = "_window"
-"""How a quantity ends of which every window has a value."""
+"""Suffix of quantities that have one value for each window."""
 BLOCKS = 5
-"""Parts of a series: the first is what a node could do, the last what it can do now."""
+"""Parts of a series: the first shows the initial rate, the last the current one."""
 WINDOWS_MIN = 8 * BLOCKS
-"""Below, the noise is not known well enough."""
+"""Fewer windows do not show the noise well enough."""
 FALL_MIN = 0.1
-"""Of what it reached in the beginning, both beside its peers and by itself: of few, one may only have got faster."""
+"""Minimum loss since the beginning, both beside the peers and alone: among a few nodes, another one may only have
+become faster."""
 FALL_DEVIATIONS_MIN = 6.0
-"""Of the noise between parts: neighbours on a host come and go, and a few parts tell little of how much."""
+"""Minimum loss in units of the noise between parts. Neighbours on a host come and go, and a few parts show little of
+that noise."""
 
 Series = Mapping[str, Sequence[float]]
-"""What each reached in each window, all at the same times: nodes, or their accelerators."""
+"""Rates of each node or accelerator in each window, all at the same times."""
 Round = Mapping[str, Sequence[Measured]]
-"""The windows of one round, of each that has as many as any other."""
+"""The windows of one round, for each place that has the full number of windows."""
 
 
 class OverTime:
-    """What nodes reached in one round after the other; each is compared with those of its group."""
+    """Rates of nodes over several rounds; each node is compared with those of its group."""
 
     def __init__(self, groups: Sequence[Sequence[str]]) -> None:
         self._groups = groups
@@ -43,14 +45,14 @@ class OverTime:
         self._suspects: dict[str, str] = {}
 
     def end_of_round(self, evidence: Evidence) -> dict[str, str]:
-        """Which node was slow in this round and in the last one before it that it has windows of, and why.
+        """Return nodes that were slow in this round and in their previous one, with the reason.
 
-        Takes the windows out of what was measured: they are many, and say something only together.
+        The windows are removed from the measurements: they are many, and meaningful only together.
         """
         self._rounds.append(_round(evidence.measured))
         evidence.measured[:] = [each for each in evidence.measured if not each.quantity.endswith(WINDOW)]
         before = self._suspects
-        # of whom nothing was heard, nothing new is known
+        # A place without an answer in this round keeps its suspicion.
         self._suspects = {place: why for place, why in before.items() if place not in self._rounds[-1]}
         found: dict[str, list[str]] = {}
         for group in self._groups:
@@ -62,7 +64,7 @@ class OverTime:
         return {node: "; ".join(its) for node, its in found.items()}
 
     def measured(self) -> list[Measured]:
-        """The median of all windows of each, with the least and the greatest."""
+        """Return the median of all windows of each place, with the minimum and the maximum."""
         said: dict[str, list[Measured]] = {}
         for each in self._rounds:
             for place, its in each.items():
@@ -90,9 +92,9 @@ def _round(measured: Sequence[Measured]) -> Round:
 
 
 def _slow_now(rounds: Sequence[Round], group: Sequence[str]) -> dict[str, str]:
-    """Who in this group was slow in the latest round, or is slowing: over the rounds that it was there in.
+    """Find places in this group that were slow in the latest round, or are slowing down over their rounds.
 
-    Each is compared with those that were there at the same times, so that one missed round ends no watch.
+    Each place is compared with those that took part in the same rounds, so that a missed round does not end the watch.
     """
     attended: dict[str, tuple[int, ...]] = {}
     for place in rounds[-1]:
@@ -111,7 +113,7 @@ def _series(rounds: Sequence[Round], places: Sequence[str]) -> Series:
 
 
 def slow(series: Series) -> dict[str, str]:
-    """Who, and why; of too few windows nobody."""
+    """Return slow nodes with reasons; none when there are too few windows."""
     throughout = slow_over_time(series) if _of_one_length(series) else {}
     return {node: f"{standing.why}, over {len(series[node])} windows" for node, standing in throughout.items()} | {
         node: why for node, why in slowing(series).items() if node not in throughout
@@ -119,7 +121,7 @@ def slow(series: Series) -> dict[str, str]:
 
 
 def slowing(series: Series) -> dict[str, str]:
-    """Those that have lost more than the noise of all, compared with their peers at the same time."""
+    """Return nodes that lost more than the noise explains, compared with their peers at the same time."""
     if len(series) < 2 or not _of_one_length(series) or len(next(iter(series.values()))) < WINDOWS_MIN:
         return {}
     blocks = {node: _blocks(_beside_others(series, node)) for node in series}
@@ -150,7 +152,7 @@ def _beside_others(series: Series, node: str) -> list[float]:
 
 
 def _bends(values: Sequence[float]) -> list[float]:
-    """How far each is from the line between the two beside it, which a steady fall does not change."""
+    """Return the distance of each value from the line between its neighbours, which a steady fall does not change."""
     return [one - 2 * two + three for one, two, three in zip(values, values[1:], values[2:], strict=False)]
 
 

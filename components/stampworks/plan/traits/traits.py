@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Traits:
-    """The answers of a scheduler to every question that depends on which one it is."""
+    """The answers of a scheduler to every question that depends on its kind."""
 
     title: str
-    """The name that people call it by."""
+    """The display name."""
     keeps: str
     """The contents of the controller's state volume."""
     worker_role: str
     """The role that makes a node one of its workers."""
     control_plane: str
-    """What schedules in the place of a head of ours; empty where a head does."""
+    """The managed component that schedules where there is no head of ours; empty where a head schedules."""
     runs_pods: bool
     """Whether jobs run in pods, which have addresses of their own and start from images."""
     equips_nodes: bool
@@ -26,10 +26,10 @@ class Traits:
     admits_gangs: bool
     """Whether Kueue admits all pods of a job together, or none."""
     has_namespaces: bool
-    """Whether an account is a namespace, which goes with all that is in it."""
+    """Whether an account is a namespace, which is deleted with everything in it."""
     keeps_accounts: bool
-    """Whether a database of it records usage."""
+    """Whether the scheduler's database records usage."""
     lends: bool
-    """Whether an account borrows what others leave idle."""
+    """Whether an account may borrow capacity that other accounts leave idle."""
     fills_blocks: bool
     """Whether each block needs as many nodes as the base block."""
