@@ -1,4 +1,4 @@
-"""AWS: a VPC, groups of instances, FSx and EBS. Decisions are in the plan; here they become resources."""
+"""AWS: a VPC, groups of instances, FSx and EBS. The plan has the decisions; this package turns them into resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a Kubernetes of AWS is asked: by kubectl, as whoever AWS takes the caller for, from where its network is."""
+"""Access to the Kubernetes of an AWS cluster: kubectl with the caller's AWS identity, within reach of its network."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ _REMEDIES = {
     "(Forbidden)": _ENTER,
     "have a resource type": "`pulumi up` makes what is missing, from where its server is reached",
 }
-"""By what kubectl says."""
+"""Hints by a text in kubectl's error."""
 
 
 def kubectl(cluster: str, region: str) -> tuple[str, ...]:
-    """Begins a command that asks it; nothing where none runs. UnknownError where nobody can say."""
+    """Return the start of a kubectl command for the cluster; empty if the cluster does not run.
+
+    Raise UnknownError when that cannot be found out.
+    """
     whole = f"AWS {region}: the Kubernetes of cluster {cluster}"
     try:
         found = Api(region).ask("eks:DescribeCluster", name=cluster)["cluster"]
@@ -50,5 +53,8 @@ def kubectl(cluster: str, region: str) -> tuple[str, ...]:
 
 
 def remedy(why: str) -> str:
-    """What to do where nothing was heard of it. No `up` opens its server to who is not let in, or is elsewhere."""
+    """Return the hint for a failed kubectl.
+
+    The default is the network: no `up` opens the server to a caller without access or from another place.
+    """
     return next((hint for said, hint in _REMEDIES.items() if said in why), _REACH)

@@ -1,4 +1,4 @@
-"""Who is told: when what a cluster may cost is nearly spent, and before capacity ends that was bought for a time."""
+"""Alarms by mail: when a cluster's budget is nearly spent, and before a capacity block ends."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stampworks.clouds.aws.tags import CLUSTER
 from stampworks.plan import Budget, Plan
 
 _SHARES = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
-"""At what percent of the budget there is mail, of what was spent and of what the month is going to cost."""
-# Amazon EC2 User Guide, "Monitor Capacity Blocks using EventBridge", which has been seen with either name (read
-# 2026-11-22). It comes 40 minutes before the end; from 30 minutes before it on, instances are terminated.
+"""Percentages of the budget that send mail, of actual costs and of the month's forecast."""
+# Amazon EC2 User Guide, "Monitor Capacity Blocks using EventBridge"; the event has been seen with both names (read
+# 2026-11-22). It comes 40 minutes before the end; AWS terminates instances from 30 minutes before the end on.
 _ENDS = ("Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning")
 
 
@@ -28,13 +28,16 @@ def create(name: str, place: Owner, plan: Plan) -> None:
 
 
 def blocks(plan: Plan) -> list[str]:
-    """Those that nodes may start in, also where another way to buy them comes first."""
+    """Return all capacity blocks that nodes may start in, including blocks that are not the first offer."""
     offers = [offer for pool in plan.pools for offer in pool.offers]
     return sorted({offer.reservation for offer in offers if offer.purchase == "block"})
 
 
 def _budget(name: str, place: Owner, budget: Budget, opts: ResourceOptions) -> None:
-    """Of all that has the cluster's tag, as far as the tag is one that costs are told apart by."""
+    """Create the budget for resources with the cluster's tag.
+
+    It counts only if the account uses that tag as a cost allocation tag.
+    """
     tags = place.tags("budget")
     budgets.Budget(
         name,
@@ -60,10 +63,10 @@ def _budget(name: str, place: Owner, budget: Budget, opts: ResourceOptions) -> N
 
 
 def _end_of(of: Sequence[str], name: str, place: Owner, notify: Sequence[str], opts: ResourceOptions) -> None:
-    """Mail to those who have said, in answer to a first one, that they want it."""
+    """Send mail before a block ends, to addresses that have confirmed their subscription."""
     name, tags = f"{name}-blocks", place.tags("blocks")
     rule = cloudwatch.EventRule(name, event_pattern=_pattern(of), tags=tags, opts=opts)
-    # Not encrypted: with the key that SNS has by itself, events cannot be published, and nothing in them is secret.
+    # Not encrypted: EventBridge cannot publish with the default key of SNS, and the events hold no secret.
     topic = sns.Topic(name, tags=tags, opts=opts)
     sns.TopicPolicy(name, arn=topic.arn, policy=topic.arn.apply(_may_publish), opts=opts)
     said = "Capacity block <block> of cluster {} ends at <end>: its nodes go from 30 minutes before on."
@@ -82,7 +85,10 @@ def _end_of(of: Sequence[str], name: str, place: Owner, notify: Sequence[str], o
 
 
 def _pattern(of: Sequence[str]) -> str:
-    """A group of them is known by its ARN, and events name each block: then those of all blocks of the account."""
+    """Return the pattern of events to match.
+
+    Events name each block. A group of blocks has only its ARN, so match the events of all blocks of the account then.
+    """
     pattern: dict[str, object] = {"source": ["aws.ec2"], "detail-type": [*_ENDS]}
     if not any(block.startswith("arn:") for block in of):
         pattern["detail"] = {"capacity-reservation-id": [*of]}
@@ -90,7 +96,11 @@ def _pattern(of: Sequence[str]) -> str:
 
 
 def _may_publish(topic: str) -> str:
-    """As the EventBridge User Guide has it for topics, where it names no condition: no alarm is to fail by one."""
+    """Return the policy for events.
+
+    It is the policy of the EventBridge User Guide for topics, which names no condition: a condition must not stop an
+    alarm.
+    """
     statement = {
         "Effect": "Allow",
         "Principal": {"Service": "events.amazonaws.com"},

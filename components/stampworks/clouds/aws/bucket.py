@@ -1,4 +1,4 @@
-"""A bucket: versioned, encrypted, private, and rid of what nobody asks for any more."""
+"""A bucket: versioned, encrypted, private, and rid of old versions and unfinished uploads."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ _OLD_DAYS, _UNFINISHED_DAYS = 30, 7
 
 
 def _of_either_version(name: str) -> Any:
-    """What is `Bucket` in version 7 of the SDK is `BucketV2` in version 6; the newer type has the older one as an
-    alias, so that nothing changes for a stack when its SDK does."""
-    # asked here and not at import: stacks without buckets do without the SDK's part for them
+    """Return a resource type that exists in versions 6 and 7 of the SDK.
+
+    `BucketV2` of version 6 is `Bucket` in version 7. The newer type has the older one as an alias, so a stack does not
+    change with its SDK.
+    """
+    # not at import: stacks without buckets do not load that part of the SDK
     return getattr(s3, name if hasattr(s3, "BucketVersioning") else f"{name}V2")
 
 
 def may_use(arns: Sequence[str]) -> str:
-    """What a mount of them does by default, which is not to delete (Mountpoint, CONFIGURATION.md; read 2026-11-23)."""
+    """Return the policy that a mount needs by default, without deletion (Mountpoint, CONFIGURATION.md; read
+    2026-11-23)."""
     objects = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
     statements = [
         {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [*arns]},

@@ -1,4 +1,4 @@
-"""What nodes of an AWS cluster configure themselves with that start later: a bundle in a bucket, and Slurm's key."""
+"""Bundle and Slurm key with which nodes of an AWS cluster configure themselves when they start later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from stampworks.plan import Plan
 
 
 def create(name: str, place: Owner, plan: Plan) -> Any:
-    """Where the bundle is going to be; nothing where no node starts by itself. What is in it can be made again."""
+    """Create the bucket of the bundle; return None if no node starts by itself.
+
+    Destroying it is safe: the bundle can be made again.
+    """
     if not any(pool.elastic_nodes for pool in plan.pools):
         return None
     opts = place.within(ResourceOptions(parent=place))
@@ -34,8 +37,11 @@ def keep_key(name: str, place: Owner, slurm_key: Output[str], opts: ResourceOpti
 
 
 def publish(name: str, place: Owner, into: Any, file: Output[str], opts: ResourceOptions) -> None:
-    """Without tags: S3 takes 10 on an object, where all else takes 50, and bills go by those of its bucket (Amazon S3
-    User Guide, "Categorizing your objects using tags" and "Using cost allocation S3 bucket tags", read 2026-11-25)."""
+    """Upload the bundle.
+
+    It has no tags: S3 allows 10 on an object and 50 on other resources, and bills use the bucket's tags (Amazon S3 User
+    Guide, "Categorizing your objects using tags" and "Using cost allocation S3 bucket tags", read 2026-11-25).
+    """
     s3.BucketObjectv2(
         f"{name}-bundle",
         bucket=into.id,
@@ -46,7 +52,10 @@ def publish(name: str, place: Owner, into: Any, file: Output[str], opts: Resourc
 
 
 def may_read(cluster: str, arn: str) -> str:
-    """What a node needs that starts later. Keys that AWS manages itself open what their service may be asked for."""
+    """Return the policy of a node that starts later.
+
+    It needs no kms action: keys that AWS manages allow the requests of their own service.
+    """
     parameter = f"arn:{tags.partition(arn)}:ssm:*:*:parameter{tags.key_parameter(cluster)}"
     allowed = [("s3:GetObject", f"{arn}/{tags.BUNDLE}"), ("ssm:GetParameter", parameter)]
     statements = [{"Effect": "Allow", "Action": action, "Resource": of} for action, of in allowed]

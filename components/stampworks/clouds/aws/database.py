@@ -1,4 +1,4 @@
-"""The database of the accounting, which AWS runs: in the cluster's zone, and for its head alone."""
+"""Database of the accounting, run by AWS in the cluster's zone. Only the head reaches it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _BACKUP_DAYS = 7
 _PORT = 3306
 _USER = "slurm"
 _VERSION = "11.4"
-"""AWS chooses the newest of its minor versions. From 11.6 on a transaction that meets another one's change fails unless
-innodb_snapshot_isolation is off, and slurmdbd loses what it was to write (SchedMD/slurm d81a4e919f, 2026-07); whether
-RDS has that among the parameters of a later version, nothing public says."""
+"""Version of MariaDB; AWS chooses the newest minor version.
+
+From 11.6 on, a transaction that meets another transaction's change fails unless innodb_snapshot_isolation is off, and
+slurmdbd loses the write (SchedMD/slurm d81a4e919f, 2026-07). No public source says whether RDS offers that parameter
+for later versions.
+"""
 _MACHINE, _DISK_GIB, _DISK_GIB_MAX = "db.m7g.large", 20, 1000
-# Slurm, "Accounting and Resource Limits": a purge of old records holds locks for long. TLS is required by default from
-# 11.8 on alone (Amazon RDS User Guide, "Requiring SSL/TLS for all connections to a MariaDB DB instance"; both read
+# Slurm, "Accounting and Resource Limits": purging old records holds locks for long. MariaDB requires TLS by default
+# only from 11.8 on (Amazon RDS User Guide, "Requiring SSL/TLS for all connections to a MariaDB DB instance"; both read
 # 2026-11-23).
 _SETTINGS = {"innodb_lock_wait_timeout": "900", "require_secure_transport": "1"}
 
@@ -35,16 +38,16 @@ def create(
     password: pulumi.Input[str],
     opts: ResourceOptions,
 ) -> rds.Instance:
-    """It goes only after an explicit word, and stays when the stack forgets it.
+    """Create the database. Deleting it takes an explicit confirmation, and it stays when the stack forgets it.
 
-    The password is the one that an own database has. One that RDS manages changes every seven days (Amazon RDS User
-    Guide, "Password management with Amazon RDS and AWS Secrets Manager", read 2026-11-23), and slurmdbd reads its own
-    only when it starts.
+    The password is the one that a database on the head has. RDS changes a managed password every seven days (Amazon RDS
+    User Guide, "Password management with Amazon RDS and AWS Secrets Manager", read 2026-11-23). slurmdbd reads its
+    password only when it starts.
     """
     within, tags = place.within(opts), place.tags("accounting")
-    # RDS wants a subnet in another zone, wherever it is (Amazon RDS User Guide, "Working with a DB instance in a VPC",
-    # read 2026-11-23).
-    prefix = re.sub("-+", "-", f"{cluster}-")  # RDS takes no two in a row, and a name may have them
+    # RDS requires a subnet in another zone (Amazon RDS User Guide, "Working with a DB instance in a VPC", read
+    # 2026-11-23).
+    prefix = re.sub("-+", "-", f"{cluster}-")  # RDS refuses two hyphens in a row, and a name may have them
     subnets = rds.SubnetGroup(
         name,
         name_prefix=prefix,
@@ -76,8 +79,8 @@ def create(
         vpc_security_group_ids=[_for_head(name, place, within).id],
         parameter_group_name=settings.name,
         port=_PORT,
-        # slurmdbd makes its own, too, but after a connection that fails for want of it, with which MariaDB's client
-        # library 3.4.10 is through (playbooks/roles/database)
+        # slurmdbd creates its database, too, but only after a first connection fails, which MariaDB's client library
+        # 3.4.10 does not recover from (playbooks/roles/database)
         db_name=ACCOUNTING_DATABASE,
         username=_USER,
         password=password,
@@ -85,7 +88,7 @@ def create(
         backup_retention_period=_BACKUP_DAYS,
         copy_tags_to_snapshot=True,
         deletion_protection=scheduler.protect,
-        # Its backups outlive it by as many days, so that nothing else has to be kept of one that may go.
+        # Backups outlive the database by as many days. A database that may go needs nothing else.
         delete_automated_backups=False,
         skip_final_snapshot=True,
         tags=tags,
@@ -94,14 +97,14 @@ def create(
 
 
 def authorities(region: str) -> str:
-    """Who vouches for its certificate, which no distribution knows (Amazon RDS User Guide, "Using SSL/TLS to encrypt a
-    connection to a DB instance or cluster", read 2026-11-27)."""
+    """Return the URL of the authorities that sign the database's certificate. No distribution has them (Amazon RDS User
+    Guide, "Using SSL/TLS to encrypt a connection to a DB instance or cluster", read 2026-11-27)."""
     world = "us-gov-west-1." if region.startswith("us-gov-") else ""
     return f"https://truststore.pki.{world}rds.amazonaws.com/{region}/{region}-bundle.pem"
 
 
 def _for_head(name: str, place: Place, opts: ResourceOptions) -> ec2.SecurityGroup:
-    """What nobody but the head reaches."""
+    """Create the security group of the database, which only the head reaches."""
     tags = place.tags("accounting")
     group = ec2.SecurityGroup(
         name, vpc_id=place.vpc.id, description=f"database of {place.cluster}", tags=tags, opts=opts

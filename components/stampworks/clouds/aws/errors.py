@@ -1,4 +1,4 @@
-"""The one error that asking AWS at run time ends with."""
+"""The error of a call to AWS that a step cannot do without."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ LOOK = "the console of EC2 says how far it came, and whether the image boots; th
 
 
 class AwsError(CloudError):
-    """Something that AWS did not say or do: where, what, why, and what to do about it."""
+    """A failed call to AWS: region, step, reason and hint."""
 
     def __init__(self, region: str, what: str, why: str, hint: str, code: str = "") -> None:
         self.code = code
-        """AWS's word for what is wrong, as InsufficientInstanceCapacity; empty where it was not AWS that said it."""
+        """AWS's error code, such as InsufficientInstanceCapacity; empty if the error is not AWS's."""
         text = why.strip().replace("\n", "\n  ")
         super().__init__(f"AWS {region}: {what}: {text}\n  hint: {hint}")

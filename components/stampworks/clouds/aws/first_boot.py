@@ -1,4 +1,4 @@
-"""What a node does when it boots for the first time, in the words of cloud-init."""
+"""User data for cloud-init: the steps of a node at its first boot."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import Any
 _PROGRAMS = Path(__file__).parent / "tree"
 _ON_NODE = "/usr/local/libexec/stampworks"
 _LOCKED = 1 << 62
-"""Bytes, which are more than any node has. What has no limit nodeadm cannot say: a number goes through floating point,
-and would come out as more than a limit can be (amazon-eks-ami 81fec2e8, nodeadm/internal/util/merge.go)."""
+"""Bytes, more than any node has; stands for "no limit". nodeadm cannot express "unlimited": it passes numbers through
+floating point, which would give a value above the valid range (amazon-eks-ami 81fec2e8,
+nodeadm/internal/util/merge.go)."""
 _RLIMITS = (("RLIMIT_NOFILE", 65536, 1048576), ("RLIMIT_MEMLOCK", _LOCKED, _LOCKED))
-"""Of pods that reach the fabric: soft and hard. The first one is the image's own, whose list this one replaces (the
-same, base-runtime-spec.json). Without the second they have what systemd gives containerd, 8 MiB: a NIC is given no
-memory with that, and no capability that teams may have would change it."""
+"""Limits of pods that reach the fabric: name, soft, hard.
+
+The first is the image's own, because this list replaces the image's (the same, base-runtime-spec.json). Without the
+second, pods have the 8 MiB that systemd gives containerd. A NIC gets no memory with that, and no capability that teams
+may have changes it.
+"""
 _AS_ASKED = """#!/bin/sh
 # What hands accelerators to pods names them to containerd: what a variable of an image asks for, nobody has allowed.
 command -v nvidia-container-runtime || exit 0
@@ -36,11 +40,13 @@ def node_config(
     rdma: bool = False,
     as_asked: bool = False,
 ) -> str:
-    """What a node of EKS is told of its cluster, in the words of its image's own program (awslabs/amazon-eks-ami,
-    nodeadm/doc/api.md, read 2026-11-24): with an image that is named, EKS adds nothing to it. With an `array` the disks
-    inside are one, which kubelet and containerd have what is theirs on. With `rdma` pods lock as much memory as they
-    want. `as_asked`: they have no accelerators but those that they ask for; the script is through before anything of
-    the node starts (the same, nodeadm-run.service; issue 1782)."""
+    """Return the settings with which a node joins EKS, for nodeadm, the program of its image.
+
+    With a custom image EKS adds no settings (awslabs/amazon-eks-ami, nodeadm/doc/api.md, read 2026-11-24). `array`
+    joins the local disks into one for kubelet and containerd. `rdma` lets pods lock any amount of memory. `as_asked`
+    gives pods only the accelerators that they request; its script ends before any service of the node starts (the same,
+    nodeadm-run.service; issue 1782).
+    """
     limits = [{"type": name, "soft": soft, "hard": hard} for name, soft, hard in _RLIMITS]
     content = {
         "apiVersion": "node.eks.aws/v1alpha1",
@@ -65,20 +71,20 @@ def node_config(
 
 
 def cloud_config(ssh_public_key: str, agent: str, joins: Sequence[str] = ()) -> str:
-    """Who may log in: root with the cluster's key, through a tunnel of Systems Manager and from nowhere else.
+    """Return the user data of a node: root logs in with the cluster's key, through Systems Manager only.
 
-    The agent is installed from its package; without one, because the image brings it. A node that nobody configures is
-    told what it `joins`. YAML holds all of JSON, so nothing in a value can end it.
+    `agent` is the URL of the agent's package, empty if the image has the agent. A node that configures itself gets
+    `joins`, the arguments of its program. YAML includes JSON, so no value can break out of the document.
     """
     programs = {**({"install-agent": [agent]} if agent else {}), **({"join": [*joins]} if joins else {})}
     content = {
         "disable_root": False,
         "users": [],
-        "ssh_authorized_keys": [ssh_public_key],  # of root, since there is no other user
+        "ssh_authorized_keys": [ssh_public_key],  # key of root, the only user
         "ssh_pwauth": False,
-        # The public keys that a node shows on its console are those by which it is believed.
+        # The toolkit trusts the host keys that a node shows on its console.
         "ssh": {"emit_keys_to_console": True},
-        # What a node is called, and what it calls the others, the playbooks say, and no later boot says otherwise.
+        # The playbooks set the node's name and /etc/hosts. Later boots must not change them.
         "preserve_hostname": True,
         "manage_etc_hosts": False,
     }
@@ -86,13 +92,15 @@ def cloud_config(ssh_public_key: str, agent: str, joins: Sequence[str] = ()) -> 
 
 
 def builder_config(agent: str) -> str:
-    """What an image is made on is reached through Systems Manager, too, as the user that its image has; nothing where
-    that brings the agent."""
+    """Return the user data of an image builder; empty if its image has the agent.
+
+    The builder is reached through Systems Manager, as the default user of its image.
+    """
     return _written(_started({"install-agent": [agent]})) if agent else ""
 
 
 def _started(programs: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Programs of ours, each with what it is told."""
+    """Return the cloud-init settings that write our programs to the node and start them with their arguments."""
     if not programs:
         return {}
     files = [

@@ -1,4 +1,4 @@
-"""Where nodes of an AWS cluster hand over what they say: one group of logs, in which each node has a stream."""
+"""Logs of the nodes of an AWS cluster: one log group, in which each node has a stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from stampworks.plan import Plan, log_group
 
 
 def create(name: str, place: Owner, plan: Plan) -> cloudwatch.LogGroup | None:
-    """Its name is one that nodes know without asking."""
+    """Create the log group; None if logs are not kept.
+
+    Nodes know its name without asking.
+    """
     if not plan.logs.days:
         return None
     return cloudwatch.LogGroup(
@@ -25,6 +28,6 @@ def create(name: str, place: Owner, plan: Plan) -> cloudwatch.LogGroup | None:
 
 
 def may_write(group: str) -> str:
-    """A node begins a stream and adds to it. It reads nothing there, and makes no other group."""
+    """Return the policy of a node: it creates a stream and appends to it. It reads nothing and creates no group."""
     allowed = {"Effect": "Allow", "Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": f"{group}:*"}
     return json.dumps({"Version": "2012-10-17", "Statement": [allowed]})

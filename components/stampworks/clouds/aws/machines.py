@@ -1,4 +1,4 @@
-"""The machines of an AWS cluster as EC2 lists them, and the calls that change one: tags, an end, its console."""
+"""Instances of an AWS cluster as EC2 lists them, and the calls that tag, end and read one."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ T = TypeVar("T")
 
 THERE = ("pending", "running")
 _GROUP_NAME = "aws:autoscaling:groupName"
-"""The tag that AWS puts on what a group has started."""
+"""Tag that AWS puts on the instances of an Auto Scaling group."""
 _KEYS = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
 KEY = re.compile(r"^(ssh-ed25519 [A-Za-z0-9+/]{20,200}={0,2})(?:\s|$)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class ClusterInstance:
-    """An instance of a cluster, whether it is a node yet or not."""
+    """An instance of a cluster, before or after it has joined."""
 
     id: str
     group: str
     node: str
-    """Empty until it has a name."""
+    """Name of the node; empty until the instance has one."""
     host_key: str
-    """Empty until its console has shown it, or marked as that of an earlier disk."""
+    """Public ssh host key; empty until the console has shown it, or marked as the key of an earlier disk."""
     template: str
     condemned: str
     state: str
     started: str
     places: str
     disk: str
-    """The volume that it boots from."""
+    """Id of the root volume."""
     address: str
     rail_addresses: tuple[str, ...]
     reservation: str
-    """What was bought before, and it runs in; empty for nothing."""
+    """Id of the capacity reservation that it runs in; empty if it runs in none."""
     elastic: bool
-    """Whether it was started with the work."""
+    """Whether the instance starts and stops with the work."""
     in_group: bool
-    """Whether it is one of those that always run, which its group replaces."""
+    """Whether an Auto Scaling group started the instance and replaces it."""
     tags: frozenset[tuple[str, str]]
     parts: tuple[str, ...]
-    """Its volumes and its NICs, which have tags of their own."""
+    """Ids of its volumes and NICs, which have tags of their own."""
 
     @property
     def joined(self) -> bool:
@@ -59,12 +59,12 @@ class ClusterInstance:
 
     @property
     def instance(self) -> str:
-        """Another one, too, when it was given a new disk."""
+        """Return an identity that changes with the instance and with its disk."""
         return f"{self.id}/{self.disk}"
 
 
 def machines(api: Api, cluster: str) -> list[ClusterInstance]:
-    """All instances that carry the cluster's tags and are not gone, those of a group that died among them."""
+    """Return all instances with the cluster's tags that EC2 still lists, including dead ones of a group."""
     filters = [
         {"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]},
         {"Name": "tag-key", "Values": [tags.GROUP]},
@@ -103,13 +103,16 @@ def tags_of(of: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fabric(instance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Its NICs of the fabric, in the order of its cards."""
+    """Return the EFA NICs, in the order of their network cards."""
     found = [each for each in instance.get("NetworkInterfaces", ()) if each.get("InterfaceType", "").startswith("efa")]
     return sorted(found, key=lambda each: each.get("Attachment", {}).get("NetworkCardIndex", 0))
 
 
 def end(api: Api, gone: Sequence[ClusterInstance]) -> None:
-    """Whether another one starts for it, its group knows, by how many it wants. Elastic ones have none."""
+    """End instances.
+
+    The group starts a replacement if it wants as many as before. Elastic instances have no group.
+    """
     if alone := [each for each in gone if each.elastic]:
         what = f"cannot end {', '.join(sorted(each.node or each.id for each in alone))}"
         api.need(what, "ec2:TerminateInstances", InstanceIds=[each.id for each in alone])
@@ -123,12 +126,15 @@ def end_of_group(api: Api, id_: str, called: str, group: str) -> None:
 
 
 def shown_key(api: Api, instance: str) -> str:
-    """The host key that a machine's console shows last, which is when its first boot is through; empty until then."""
+    """Return the host key that the console of an instance shows last.
+
+    The console shows the key when the first boot has ended. Return an empty string before that.
+    """
     answer = api.need(
         f"cannot read the console of {instance}", "ec2:GetConsoleOutput", InstanceId=instance, Latest=True
     )
     said = answer.get("Output", "")
-    with contextlib.suppress(binascii.Error, ValueError):  # boto3 has decoded it, or not
+    with contextlib.suppress(binascii.Error, ValueError):  # some versions of boto3 decode the output
         said = base64.b64decode(said, validate=True).decode(errors="replace")
     blocks = _KEYS.findall(said.replace("\r", ""))
     found = KEY.search(blocks[-1]) if blocks else None

@@ -1,4 +1,4 @@
-"""Who is in an AWS cluster now: the instances that carry its tags."""
+"""Members of an AWS cluster: the instances that carry its tags."""
 
 from __future__ import annotations
 
@@ -30,33 +30,34 @@ from stampworks.plan import CONTROLLER, Ending, Member, Refusal, Roster
 from stampworks.state import paths
 
 PATIENCE_S, POLL_S = 1200.0, 10.0
-"""A machine with many NICs and much memory takes minutes until its console says anything."""
+"""Seconds to wait for a member, and between polls. An instance with many NICs and much memory takes minutes until its
+console shows anything."""
 USER = "root"
 _DEAD = ("stopped", "terminated")
 _EVERYWHERE = (tags.CLUSTER, tags.GROUP)
 _NOT_STARTED = ("Failed", "Cancelled")
 _NOT_LAUNCHED = "AsgInstanceLaunchFailures"
-"""EKS's own word for it."""
+"""Error code of EKS for a failed launch."""
 _NEVER_MADE = "CREATE_FAILED"
 _LATE = re.compile(r"Invalid(?:InstanceID|Volume|NetworkInterfaceID)\.NotFound|Instance Id not found")
-"""In what EC2 and Auto Scaling say of a machine that another part of AWS has just listed: here it is not known yet, or
-it is not known any more."""
+"""Parts of the errors with which EC2 and Auto Scaling refuse an instance that another part of AWS lists. It is not
+known yet, or no longer known."""
 _NOT_OFFERED = {"InvalidAction", "UnsupportedOperation"}
-"""What a region says of a call that it lacks."""
+"""Error codes for a call that a region lacks."""
 _ASKED_AT_ONCE = 50
-"""What AWS allows."""
+"""Instances in one call, a limit of AWS."""
 _GROUPS = "autoscaling:DescribeAutoScalingGroups"
 _GOING = "Terminat"
-"""How a group's words begin for a machine that is to go, or is gone: who says it again is refused."""
+"""Start of the lifecycle states of an instance that ends or has ended. Ending it again is an error."""
 _ACTIVITIES_MAX, _WHY_CHARACTERS_MAX = 100, 400
 _AT_ONCE = timedelta(minutes=1)
-"""What begins within this time is one attempt of a group, of which some machines may have started."""
+"""Launches that begin within this time are one attempt of a group. Some of its instances may have started."""
 _AGAIN = "pulumi up goes on from here"
-# What Auto Scaling says is made for people: codes of EC2, or sentences in their place, as others have published them
-# (kubernetes/autoscaler 1263, 1402 and 3241, kubernetes/kops 15778, hashicorp/terraform-provider-aws 35745, read
-# 2026-11-25). The first that fits counts; what fits none may pass.
+# Auto Scaling explains failures in text for people: EC2 error codes, or sentences. The patterns match texts that users
+# have published (kubernetes/autoscaler 1263, 1402 and 3241, kubernetes/kops 15778, hashicorp/terraform-provider-aws
+# 35745, read 2026-11-25). The first match counts. A text without a match may be transient.
 _PASSING = {
-    # machines that have just ended leave it only after minutes
+    # instances leave a reservation only minutes after they end
     re.compile(r"ReservationCapacityExceeded|requested reservation does not have sufficient"): (
         f"aws ec2 describe-capacity-reservations says what is free in it, and of which zone and machine it is; {_AGAIN}"
     ),
@@ -89,9 +90,13 @@ _LASTING = {
 
 
 def members(cluster: str, region: str) -> Roster:
-    """The nodes that run and have joined; what was started just now is not among them."""
+    """Return the nodes that run and have joined.
+
+    Instances that have just started are not members yet.
+    """
     joined = [each for each in machines(Api(region), cluster) if each.joined]
-    # of a name that an elastic machine has, too, the group's is the node: it got it when it was to run always
+    # when two instances have one name, prefer the group's to the elastic one: it got the name when the node became
+    # static
     found = {each.node: each for each in sorted(joined, key=lambda each: (not each.in_group, _age(each)), reverse=True)}
     identity = _identity_file(cluster, region) if found else ""
     return Roster(
@@ -107,7 +112,10 @@ def members(cluster: str, region: str) -> Roster:
 
 
 def endings(cluster: str, region: str) -> tuple[Ending, ...]:
-    """When capacity ends that nodes run in; what has no end is left out, and that nobody may ask is said."""
+    """Return the end of each reservation that nodes run in.
+
+    Leave out reservations without an end. Report a call that is not permitted.
+    """
     api = Api(region)
     running = [each for each in machines(api, cluster) if each.reservation and each.state in THERE]
     held = sorted({(each.group, each.reservation) for each in running})
@@ -129,7 +137,10 @@ def endings(cluster: str, region: str) -> tuple[Ending, ...]:
 
 
 def refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal, ...]:
-    """Why groups have fewer machines than they want, as far as AWS says it; that nobody may ask is said."""
+    """Return the reasons that AWS gives when groups have fewer instances than they want.
+
+    Report a call that is not permitted.
+    """
     api = Api(region)
     try:
         all_ = api.ask(_GROUPS, **_of_cluster(cluster))["AutoScalingGroups"]
@@ -145,8 +156,11 @@ def refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal,
 
 
 def _suspended(group: str, known: Mapping[str, Any], region: str) -> Iterator[Refusal]:
-    """AWS itself keeps a group that got nothing for a day from asking again (Amazon EC2 Auto Scaling User Guide,
-    "Suspend and resume a process", on administrative suspension, read 2026-11-26)."""
+    """Report a group whose launches AWS has suspended.
+
+    AWS does so after a day of failed launches (Amazon EC2 Auto Scaling User Guide, "Suspend and resume a process", on
+    administrative suspension, read 2026-11-26).
+    """
     for each in known.get("SuspendedProcesses", ()):
         if each["ProcessName"] == "Launch":
             said = ": ".join(filter(None, ("it starts nothing any more", each.get("SuspensionReason"))))
@@ -156,7 +170,10 @@ def _suspended(group: str, known: Mapping[str, Any], region: str) -> Iterator[Re
 
 
 def _without_head(found: Sequence[ClusterInstance], region: str) -> Iterator[Refusal]:
-    """It is the engine's, which takes it for what it was when it last looked, and no group starts another one."""
+    """Report a head that is gone.
+
+    The head belongs to the engine, which uses its last known state. No Auto Scaling group starts another one.
+    """
     own = [each for each in found if each.group == CONTROLLER]
     if any(each.state in THERE for each in own):
         return
@@ -172,7 +189,7 @@ def _of_cluster(cluster: str) -> dict[str, Any]:
 
 
 def node_refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal, ...]:
-    """The same of groups whose nodes EKS starts, as far as it says of one that it is not well."""
+    """Return the refusals for groups whose nodes EKS starts, from the health issues of their node groups."""
     api, of = Api(region), {"clusterName": cluster}
     try:
         names = api.ask("eks:ListNodegroups", **of)["nodegroups"]
@@ -191,21 +208,27 @@ def node_refusals(cluster: str, region: str, groups: Sequence[str]) -> tuple[Ref
 
 
 def _never_made(group: str, name: str) -> Refusal:
-    """It is one for ever that way, and the engine takes it for made (terraform-provider-aws 39904, read 2026-11-27)."""
+    """Report a node group that EKS could not create.
+
+    It keeps this state, and the engine takes it for created (terraform-provider-aws 39904, read 2026-11-27).
+    """
     hint = "when that is mended, have another one made: `pulumi stack --show-urns` has the URN of its "
     hint += "aws:eks/nodeGroup:NodeGroup, and pulumi up --replace URN makes it"
     return Refusal(group, "", f"EKS could not make {name}, and does not try again", lasting=True, hint=hint)
 
 
 def _of_health(group: str, issue: Mapping[str, Any]) -> Refusal:
-    """Where EKS has it from Auto Scaling, the reason is what EC2 has said. An issue has no time, and may be old."""
+    """Return the refusal for one health issue.
+
+    For a failed launch the message is EC2's reason. Issues have no time, and may be old.
+    """
     said, code = issue.get("message", ""), issue.get("code", "")
     hint = _refused(group, "", said).hint if code == _NOT_LAUNCHED else _AGAIN
     return Refusal(group, "", shortened(f"{code}: {said}", _WHY_CHARACTERS_MAX), lasting=False, hint=hint)
 
 
 def _last_refused(api: Api, name: str) -> Mapping[str, Any] | None:
-    """The last launch that failed, if the group has not gone on since."""
+    """Return the last launch that failed, unless a launch has succeeded since."""
     most = {"MaxItems": _ACTIVITIES_MAX}
     asked = api.ask("autoscaling:DescribeScalingActivities", AutoScalingGroupName=name, PaginationConfig=most)
     launches = [each for each in asked["Activities"] if not each.get("Description", "").startswith("Terminating")]
@@ -232,10 +255,10 @@ def _minute(at: datetime | None) -> str:
 
 
 def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
-    """Machines that a group has started get the names that nobody has; what has died is started anew by its group.
+    """Name the instances that a group has started, and have groups replace dead ones.
 
-    Of a name that two have, which happens when two join at once, the one that started first keeps it. Whoever waits
-    for a machine calls this again and again, so that what AWS does not know yet is left to the next call.
+    When two instances have one name, because they joined at once, the one that started first keeps it. Callers that
+    wait for an instance call this again, so instances that AWS does not know yet are left to the next call.
     """
     api = Api(region)
     found = machines(api, cluster)
@@ -251,14 +274,14 @@ def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
 
 
 def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection[str]) -> None:
-    """Has what bills are read by on machines that run, too: groups and templates put it on those that start.
+    """Write the cost tags on running instances, too. Groups and launch templates tag only instances that start.
 
-    The volumes and NICs of one are asked for with it, so that its own tags say what is left to do.
+    Tag volumes and NICs together with their instance: the tags of the instance then say what is left to do.
     """
     api = Api(region)
     for each in (each for each in machines(api, cluster) if each.state in THERE):
         what, all_ = f"cannot write on {each.id} of {each.group} what its bill is read by", [*each.parts, each.id]
-        with _later():  # of one that has just ended
+        with _later():  # ignore an instance that has just ended
             if left := [{"Key": name} for name, _ in each.tags if name in gone]:
                 api.need(what, "ec2:DeleteTags", Resources=all_, Tags=left)
             if not wanted.items() <= each.tags:
@@ -266,26 +289,27 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
 
 
 def _show_keys(api: Api, there: Sequence[ClusterInstance]) -> None:
-    """Whose console shows a key is a node from now on."""
+    """Write the host key that a console shows on its instance, which makes it a node."""
     booting = [each for each in there if each.state == "running" and not KEY.fullmatch(each.host_key)]
     shown = [(each, shown_key(api, each.id)) for each in booting]
     booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]
     places = _places(api, [each.id for each, _ in booted])
     for machine, key in booted:
-        if not (machine.in_group or machine.elastic):  # whose template has tags for its NICs, which an instance has not
+        # the template of the others tags their NICs; the Instance resource does not
+        if not (machine.in_group or machine.elastic):
             put_tags(api, f"cannot write on the NICs of {machine.id} whose they are", machine.parts, _lasting(machine))
         _tag(api, machine, {tags.PLACES: places.get(machine.id, ""), tags.HOST_KEY: key})
 
 
 def _lasting(machine: ClusterInstance) -> dict[str, str]:
-    """Of its tags those that all have that belongs to its cluster."""
+    """Return the tags of an instance that all resources of its cluster have."""
     foreign = ("aws:", "stampworks:")
     return {key: value for key, value in machine.tags if key in _EVERYWHERE or not key.startswith(foreign)}
 
 
 @contextlib.contextmanager
 def _later() -> Iterator[None]:
-    """AWS's parts hear of a machine one after the other."""
+    """AWS is eventually consistent: ignore errors about an instance that is not known yet, or no longer."""
     try:
         yield
     except (AwsError, AwsUnansweredError) as error:
@@ -298,25 +322,35 @@ def _is_late(error: AwsError | AwsUnansweredError) -> bool:
 
 
 def misplaced(cluster: str, region: str, always: Mapping[str, Sequence[str]]) -> list[str]:
-    """Nodes whose machine has to go: those that always ran and need not, and elastic ones that are to run always."""
+    """Return the nodes whose instance has to end: static ones that need not run, and elastic ones that are now
+    static."""
     return sorted({each.node for each in _misplaced(Api(region), cluster, always)})
 
 
 def dismiss(cluster: str, region: str, always: Mapping[str, Sequence[str]], names: Iterable[str]) -> None:
-    """Ends their machines that have to go; their group, which wants fewer by now, starts none for them."""
+    """End the instances of these nodes if they are misplaced.
+
+    Their group wants fewer by now, and replaces none.
+    """
     leaving, api = set(names), Api(region)
-    with _later():  # one that died a moment ago
+    with _later():  # ignore one that has just died
         end(api, [each for each in _misplaced(api, cluster, always) if each.node in leaving])
 
 
 def _misplaced(api: Api, cluster: str, always: Mapping[str, Sequence[str]]) -> list[ClusterInstance]:
-    """Of the groups that are wanted. An elastic one that nobody wants ends when Slurm has forgotten it."""
+    """Return the misplaced instances of the groups in `always`.
+
+    An elastic instance that nobody wants ends when Slurm has forgotten it.
+    """
     there = [each for each in machines(api, cluster) if each.node and each.state in THERE and each.group in always]
     return [each for each in there if each.elastic == (each.node in always[each.group])]
 
 
 def end_elastic(cluster: str, region: str, group: str) -> list[str]:
-    """Ends what no group has started, and says what is not gone yet: while it is there, so is what it is in."""
+    """End the elastic instances of a group, and return those that are not gone yet.
+
+    The resources that an instance uses stay until it is gone.
+    """
     api = Api(region)
     left = [each for each in machines(api, cluster) if each.group == group and each.elastic]
     left = [each for each in left if each.state != "terminated"]
@@ -326,21 +360,25 @@ def end_elastic(cluster: str, region: str, group: str) -> list[str]:
 
 
 def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
-    """Where AWS says that machines are in its network: nothing of small ones, and nothing to whoever may not ask."""
+    """Return the position of each instance in AWS's network.
+
+    AWS gives none for small instances, and none without permission.
+    """
     what, found = "cannot say where machines are in its network", list[Mapping[str, Any]]()
     for some in batched(ids, _ASKED_AT_ONCE):
         try:
             found += api.need(what, "ec2:DescribeInstanceTopology", InstanceIds=list(some))["Instances"]
         except AwsError as error:
-            if error.code not in NOT_PERMITTED | _NOT_OFFERED:  # what is written now stays, and they do have a place
+            if error.code not in NOT_PERMITTED | _NOT_OFFERED:  # keep the tag as it is: the position is optional
                 raise
     return {each["InstanceId"]: " ".join(each["NetworkNodes"]) for each in found}
 
 
 def _start_anew(api: Api, cluster: str, found: Sequence[ClusterInstance]) -> None:
-    """A group counts what died as its own until somebody says otherwise, for it is told to replace nothing by itself.
+    """Have groups replace their dead instances.
 
-    What it has let go already, EC2 shows for another hour; what died before that EC2 shows no more, and its group does.
+    A group counts a dead instance as its own until told otherwise, because its own replacement is suspended. EC2 lists
+    an instance for an hour after its end, also when the group has released it. After that only the group lists it.
     """
     shown = {each.id: each.state for each in found}
     known = api.need("cannot say which dead machines their groups still count", _GROUPS, **_of_cluster(cluster))
@@ -352,7 +390,10 @@ def _start_anew(api: Api, cluster: str, found: Sequence[ClusterInstance]) -> Non
 
 
 def _unnamed(machines_: Sequence[ClusterInstance], wanted: Sequence[str]) -> Iterator[tuple[ClusterInstance, str]]:
-    """Whoever joins, and its name: in the order in which they started, and of the names. Elastic ones hold none."""
+    """Yield each instance that joins, and its name.
+
+    Take both in order: instances by start, names as wanted. Elastic instances hold no name.
+    """
     holder: dict[str, ClusterInstance] = {}
     joining = []
     for each in (each for each in machines_ if each.in_group):
@@ -377,7 +418,7 @@ def _member(machine: ClusterInstance) -> Member:
         group=machine.group,
         instance=machine.instance,
         address=machine.address,
-        # an address on a card is for IP over it: what the NIC is called on the node no plan knows, and so no program
+        # an address on a card is for IP over EFA: no plan knows the NIC's name on the node, so no program can use it
         rail_addresses=("",) * len(machine.rail_addresses),
         host_key=machine.host_key,
         target=machine.id,
@@ -386,13 +427,16 @@ def _member(machine: ClusterInstance) -> Member:
 
 
 def _session(region: str) -> tuple[str, ...]:
-    """A tunnel of Systems Manager to the machine that ssh is told: no port is open to anybody."""
+    """Return the proxy command of ssh: a tunnel of Systems Manager. No port of the node is open."""
     how = ("--document-name", "AWS-StartSSHSession", "--parameters", "portNumber=%p")
     return ("aws", "ssm", "start-session", "--region", region, "--target", "%h", *how)
 
 
 def _identity_file(cluster: str, region: str) -> str:
-    """The key to log in with, as ssh wants it: a file of whoever asks. AWS keeps it, and says who may read it."""
+    """Return the file with the ssh key of the cluster.
+
+    Read it from Systems Manager, where IAM policies say who may read it.
+    """
     what, name = f"cannot read the key that logs in to cluster {cluster}", tags.identity_parameter(cluster)
     answer = Api(region).need(what, "ssm:GetParameter", Name=name, WithDecryption=True)
     text = answer["Parameter"]["Value"].rstrip("\n") + "\n"
@@ -403,7 +447,7 @@ def _identity_file(cluster: str, region: str) -> str:
 
 
 def _write_private(file: Path, text: str) -> None:
-    """Whole or not at all, and for nobody else's eyes at any time."""
+    """Write a file atomically and readable by its owner only."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=file.parent)
     with os.fdopen(descriptor, "w") as opened:

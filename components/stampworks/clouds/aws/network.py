@@ -1,4 +1,4 @@
-"""The network of an AWS cluster: its way out, the services that it reaches without one, and a log of its traffic."""
+"""Network of an AWS cluster: its way out, the endpoints of services, and a log of refused traffic."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from stampworks.resources import Keyring
 
 _LOG_DAYS = 30
 _ROUTED = ("s3",)
-"""Services whose endpoint is a route, which costs nothing; all others are addresses in a subnet."""
+"""Services whose endpoint is a route, which is free. The others have addresses in a subnet."""
 
 
 class Connections(pulumi.ComponentResource):
-    """What nodes have to come after, for it is how they get what they boot with."""
+    """Connections that nodes need at boot. All nodes are created after them."""
 
     place: Place
     ssh_public_key: Output[str]
-    """Of whoever may log in to nodes."""
+    """Public key that logs in to nodes."""
 
     def __init__(
         self, name: str, cluster: str, place: Place, network: Network, keyring: Keyring, opts: ResourceOptions
@@ -58,7 +58,7 @@ class Connections(pulumi.ComponentResource):
         return ec2.RouteTableAssociation(f"{self._name}-{subnet}", **ids, opts=self._opts)
 
     def _way_out(self, subnet: str, private: ec2.RouteTable) -> None:
-        """From private addresses to the world and not back."""
+        """Create the NAT gateway: private addresses reach the internet, and are not reachable from it."""
         name, place, tags = self._name, self.place, self.place.tags(subnet)
         gateway = ec2.InternetGateway(name, vpc_id=place.vpc.id, tags=tags, opts=self._opts)
         public = self._table("public")
@@ -110,7 +110,7 @@ class Connections(pulumi.ComponentResource):
             opts=self._opts,
             **reached,
         )
-        if service in _ROUTED:  # its addresses are not in the network, so that no other rule lets nodes get there
+        if service in _ROUTED:  # its addresses are outside the network, so no other rule lets nodes reach it
             vpc.SecurityGroupEgressRule(
                 f"{self._name}-{service}",
                 security_group_id=place.nodes.id,
@@ -123,7 +123,10 @@ class Connections(pulumi.ComponentResource):
             )
 
     def _way_in(self, cluster: str, keyring: Keyring) -> None:
-        """For whoever may read it: the key that logs in to nodes, at the end of a tunnel that AWS guards as well."""
+        """Store the ssh key of the nodes in Systems Manager, for callers with permission.
+
+        Its use also needs a session of Systems Manager.
+        """
         ssm.Parameter(
             f"{self._name}-identity",
             name=tags.identity_parameter(cluster),
@@ -134,7 +137,7 @@ class Connections(pulumi.ComponentResource):
         )
 
     def _flow_log(self) -> None:
-        """Of what was refused: it says what somebody tried, and what a node misses."""
+        """Log refused traffic: it shows attempts from outside and connections that a node lacks."""
         name, tags, opts = f"{self._name}-traffic", self.place.tags("traffic"), self._opts
         group = cloudwatch.LogGroup(name, retention_in_days=_LOG_DAYS, tags=tags, opts=opts)
         writer = iam.Role(name, assume_role_policy=assumed_by("vpc-flow-logs.amazonaws.com"), tags=tags, opts=opts)

@@ -1,4 +1,4 @@
-"""The nodes of an AWS cluster: for each pool a launch template and one group, for the head an instance."""
+"""Nodes of an AWS cluster: a launch template and a group for each pool, an instance for the head."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ SESSIONS = (
     "ssm:UpdateInstanceInformation",
     *(f"ssmmessages:{what}{channel}Channel" for what in ("Create", "Open") for channel in ("Control", "Data")),
 )
-"""What the agent of Systems Manager needs for a tunnel, so that no port is open for whoever looks after a node.
+"""Actions that the agent of Systems Manager needs for a tunnel, so that no port of a node is open.
 
-AWS's own policy for it would let every node read every parameter, the key that logs in to nodes among them (Systems
-Manager User Guide, "Create a custom IAM role for Session Manager"; read 2026-11-22).
+AWS's own policy would let every node read every parameter, including the key that logs in to nodes (Systems Manager
+User Guide, "Create a custom IAM role for Session Manager"; read 2026-11-22).
 """
 _ENDS = pulumi.CustomTimeouts(delete="45m")
-"""Who says nothing has ten minutes for all members of a group to end (terraform-provider-aws, group.go, read
-2026-11-27), and a machine with many GPUs may take longer."""
+"""Time for all members of a group to end. The default is ten minutes (terraform-provider-aws, group.go, read
+2026-11-27). An instance with many GPUs may take longer."""
 _LEFT_ALONE = ("AZRebalance", "InstanceRefresh", "ReplaceUnhealthy")
-"""What a group would do to its members by itself. Which node goes, and when, somebody has to say."""
+"""Processes that would replace members by themselves. An explicit command decides which node goes, and when."""
 
 
 class NodeGroup(pulumi.ComponentResource):
     """The members of one group."""
 
     generation = ""
-    """Who the members are, a group of AWS does not say: the roster asks for them."""
+    """Empty: an Auto Scaling group does not output its members. The roster lists them."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class NodeGroup(pulumi.ComponentResource):
             raise ValueError(f"{name}: the plan does not say how a node of {group.name} starts")
         self._name, self._network, self.group, self._launch = name, network, group, group.launch
         self._opts = place.within(ResourceOptions(parent=self))
-        # By tags a node is found, and by tags it knows what it is.
+        # Tags identify a node to the toolkit, and the node itself reads them.
         self._tags = {**place.tags(group.name), tags.GROUP: group.name}
         self._of_machine = {**self._tags, tags.TEMPLATE: made_from}
-        self.templates: list[ec2.LaunchTemplate] = []  # of elastic ones
+        self.templates: list[ec2.LaunchTemplate] = []  # launch templates of elastic nodes
         self.role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=self._tags, opts=self._opts)
         profile = self._profile()
         if group.role == "controller":
@@ -73,7 +73,7 @@ class NodeGroup(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _profile(self) -> iam.InstanceProfile:
-        """What a node may do: be managed, say what happens to it, use the buckets of its cluster, and nothing else."""
+        """Return the rights of a node: Systems Manager, its logs and the buckets of its cluster, nothing else."""
         name, role, opts = self._name, self.role, self._opts
         iam.RolePolicy(
             f"{name}-sessions", role=role.id, policy=allowed([{"Action": [*SESSIONS], "Resource": "*"}]), opts=opts
@@ -86,7 +86,10 @@ class NodeGroup(pulumi.ComponentResource):
         return iam.InstanceProfile(name, role=role.name, tags=self._tags, opts=opts)
 
     def _one(self, profile: iam.InstanceProfile, volumes: Sequence[ebs.Volume]) -> None:
-        """A node that its volumes outlive: they are attached to one instance at a time, so the old one goes first."""
+        """Create one instance whose volumes outlive it.
+
+        A volume is attached to one instance at a time, so the old instance goes first.
+        """
         place, launch = self.place, self._launch
         opts = ResourceOptions.merge(self._opts, ResourceOptions(delete_before_replace=True))
         node = ec2.Instance(
@@ -120,7 +123,7 @@ class NodeGroup(pulumi.ComponentResource):
             )
 
     def _several(self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None) -> None:
-        """As many as always run; those that start with jobs are not the group's."""
+        """Create the group of nodes that always run. Nodes that start with jobs are not part of it."""
         count, own = self.group.count_min, self.group.offers[0]
         template_ = self._template(self._name, profile, own, together, self._of_machine)
         autoscaling.Group(
@@ -132,18 +135,20 @@ class NodeGroup(pulumi.ComponentResource):
             launch_template={"id": template_.id, "version": template_.latest_version.apply(str)},
             protect_from_scale_in=True,
             suspended_processes=[*_LEFT_ALONE],
-            wait_for_capacity_timeout="0",  # whether they come, and what to do if not, the roster says
+            wait_for_capacity_timeout="0",  # the roster waits for the members and reports failures
             tags=[{"key": key, "value": value, "propagate_at_launch": True} for key, value in self._tags.items()],
             opts=ResourceOptions.merge(self._opts, ResourceOptions(custom_timeouts=_ENDS)),
         )
 
     def _elastic(self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None) -> None:
-        """What the controller starts elastic nodes from, complete for each way to buy one: it chooses between them, and
-        can start nothing else."""
+        """Create a launch template for each offer of elastic nodes.
+
+        The controller chooses an offer. It can start nothing without a template.
+        """
         group, place = self.group, self.place
         cluster = place.cluster
         names = {offer: template_name(cluster, group, offer) for offer in group.offers}
-        # Before what they are in can go, and after nobody can start another one: templates go first, then they.
+        # On destroy: delete the templates, so that no node can start, then end the nodes, then delete their parts.
         within = ResourceOptions(depends_on=[profile, *([together] if together else [])])
         nodes = ElasticNodes(
             self._name,
@@ -180,8 +185,11 @@ class NodeGroup(pulumi.ComponentResource):
         subnet_id: Output[str] | None = None,
         after: Sequence[pulumi.Resource] = (),
     ) -> ec2.LaunchTemplate:
-        """An Auto Scaling group has a subnet of its own, and configures no node; whoever else starts something from it
-        wants both said, and a machine that goes by itself gone."""
+        """Create a launch template; one with a `name` is for elastic nodes.
+
+        An Auto Scaling group names the subnet, and its nodes are configured by the toolkit. An elastic template must
+        say both, and terminate an instance that shuts down.
+        """
         first_boot = self._joining() if name else self._network.ssh_public_key.apply(self._first_boot)
         launch, place = self._launch, self.place
         return ec2.LaunchTemplate(
@@ -207,7 +215,7 @@ class NodeGroup(pulumi.ComponentResource):
         )
 
     def _together(self) -> ec2.PlacementGroup | None:
-        """One for the pool, in which whoever starts alone is close to those that run."""
+        """Return the placement group of the pool, which also holds elastic nodes close to static ones."""
         if not any(offer.placed_together for offer in self.group.offers):
             return None
         return ec2.PlacementGroup(self._name, strategy="cluster", tags=self._tags, opts=self._opts)
@@ -223,7 +231,7 @@ class NodeGroup(pulumi.ComponentResource):
 
 
 def disks(launch: Launch) -> list[ec2.LaunchTemplateBlockDeviceMappingArgsDict]:
-    """A node's own, which goes with it."""
+    """Return the root disk of a node, which is deleted with it."""
     disk: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = {
         "volume_type": "gp3",
         "volume_size": launch.disk_gib,
@@ -251,23 +259,24 @@ def nics(
 
 
 def interface_type(interface: Interface) -> str:
-    """As EC2 calls it: EFA has its own address or none."""
+    """Return EC2's name for the kind of an interface. An EFA interface has an IP address or none."""
     if not interface.fabric:
         return "interface"
     return "efa" if interface.address else "efa-only"
 
 
 _OF_KEYS = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncrypt*")
-"""With which EC2 encrypts a disk for somebody."""
-METADATA: Any = {  # of two types, an instance's and a template's, that are spelled alike
+"""KMS actions with which EC2 encrypts a disk for a role."""
+METADATA: Any = {  # shared by two types of the SDK, an instance's and a template's, with equal fields
     "http_endpoint": "enabled",
     "http_tokens": "required",
     "http_put_response_hop_limit": 1,
-    "instance_metadata_tags": "disabled",  # an account's own default may be another
+    "instance_metadata_tags": "disabled",  # the default of an account may differ
 }
 _READS_TAGS: Any = {**METADATA, "instance_metadata_tags": "enabled"}
-"""Of a machine that learns from its tags which node it is. No other one reads them, and AWS starts none that may where
-a tag has a slash in its name, as EKS's own have (terraform-aws-eks 1785, eksctl 7948, read 2026-11-25)."""
+"""Metadata options of a node that reads its name from its tags. Only elastic nodes do. AWS refuses to start an instance
+with this option if a tag has a slash in its name, as EKS's tags do (terraform-aws-eks 1785, eksctl 7948, read
+2026-11-25)."""
 MARKETS: dict[str, ec2.LaunchTemplateInstanceMarketOptionsArgsDict] = {
     "spot": {"market_type": "spot"},
     "block": {"market_type": "capacity-block"},
@@ -275,7 +284,10 @@ MARKETS: dict[str, ec2.LaunchTemplateInstanceMarketOptionsArgsDict] = {
 
 
 def reserved(reservation: str) -> ec2.LaunchTemplateCapacityReservationSpecificationArgsDict | None:
-    """One reservation by its id, a group of them by its ARN: what finds no room there does not start elsewhere."""
+    """Return the target reservation: one by its id, a group of them by its ARN.
+
+    An instance that finds no room there does not start elsewhere.
+    """
     if not reservation:
         return None
     target: ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgsDict = (
@@ -292,8 +304,11 @@ def reserved(reservation: str) -> ec2.LaunchTemplateCapacityReservationSpecifica
 def let_start(
     name: str, *, controller: NodeGroup, groups: Sequence[NodeGroup], opts: ResourceOptions
 ) -> pulumi.Resource:
-    """What the controller may do with elastic nodes, said once for all groups: a role takes no more than 10,240
-    characters of such (IAM User Guide, "IAM and AWS STS quotas", read 2026-11-27)."""
+    """Permit the controller to start and end elastic nodes.
+
+    One policy covers all groups: a role takes at most 10,240 characters of inline policies (IAM User Guide, "IAM and
+    AWS STS quotas", read 2026-11-27).
+    """
     cluster, known = controller.place.cluster, [each.group for each in groups]
     roles = Output.all(*(each.role.arn for each in groups))
     templates = Output.all(*(template.arn for each in groups for template in each.templates))
@@ -302,12 +317,14 @@ def let_start(
 
 
 def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templates: Sequence[str]) -> str:
-    """What the programs of the controller need: to start from these templates and nothing beside them, to name what
-    has started, to end it, and to see what there is. Of nodes that always run they can end none.
+    """Return the policy of the controller for elastic nodes.
 
-    The conditions are those by which others, in public repositories, keep direct calls to one launch template. That
-    tags of a template need ec2:CreateTags: Amazon EC2 User Guide, "IAM permissions required for Amazon EC2 launch
-    templates", read 2026-11-22. None of it has met AWS.
+    It may start instances from these templates only, name and end what it started, and list instances. It can end no
+    node that always runs.
+
+    Public repositories use the same conditions to limit direct calls to one launch template. Tags of a template need
+    ec2:CreateTags: Amazon EC2 User Guide, "IAM permissions required for Amazon EC2 launch templates", read 2026-11-22.
+    None of it was tried on AWS.
     """
     machines = f"arn:{tags.partition(roles[0])}:ec2:*:*"
     instances = f"{machines}:instance/*"
@@ -316,8 +333,8 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
         "StringEquals": {f"aws:ResourceTag/{key}": value for key, value in own.items()},
         "Null": {f"aws:ResourceTag/{tags.ELASTIC}": "false"},
     }
-    # of all that a template names, a group of reservations alone is not said to come from it (Service Authorization
-    # Reference, "Actions, resources, and condition keys for Amazon EC2", read 2026-11-27)
+    # the documentation does not say that a reservation group counts as a resource of the template (Service
+    # Authorization Reference, "Actions, resources, and condition keys for Amazon EC2", read 2026-11-27)
     by_group = {each.reservation for group in groups for each in group.offers if each.reservation.startswith("arn:")}
     kinds = sorted({each.launch.instance_type for each in groups if each.launch})
     by_ec2 = {"StringLike": {"kms:ViaService": "ec2.*"}}
@@ -328,7 +345,8 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
             "Condition": {
                 "ArnEquals": {"ec2:LaunchTemplate": templates},
                 "Bool": {"ec2:IsLaunchTemplateResource": "true"},
-                "StringEqualsIfExists": {"ec2:InstanceType": kinds},  # of an instance alone; a call may say another
+                # only instances have the key; a call may override the type
+                "StringEqualsIfExists": {"ec2:InstanceType": kinds},
             },
         },
         *([{"Action": "ec2:RunInstances", "Resource": sorted(by_group)}] if by_group else []),
@@ -349,7 +367,7 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
             "Resource": roles,
             "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
         },
-        # Where the account encrypts disks with a key of its own (Amazon EBS User Guide, "Requirements for Amazon EBS
+        # For accounts that encrypt disks with a key of their own (Amazon EBS User Guide, "Requirements for Amazon EBS
         # encryption", read 2026-11-27)
         {"Action": [f"kms:{each}" for each in _OF_KEYS], "Resource": "*", "Condition": by_ec2},
         {
@@ -379,7 +397,7 @@ def create(
     release: Release,
     content: str,
     volumes: Sequence[ebs.Volume],
-    drain_timeout_minutes: int,  # noqa: ARG001  (who takes nodes away waits for their jobs)
+    drain_timeout_minutes: int,  # noqa: ARG001  (the steps that remove nodes wait for their jobs)
     opts: ResourceOptions,
 ) -> NodeGroup:
     return NodeGroup(name, network, group, tags.template(group, release, content), volumes, opts)

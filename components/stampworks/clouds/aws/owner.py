@@ -1,4 +1,4 @@
-"""The owner of all resources of an AWS cluster: the provider of its region, and tags that say whose they are."""
+"""The owner of all resources of an AWS cluster: the provider of its region, and the tags that name the cluster."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stampworks.plan import Plan
 
 
 class Owner(pulumi.ComponentResource):
-    """The part of a cluster's place that resources of any kind need, those that the place makes itself among them."""
+    """The part of a cluster's place that all resources need, including the resources of the place itself."""
 
     cluster: str
     provider: Provider
-    """Of the declaration's region, whatever the machine that runs this has set."""
+    """Provider of the declaration's region. It ignores the region that this machine's environment sets."""
 
     def __init__(self, token: str, name: str, plan: Plan, opts: ResourceOptions) -> None:
         super().__init__(token, name, None, opts)
@@ -24,7 +24,7 @@ class Owner(pulumi.ComponentResource):
         self.provider = Provider(
             name,
             region=plan.region,
-            # what is written on a machine while it runs is no difference to what was declared
+            # these tags are written on running nodes, and are no change of the declaration
             ignore_tags={"keys": [tags.HOST_KEY, tags.PLACES, tags.CONDEMNED]},
             opts=ResourceOptions(parent=self),
         )
@@ -34,5 +34,5 @@ class Owner(pulumi.ComponentResource):
         return ResourceOptions.merge(opts, ResourceOptions(provider=self.provider))
 
     def tags(self, name: str) -> dict[str, str]:
-        """Return the tags of one resource: its name in the console, whose it is, and what the declaration says."""
+        """Return the tags of one resource: its name in the console, the cluster, and the declared tags."""
         return {**self._common, "Name": f"{self.cluster}-{name}"}

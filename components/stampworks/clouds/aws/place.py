@@ -1,4 +1,4 @@
-"""Where an AWS cluster is: its region, its VPC, the subnets of that, and who may talk to whom in there."""
+"""The place of an AWS cluster: its region, VPC, subnets, and the rules between them."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from stampworks.plan import Network, Plan
 
 ANYWHERE = "0.0.0.0/0"
 ELSEWHERE = ("database", "control-plane")
-"""Subnets in another zone than all others, made with what is in them."""
+"""Subnets in another zone than the rest, created together with their contents."""
 
 
 class Place(Owner):
-    """What everything else of the cluster is in."""
+    """The VPC, subnets and security groups that the other resources of the cluster are in."""
 
     vpc: ec2.Vpc
     subnets: Mapping[str, ec2.Subnet]
-    """By their names in the plan."""
+    """Subnets by their names in the plan."""
     nodes: ec2.SecurityGroup
     storage: ec2.SecurityGroup
     rules: Sequence[pulumi.Resource]
-    """What these two let through: FSx looks at it while it makes a file system, and refuses one that is too early."""
+    """Rules of the two security groups. FSx checks them while it creates a file system, and fails if they come
+    later."""
     of_head: Sequence[ec2.SecurityGroup]
-    """Of the head alone, which lets it in where other nodes are not."""
+    """Security group of the head, which has access that other nodes do not have."""
     buckets: list[Any]
-    """Those that nodes may read and write: what the declaration has."""
+    """Buckets of the declaration, which nodes may read and write."""
     bundle: Any
-    """The bucket with what nodes configure themselves with; None where none starts by itself."""
+    """Bucket with the bundle that nodes configure themselves from; None if no node starts by itself."""
     logs: cloudwatch.LogGroup | None
-    """Where nodes hand over what they say; None where nobody keeps it."""
+    """Log group of the nodes; None if logs are not kept."""
 
     def __init__(self, name: str, plan: Plan, opts: ResourceOptions) -> None:
         super().__init__("stampworks:aws:Place", name, plan, opts)
@@ -55,7 +56,8 @@ class Place(Owner):
         subnets: dict[str, ec2.Subnet] = {}
         for subnet in plan.network.subnets:
             if subnet.name not in ELSEWHERE:
-                # where nobody says one, AWS chooses a zone for nodes, and would choose another one for what they reach
+                # without a declared zone, AWS chooses one for nodes, and would choose another one for file systems and
+                # endpoints
                 near = subnets["nodes"].availability_zone if subnets else None
                 subnets[subnet.name] = ec2.Subnet(
                     f"{name}-{subnet.name}",
@@ -69,9 +71,9 @@ class Place(Owner):
         self.subnets = subnets
         self.nodes = self.security_group(name, "nodes", "nodes", within)
         self.storage = self.security_group(name, "storage", "file systems, and endpoints of services", within)
-        # EFA carries nothing between nodes unless their group allows everything to itself by its own id, both ways, and
-        # what is reached over EFA wants the same (EC2 User Guide, "Get started with EFA"; FSx for Lustre User Guide,
-        # "File system access control"; read 2026-11-22).
+        # EFA carries traffic only if the security group allows everything to and from itself by its own id. File
+        # systems reached over EFA need the same rules (EC2 User Guide, "Get started with EFA"; FSx for Lustre User
+        # Guide, "File system access control"; read 2026-11-22).
         pairs = (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage"))
         self.rules = [
             rule
@@ -88,7 +90,10 @@ class Place(Owner):
     def elsewhere(
         self, name: str, subnet: str, network: Network, opts: ResourceOptions, without: Sequence[str] = ()
     ) -> ec2.Subnet:
-        """A subnet of another zone. That a zone opens later is no reason to move."""
+        """Create a subnet in another zone.
+
+        Ignore changes of the zone: a zone that opens later is no reason to move.
+        """
         there = get_availability_zones_output(
             state="available",
             filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
@@ -119,7 +124,7 @@ class Place(Owner):
     def allow(
         self, name: str, one: ec2.SecurityGroup, other: ec2.SecurityGroup, opts: ResourceOptions
     ) -> list[pulumi.Resource]:
-        """Everything between the two, in both directions."""
+        """Allow all traffic between two groups, in both directions."""
         return [
             rule(
                 name,
@@ -134,7 +139,7 @@ class Place(Owner):
 
 
 def zone_beside(own: str, ids: Mapping[str, str], without: Sequence[str], what: str) -> str:
-    """Another zone than this one, where `what` is, too; AWS has no such thing in those `without`, by their ids."""
+    """Return a zone other than `own`. `without` has the ids of zones in which AWS does not offer the service."""
     if ids.get(own) in without:
         raise pulumi.RunError(
             f"{what}: AWS has none in zone {own}, whose id is {ids[own]}, where the nodes are.\n"
@@ -154,7 +159,7 @@ def cost_tags(plan: Plan) -> dict[str, str]:
 
 
 def assumed_by(service: str, *more: str) -> str:
-    """Who may act in a role: one of AWS's services, which for that may do more on the way."""
+    """Return a policy that lets an AWS service assume a role. `more` are further actions of the service on the role."""
     action = ["sts:AssumeRole", *more] if more else "sts:AssumeRole"
     return json.dumps(
         {

@@ -1,8 +1,7 @@
-"""Nodes of an AWS cluster that run on what is no longer theirs: which they are, and new disks or machines for them.
+"""Renewal of outdated nodes of an AWS cluster: which nodes are outdated, and new disks or instances for them.
 
-A machine that is rare is kept: where only what is on its disk is another, it gets a new disk and stays where it is.
-What the machine itself was made from cannot be changed, so that it goes, and its group starts another one. The head is
-in no group: whatever it is made from, the engine replaces it for.
+An instance that is rare is kept: when only its image is outdated, it gets a new disk. When its launch settings are
+outdated, it ends, and its group starts another one. The head is in no group: the engine replaces it.
 """
 
 from __future__ import annotations
@@ -26,18 +25,21 @@ _TAG_MAX = 256
 """Characters of a tag's value."""
 _ASKED_AT_ONCE = 50
 _ON_ITS_WAY, _FAILED = ("pending", "in-progress"), ("failed", "failed-detached")
-"""In which states a disk is that is to come (Amazon EC2 API, ReplaceRootVolumeTask). Why one has failed, AWS does not
-say."""
+"""States of a disk replacement that is under way, and of one that has failed (Amazon EC2 API, ReplaceRootVolumeTask).
+AWS gives no reason for a failure."""
 
 
 def outdated(plan: Plan, content: str) -> dict[str, str]:
-    """The running nodes that need another disk or machine, and why. What starts with its work is new each time."""
+    """Return the running nodes that need another disk or instance, and why.
+
+    Elastic nodes are new at each start.
+    """
     wanted_ = _wanted(Api(plan.region), plan, content)
     return {each.node: why for each, wanted in wanted_ if (why := _why(each, wanted))}
 
 
 def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) -> None:
-    """Gives these nodes what they are to be made from, and waits until they can be logged in to again."""
+    """Give nodes a new disk or instance, and wait until they can be logged in to again."""
     api = Api(plan.region)
     known = {each.node: (each, wanted) for each, wanted in _wanted(api, plan, content) if each.node in names}
     disks: dict[str, _Disk] = {}
@@ -54,7 +56,7 @@ def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) 
 
 
 def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False) -> None:
-    """Has nodes count as outdated; without a reason, no longer."""
+    """Mark nodes as outdated; without a reason, remove the mark."""
     api = Api(plan.region)
     what = f"cannot write on {', '.join(sorted(names))} that they are to be made anew"
     found = [each for each in machines(api, plan.name) if each.node in names and each.state in THERE]
@@ -70,7 +72,7 @@ def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False)
 
 
 def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[ClusterInstance, str]]:
-    """The nodes that always run, and what each should be made from."""
+    """Return the nodes that always run, each with the template that it should be made from."""
     templates = {group.name: tags.template(group, plan.release, content) for group in plan.stamped}
     static = {node.name for group in plan.stamped for node in group.nodes[: group.count_min]}
     found = machines(api, plan.name)
@@ -93,7 +95,7 @@ def _why(machine: ClusterInstance, wanted: str) -> str:
 
 
 def _stays(machine: ClusterInstance, wanted: str) -> bool:
-    """Whether a new disk is enough. No group starts another one for the head."""
+    """Whether a new disk is enough. The head always stays: no group starts another one."""
     if not machine.in_group:
         return True
     same = tags.of_machine(machine.template) == tags.of_machine(wanted)
@@ -101,10 +103,11 @@ def _stays(machine: ClusterInstance, wanted: str) -> bool:
 
 
 def _small(api: Api, plan: Plan, kept: Sequence[ClusterInstance]) -> dict[str, str]:
-    """Who can have no new disk, by name, and why: AWS makes none that is smaller than the one before (EC2 User Guide,
-    "Replace the root volume for an Amazon EC2 instance", read 2026-11-27).
+    """Return the nodes that can have no new disk, by name, and why.
 
-    Another machine is as good where machines are not rare. Of those that are, and of the head, a person has to say so.
+    AWS creates no root volume smaller than the old one (EC2 User Guide, "Replace the root volume for an Amazon EC2
+    instance", read 2026-11-27). Nodes of pools without accelerators get another instance instead. For rare instances
+    and the head, raise an error: a user has to decide.
     """
     launches = {group.name: group.launch for group in plan.stamped if group.launch}
     sizes = _sizes(api, {launches[each.group].image for each in kept})
@@ -124,10 +127,13 @@ def _small(api: Api, plan: Plan, kept: Sequence[ClusterInstance]) -> dict[str, s
 
 
 def _sizes(api: Api, images: Collection[str]) -> dict[str, int]:
-    """Of their disks, in GiB. Whoever may not ask finds out by the disk that does not come."""
+    """Return the disk size of each image in GiB.
+
+    Return none without permission: the disk replacement fails then.
+    """
     if not images:
         return {}
-    try:  # by a filter: by their ids, AWS describes none when one is gone
+    try:  # use a filter: by their ids, AWS describes none when one is gone
         found = api.ask("ec2:DescribeImages", Filters=[{"Name": "image-id", "Values": sorted(images)}])["Images"]
     except AwsUnansweredError:
         return {}
@@ -142,13 +148,16 @@ def _sizes(api: Api, images: Collection[str]) -> dict[str, int]:
 @dataclass(frozen=True)
 class _Disk:
     task: str
-    """What AWS calls the work on it."""
+    """Id of the replacement task in AWS."""
     made_from: str
 
 
 def _new_disk(api: Api, plan: Plan, machine: ClusterInstance) -> str:
-    """Asks for it, or goes on with one that is on its way, and gives the task. Killed anywhere in here or before it has
-    come, the next roll begins with this node again: what is on its disk nobody knows until then."""
+    """Start a disk replacement, or continue one under way, and return its task.
+
+    When the process is killed before the disk is replaced, the next roll repeats this node: its disk is unknown until
+    then.
+    """
     image = next(group.launch.image for group in plan.groups if group.name == machine.group and group.launch)
     what, id_ = f"cannot give {machine.node} ({machine.id}) a new disk", machine.id
     old = {
@@ -173,7 +182,7 @@ def _tasks(api: Api, what: str, ids: Sequence[str]) -> Iterator[Mapping[str, Any
 def _await(
     api: Api, plan: Plan, before: Mapping[str, ClusterInstance], disks: Mapping[str, _Disk], progress: Progress
 ) -> None:
-    """One that gets no disk keeps nobody from waiting for the others."""
+    """Wait for the nodes to come back. A node that gets no disk does not stop the wait for the others."""
     names = {group.name: [node.name for node in group.nodes[: group.count_min]] for group in plan.stamped}
     deadline, away, lost = time.monotonic() + PATIENCE_S, dict(before), dict[str, str]()
     while True:
@@ -200,12 +209,15 @@ def _await(
 
 
 def _is_another(now: ClusterInstance, before: ClusterInstance) -> bool:
-    """Each disk has a key of its own."""
+    """Whether the node has another disk. Each disk has its own host key."""
     return tags.was(now.host_key) != tags.was(before.host_key)
 
 
 def _has_come(api: Api, plan: Plan, machine: ClusterInstance, disk: _Disk) -> None:
-    """It is on the bill of its machine, whose tags AWS puts on the first disk alone."""
+    """Tag a new disk for the bill, and clear the mark.
+
+    AWS copies tags of the instance only to its first disk.
+    """
     what = f"cannot write on {machine.node} ({machine.id}) what its new disk was made from"
     own = {tags.GROUP: machine.group, "Name": f"{plan.name}-{machine.group}"}
     put_tags(api, what, [machine.disk], tags.cost_tags(plan) | own)
@@ -214,7 +226,7 @@ def _has_come(api: Api, plan: Plan, machine: ClusterInstance, disk: _Disk) -> No
 
 
 def _lost(api: Api, away: Mapping[str, ClusterInstance], disks: Mapping[str, _Disk]) -> dict[str, str]:
-    """Whose new disk will not come, in words."""
+    """Return the nodes whose disk replacement has failed, with the state that AWS reports."""
     waiting = {disks[name].task: name for name in away if name in disks}
     what = f"cannot say what becomes of the new disks of {', '.join(waiting.values())}"
     found = _tasks(api, what, [away[name].id for name in waiting.values()])

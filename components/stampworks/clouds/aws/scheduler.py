@@ -1,4 +1,4 @@
-"""The Kubernetes of an AWS cluster: EKS, what runs its own pods, and the nodes of each pool."""
+"""The Kubernetes of an AWS cluster: EKS, its add-ons, and the nodes of each pool."""
 
 from __future__ import annotations
 
@@ -23,37 +23,39 @@ from stampworks.schedulers.topology.kubernetes import POOL
 
 _LOG_DAYS = 30
 _LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-# Amazon EKS User Guide, "View Amazon EKS networking requirements for VPC and subnets": no control plane can be there.
+# Amazon EKS User Guide, "View Amazon EKS networking requirements for VPC and subnets": zones without control planes.
 _WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
 _CAPACITY = {"spot": "SPOT", "block": "CAPACITY_BLOCK"}
 _UNAVAILABLE_MAX = 100
-"""What EKS takes (Amazon EKS API Reference, NodegroupUpdateConfig, read 2026-11-24)."""
-# The driver's own pods ask, on behalf of all others (mountpoint-s3-csi-driver 57c6bedb, CONFIGURATION.md, "Driver-Level
+"""Highest `max_unavailable` (Amazon EKS API Reference, NodegroupUpdateConfig, read 2026-11-24)."""
+# The pods of the driver call AWS for all other pods (mountpoint-s3-csi-driver 57c6bedb, CONFIGURATION.md, "Driver-Level
 # Credentials with EKS Pod Identity", read 2026-11-24).
 _OF_BUCKETS, _ACCOUNT_OF_BUCKETS = "aws-mountpoint-s3-csi-driver", "s3-csi-driver-sa"
 _MINIMAL = "update_strategy" in eks.NodeGroupUpdateConfigArgsDict.__annotations__
-"""Whether the SDK can say that old nodes go before new ones come, for which no capacity would be left: 6.83 cannot."""
+"""Whether the SDK can replace nodes without starting new ones first, for which no capacity would be left. 6.83
+cannot."""
 
 
 class ControlPlane(pulumi.ComponentResource):
-    """The server of a Kubernetes, and all that it needs before it is given objects and pools.
+    """The API server and the parts that it needs before it gets objects and pools.
 
-    What it keeps is encrypted by EKS with a key of AWS's own (Amazon EKS User Guide, "Default envelope encryption for
-    all Kubernetes API Data", read 2026-11-24): with one of the account's, whoever deletes that loses the cluster.
+    EKS encrypts its data with a key of AWS (Amazon EKS User Guide, "Default envelope encryption for all Kubernetes API
+    Data", read 2026-11-24). With a key of the account, deleting the key would lose the cluster.
     """
 
     id: Output[str]
     address: Output[str]
-    """Of its server: a name that leads into the cluster's network there, and from outside to a public address where it
-    has one."""
+    """Address of the server: a name that resolves to the cluster's network inside it, and to the public address, if
+    there is one, outside."""
     kubeconfig: Output[str]
-    """Of whoever has made it, who asks AWS for a token each time: no secret is in it."""
+    """Kubeconfig of the account that created the cluster. It gets a token from AWS at each call and holds no secret."""
     identity: Output[str]
-    """Its address, which no other one has: one that is made anew has the same name."""
+    """Address of the server, which is unique. A cluster that is created again has the same name."""
 
     def __init__(self, name: str, plan: Plan, network: Connections, opts: ResourceOptions) -> None:
         place, protect = network.place, bool(opts.protect)
-        after = ResourceOptions(depends_on=[network], protect=False)  # of what is in it, the cluster alone
+        # protect only the cluster, not the parts of this component
+        after = ResourceOptions(depends_on=[network], protect=False)
         super().__init__("stampworks:aws:ControlPlane", name, None, ResourceOptions.merge(place.within(opts), after))
         self._name, self.plan, self.place = name, plan, place
         self._opts = place.within(ResourceOptions(parent=self))
@@ -80,7 +82,7 @@ class ControlPlane(pulumi.ComponentResource):
         self.register_outputs({"kubeconfig": Output.secret(self.kubeconfig)})
 
     def node_config(self, group: Group) -> Output[str]:
-        """What a member of a group joins with."""
+        """Return the settings with which a member of a group joins."""
         plan = self.plan
         pods: Pods | None = plan.network.pods
         if pods is None:
@@ -88,8 +90,8 @@ class ControlPlane(pulumi.ComponentResource):
         unproven = group.role == "worker" and plan.proof.level != "none"
         kubelet = {
             "config": {"maxPods": pods.per_node},
-            # At once, and not when EKS has seen the node: until then pods would start on it (aws/containers-roadmap
-            # 1962, read 2026-11-24).
+            # Label and taint at registration: EKS would do it later, and until then pods would start on the node
+            # (aws/containers-roadmap 1962, read 2026-11-24).
             "flags": [
                 f"--node-labels={','.join(f'{key}={value}' for key, value in pool_labels(plan, group).items())}",
                 *([f"--register-with-taints={UNPROVEN_TAINT}=:NoSchedule"] if unproven else []),
@@ -107,12 +109,12 @@ class ControlPlane(pulumi.ComponentResource):
         )
 
     def _known(self) -> Output[list[str]]:
-        """Name, address and certificate."""
+        """Return name, address and certificate of the server."""
         made = self.cluster
         return Output.all(made.name, made.endpoint, made.certificate_authority.apply(lambda one: one["data"]))
 
     def _reached(self) -> list[pulumi.Resource]:
-        """In the cluster's network nodes reach the server, and it reaches them; nobody else does."""
+        """Allow traffic between the server and the nodes in the cluster's network, and no other."""
         name, place = self._name, self.place
         self._group = place.security_group(name, "control-plane", "the server of Kubernetes", self._opts)
         there = place.allow(f"{name}-nodes-control-plane", place.nodes, self._group, self._opts)
@@ -121,7 +123,7 @@ class ControlPlane(pulumi.ComponentResource):
     def _cluster(self, opts: ResourceOptions) -> eks.Cluster:
         name, plan, place = self._name, self.plan, self.place
         own = place.tags("control-plane")
-        logs = cloudwatch.LogGroup(  # EKS would make it itself, and keep it for ever
+        logs = cloudwatch.LogGroup(  # EKS would create it without an end of retention
             f"{name}-control-plane",
             name=f"/aws/eks/{plan.name}/cluster",
             retention_in_days=_LOG_DAYS,
@@ -142,22 +144,24 @@ class ControlPlane(pulumi.ComponentResource):
             vpc_config={
                 "subnet_ids": [place.subnets["nodes"].id, elsewhere.id],
                 "security_group_ids": [self._group.id],
-                "endpoint_private_access": True,  # nodes ask it in their network, whoever else may from where
+                "endpoint_private_access": True,  # nodes always use the private endpoint; api_from opens the public one
                 "endpoint_public_access": bool(ranges),
                 "public_access_cidrs": [*ranges] or None,
             },
             kubernetes_network_config={"service_ipv4_cidr": pods.services_cidr if pods else None},
             access_config={"authentication_mode": "API", "bootstrap_cluster_creator_admin_permissions": True},
-            bootstrap_self_managed_addons=False,  # those below, in their place
+            bootstrap_self_managed_addons=False,  # the add-ons below take their place
             enabled_cluster_log_types=[*_LOGS],
-            upgrade_policy={"support_type": "EXTENDED"},  # another version is a change, and not EKS's to make
+            upgrade_policy={"support_type": "EXTENDED"},  # an upgrade is a declared change; do not let EKS decide
             tags=own,
             opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=[logs, *attached])),
         )
 
     def _pods_network(self) -> eks.Addon:
-        """Addresses for pods as the plan counts them, by a role that is associated with it alone; and it keeps teams'
-        pods apart, as their namespaces say."""
+        """Install the pod network, with addresses as the plan counts them.
+
+        Only this add-on has its role. It also enforces the network policies that separate the pods of teams.
+        """
         role, attached = self._role(
             "pods-network", "pods.eks.amazonaws.com", ["AmazonEKS_CNI_Policy"], "sts:TagSession"
         )
@@ -170,8 +174,11 @@ class ControlPlane(pulumi.ComponentResource):
         )
 
     def _driver(self, driver: str, system: NodePool) -> None:
-        """What brings file systems into pods. That of buckets asks for what is in them; the others mount what is there,
-        and what they could ask AWS for nobody wants of them."""
+        """Install a CSI driver.
+
+        The driver of buckets calls AWS to read and write objects. The others mount existing file systems, and need no
+        rights in AWS.
+        """
         after: list[pulumi.Resource] = [system]
         more: dict[str, Any] = {}
         if driver == _OF_BUCKETS:
@@ -182,23 +189,25 @@ class ControlPlane(pulumi.ComponentResource):
         self._addon(driver, self._child(depends_on=after), **more)
 
     def _watch(self, one: AddOn, system: NodePool) -> None:
-        """What looks at nodes, those that are not proven yet or just being proven among them. Its part that asks
-        accelerators tolerates no taint by itself (aws/eks-node-monitoring-agent 0040fd7a, values.yaml of its chart,
-        read 2026-11-25), and without that part it would call them broken. Nobody leaves it to EKS which node goes: no
-        group has its repair on."""
+        """Install an add-on that watches all nodes, including those that are not proven yet.
+
+        Its accelerator part has no tolerations by default (aws/eks-node-monitoring-agent 0040fd7a, values.yaml of its
+        chart, read 2026-11-25). Without that part it would report such nodes as broken. No node group has automatic
+        repair: EKS must not choose which node goes.
+        """
         tolerated = [{"key": taint, "operator": "Exists"} for taint in (UNPROVEN_TAINT, PROOF_TAINT)]
         settings = {"dcgmAgent": {"tolerations": tolerated}}
         self._addon(f"eks-{one.name}", self._child(depends_on=[system]), configuration_values=_text(settings))
 
     def _addon(self, addon: str, opts: ResourceOptions | None = None, **settings: Any) -> eks.Addon:
-        """In the version of the lock; without one, as in rehearsals, in EKS's default of the day."""
+        """Install an add-on in the locked version. Without a lock, as in rehearsals, use EKS's current default."""
         versions = {part.name: part.version for part in self.plan.scheduler.parts}
         return eks.Addon(
             f"{self._name}-{addon}",
             cluster_name=self.cluster.name,
             addon_name=addon,
             addon_version=versions.get(addon) or None,
-            resolve_conflicts_on_update="OVERWRITE",  # another version is refused where somebody has changed it
+            resolve_conflicts_on_update="OVERWRITE",  # an update is refused where someone has changed the settings
             tags=self.place.tags(addon),
             opts=opts or self._opts,
             **settings,
@@ -207,7 +216,10 @@ class ControlPlane(pulumi.ComponentResource):
     def _role(
         self, what: str, service: str, policies: Sequence[str], *more: str
     ) -> tuple[iam.Role, list[pulumi.Resource]]:
-        """With what has to be there before it is acted in, and until it is not any more."""
+        """Return a role and its attachments.
+
+        The attachments must exist before the role is used, and until it is no longer used.
+        """
         name = f"{self._name}-{what}"
         role = iam.Role(
             name, assume_role_policy=assumed_by(service, *more), tags=self.place.tags(what), opts=self._opts
@@ -215,9 +227,12 @@ class ControlPlane(pulumi.ComponentResource):
         return role, attach(name, role, policies, self._opts)
 
     def _let_in(self, user: str) -> None:
-        """A person is who may act in the role of that name, which the account says; to Kubernetes it is the declared
-        user, who may do in a team's namespace what the team's role says, and nothing else."""
-        name, own = f"{self._name}-{user}", self.place.tags(user)  # IAM takes 64 characters
+        """Give a declared user access.
+
+        The account decides who may assume the role with the user's name. In Kubernetes that is the declared user, who
+        has only the rights of its team's role in the team's namespace.
+        """
+        name, own = f"{self._name}-{user}", self.place.tags(user)  # IAM allows 64 characters
         role = iam.Role(name, assume_role_policy=self.cluster.arn.apply(_of_account), tags=own, opts=self._opts)
         may = self.cluster.arn.apply(lambda arn: allowed([{"Action": "eks:DescribeCluster", "Resource": arn}]))
         iam.RolePolicy(name, role=role.id, policy=may, opts=self._opts)
@@ -231,8 +246,11 @@ class ControlPlane(pulumi.ComponentResource):
         )
 
     def _let_do_everything(self, arn: str) -> None:
-        """By EKS's own policy, which no object of Kubernetes can take away. It is named by who it is, whatever else is
-        in the list, and by what is after the path, for whoever reads a preview."""
+        """Give an administrator full access through EKS's own policy, which no Kubernetes object can revoke.
+
+        The resource name has the digest of the ARN, so that it does not depend on the list. It has the ARN's last part
+        for readers of a preview.
+        """
         digest = hashlib.sha256(arn.encode()).hexdigest()[:8]
         name = f"{self._name}-admin-{arn.rpartition('/')[2]}-{digest}"
         entry = eks.AccessEntry(
@@ -256,11 +274,11 @@ class ControlPlane(pulumi.ComponentResource):
 
 
 class NodePool(pulumi.ComponentResource):
-    """The members of one group: a managed node group of fixed size, from a template of ours."""
+    """Members of one group: a managed node group of fixed size, from our launch template."""
 
     id: Output[str]
     generation: Output[str]
-    """What its nodes are made from."""
+    """Generation of its nodes: the node group and the version of its launch template."""
 
     def __init__(self, name: str, control_plane: ControlPlane, group: Group, opts: ResourceOptions) -> None:
         place = control_plane.place
@@ -293,8 +311,11 @@ class NodePool(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _template(self, first_boot: Output[str]) -> ec2.LaunchTemplate:
-        """Without what EKS says itself: the subnet, the role, how spot is bought (Amazon EKS User Guide, "Customize
-        managed nodes with launch templates", read 2026-11-24)."""
+        """Create the launch template.
+
+        It leaves out the parameters that EKS sets: the subnet, the role, the spot options (Amazon EKS User Guide,
+        "Customize managed nodes with launch templates", read 2026-11-24).
+        """
         group, place, launch = self._group, self._place, self._group.launch
         if launch is None:
             raise ValueError(f"{self._name}: the plan does not say how a node of {group.name} starts")
@@ -322,7 +343,7 @@ class NodePool(pulumi.ComponentResource):
 
 
 def attach(name: str, role: iam.Role, policies: Sequence[str], opts: ResourceOptions) -> list[pulumi.Resource]:
-    """What AWS itself allows whoever acts in such a role."""
+    """Attach policies of AWS to a role."""
     return [
         iam.RolePolicyAttachment(
             f"{name}-{policy}",
@@ -335,7 +356,7 @@ def attach(name: str, role: iam.Role, policies: Sequence[str], opts: ResourceOpt
 
 
 def _updates(unavailable: int) -> eks.NodeGroupUpdateConfigArgsDict:
-    """How nodes are made anew when their template is another one: as many at once as a roll takes."""
+    """Return the update settings: nodes are replaced as many at a time as a roll allows."""
     found: eks.NodeGroupUpdateConfigArgsDict = {"max_unavailable": unavailable}
     if _MINIMAL:
         found["update_strategy"] = "MINIMAL"
@@ -343,14 +364,16 @@ def _updates(unavailable: int) -> eks.NodeGroupUpdateConfigArgsDict:
 
 
 def _patience(count: int, at_once: int) -> pulumi.CustomTimeouts:
-    """An hour for each time that so many nodes end and others start: for their pods to go alone EKS waits a quarter of
-    one. Who says nothing has an hour for all of them (terraform-provider-aws, node_group.go, read 2026-11-26), and
-    gives up while EKS goes on."""
+    """Return the timeout of an update: an hour for each batch of nodes.
+
+    EKS waits a quarter of an hour only for the pods of a batch to end. The default is an hour for all batches
+    (terraform-provider-aws, node_group.go, read 2026-11-26). After that the provider gives up while EKS goes on.
+    """
     return pulumi.CustomTimeouts(update=f"{-(-count // at_once)}h")
 
 
 def _of_account(arn: str) -> str:
-    """Whom the account of a resource lets."""
+    """Return a trust policy for all principals that the account of a resource permits."""
     principal = {"AWS": f"arn:{tags.partition(arn)}:iam::{arn.split(':')[4]}:root"}
     statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
@@ -365,11 +388,11 @@ def create(name: str, *, plan: Plan, network: Connections, opts: ResourceOptions
 
 
 def server(control_plane: ControlPlane) -> pulumi.Resource:
-    """With what all goes that it was given."""
+    """Return the resource whose removal ends all objects in the cluster."""
     return control_plane.cluster
 
 
 def create_pool(name: str, *, control_plane: ControlPlane, group: Group, opts: ResourceOptions) -> NodePool:
-    """After all of the control plane: its nodes want the network of pods there."""
+    """Create a pool after the whole control plane: nodes need the pod network."""
     after = ResourceOptions(depends_on=[control_plane])
     return NodePool(name, control_plane, group, ResourceOptions.merge(opts, after))

@@ -1,4 +1,4 @@
-"""One question to AWS: its whole answer, or why there is none."""
+"""Calls to AWS: a call returns the whole answer, or raises the reason why there is none."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from stampworks.clouds import errors
 from stampworks.clouds.aws.errors import AwsError
 from stampworks.text.printable import printable
 
-# Whoever asks waits for the answer: three attempts tell a hiccup from an outage, and the last one ends within a minute.
+# The caller waits for the answer. Three attempts tell a hiccup from an outage; the last one ends within a minute.
 _CONFIG = Config(connect_timeout=5, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3})
 _OWN = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws")
-"""How the names of AWS's own addresses end."""
+"""Domains of AWS's own endpoints."""
 PAUSES_S = (5.0, 15.0, 30.0)
-"""Before AWS is asked again that was asked too often."""
+"""Seconds before each retry of a throttled call."""
 _SERVICES = {"servicequotas": "service-quotas"}
-"""What the SDK calls a service that policies call otherwise."""
+"""SDK names of services that have another name in policies."""
 _REASON_CHARACTERS_MAX = 160
 
 NOT_PERMITTED = {
@@ -36,7 +36,7 @@ _NOT_KNOWN = {
 }
 _TOO_MANY = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
 _BUSY = {"ResourceContention", "ScalingActivityInProgress"}
-"""What Auto Scaling says while it is at work on the same group."""
+"""Error codes of Auto Scaling while it works on the same group."""
 
 ALLOW = "docs/aws.md says what an `up` has to be allowed; `aws sts get-caller-identity` says who asks"
 PERMIT = "docs/aws-facts-policy.json is a policy that permits it"
@@ -47,28 +47,28 @@ REACH = "see whether this machine reaches AWS, through its proxy if it has one, 
 
 
 class AwsUnansweredError(errors.UnansweredError):
-    """AWS was asked, and nobody knows more than before."""
+    """AWS gave no usable answer."""
 
     def __init__(self, action: str, why: str, hint: str, code: str = "", silent: bool = False) -> None:
         super().__init__(f"{action}: {why}")
         self.hint = hint
         self.code = code
-        """AWS's own word for it; empty where nothing of AWS was heard."""
+        """AWS's error code; empty if AWS sent none."""
         self.silent = silent
-        """Whether nobody answered, so that the same service will not answer something else."""
+        """Whether no answer came at all, so that asking the same service again is of no use."""
 
 
 class Api:
-    """The services of one region, whoever the environment says is asking."""
+    """Clients for the services of one region, with the environment's credentials."""
 
     def __init__(self, region: str) -> None:
         self.region = region
         self._clients: dict[str, Any] = {}
 
     def ask(self, action: str, **parameters: Any) -> dict[str, Any]:
-        """Return all pages of an answer, by the action's name in a policy (ec2:DescribeImages).
+        """Call an action by its name in a policy (ec2:DescribeImages), and return all pages of the answer.
 
-        Raises AwsUnansweredError without an answer.
+        Raise AwsUnansweredError if there is no answer.
         """
         service, _, name = action.partition(":")
         method = xform_name(name)
@@ -80,13 +80,15 @@ class Api:
         except sdk.ClientError as error:
             raise _refusal(action, error) from None
         except sdk.ParamValidationError:
-            raise  # what was asked was wrong, which is a fault of ours
-        except (sdk.BotoCoreError, ResponseParserError, ValueError) as error:  # ValueError: an address that is none
+            raise  # a wrong parameter is our bug
+        # ValueError: the endpoint's address is not valid
+        except (sdk.BotoCoreError, ResponseParserError, ValueError) as error:
             raise _silence(action, error) from None
 
     @property
     def elsewhere(self) -> str:
-        """Who was asked in the place of AWS, without what of an address may be secret; empty where nobody was."""
+        """Return the endpoint if it is not AWS's, without credentials in its address; empty if all endpoints are
+        AWS's."""
         for client in self._clients.values():
             url = urlsplit(client.meta.endpoint_url)
             if not (url.hostname or "").endswith(_OWN):
@@ -94,7 +96,7 @@ class Api:
         return ""
 
     def need(self, what: str, action: str, **parameters: Any) -> dict[str, Any]:
-        """The same where nothing goes on without the answer: AwsError, which says what does not work."""
+        """Call an action that the step cannot do without. Raise AwsError, which says what cannot be done."""
         try:
             return self._patiently(action, **parameters)
         except AwsUnansweredError as error:
@@ -102,7 +104,10 @@ class Api:
             raise AwsError(self.region, what, str(error), hint, error.code) from None
 
     def _patiently(self, action: str, **parameters: Any) -> dict[str, Any]:
-        """Others in the account ask, too: an `up` of an hour does not end because AWS had no time for a moment."""
+        """Retry throttled calls.
+
+        Other users of the account make calls, too: an `up` of an hour must not fail because of a short burst.
+        """
         for pause_s in PAUSES_S:
             try:
                 return self.ask(action, **parameters)
@@ -120,13 +125,16 @@ class Api:
 
 
 def shortened(said: str, characters_max: int) -> str:
-    """A line of what AWS says itself: of a denied call it may be followed by a kilobyte that only AWS can decode."""
+    """Return a message of AWS on one line.
+
+    A denied call may add a kilobyte that only AWS can decode: cut it off.
+    """
     line = printable(" ".join(said.partition("Encoded authorization failure message")[0].split()))
     return line if len(line) <= characters_max else f"{line[:characters_max]}..."
 
 
 def _refusal(action: str, error: sdk.ClientError) -> AwsUnansweredError:
-    """What AWS itself says, or whatever answers in its place."""
+    """Return the error for an answer of AWS, or of a server in its place."""
     said = error.response.get("Error", {})
     code, status = said.get("Code", ""), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     message = shortened(said.get("Message", ""), _REASON_CHARACTERS_MAX)
@@ -138,7 +146,7 @@ def _refusal(action: str, error: sdk.ClientError) -> AwsUnansweredError:
         return AwsUnansweredError(action, f"AWS is asked too often ({code})", LATER, code)
     if code in _BUSY:
         return AwsUnansweredError(action, f"AWS is at work on it ({code})", LATER, code)
-    if code == str(status) or status >= 500:  # with no code of its own, an answer is no AWS's
+    if code == str(status) or status >= 500:  # an answer without an error code is not from AWS
         return AwsUnansweredError(action, f"not available: HTTP {status}", LATER, code)
     return AwsUnansweredError(action, f"{code}: {message}", LATER, code)
 

@@ -14,7 +14,7 @@ from stampworks.plan import Driven, Group, Mount, Storage, Volume
 
 _BACKUP_DAYS = 7
 _LUSTRE = "2.15"
-"""The newest that FSx makes, and the only one that clients of all releases can mount."""
+"""The newest version of Lustre that FSx offers, and the only one that clients of all releases can mount."""
 
 
 def create(
@@ -26,7 +26,10 @@ def create(
     repository: pulumi.Resource | None,
     opts: ResourceOptions,
 ) -> pulumi.Resource:
-    """One file system, or the way to it; data goes only after an explicit word, and stays when the stack forgets it."""
+    """Create a file system, or its mount target.
+
+    Deleting the data takes an explicit confirmation. The data stays when the stack forgets the file system.
+    """
     guard = ResourceOptions(protect=storage.protect, retain_on_delete=storage.protect, depends_on=[*place.rules])
     made = _KINDS[storage.kind](name, place, storage, ResourceOptions.merge(place.within(opts), guard))
     if storage.repository:
@@ -35,8 +38,11 @@ def create(
 
 
 def _show(name: str, place: Place, storage: Storage, made: Any, bucket: Any) -> None:
-    """All of a bucket, which the whole file system stands for. What is deleted there is deleted here, and not the other
-    way: a person who clears a file system means no more than that."""
+    """Show all of a bucket as the root of the file system.
+
+    An object deleted in the bucket is deleted in the file system. A file deleted in the file system stays in the
+    bucket: a user who clears a file system means only that.
+    """
     fsx.DataRepositoryAssociation(
         name,
         file_system_id=made.id,
@@ -55,7 +61,7 @@ def _show(name: str, place: Place, storage: Storage, made: Any, bucket: Any) -> 
 def _lustre(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fsx.LustreFileSystem:
     deployment, _, media = storage.tier.partition(" ")
     tiered, backups = media == "INTELLIGENT_TIERING", "backups" in storage.features
-    # Of scratch file systems there are none; whether there are of tiered ones is nowhere said.
+    # Scratch file systems have no backups. No source says whether tiered ones have them.
     may_be_saved = backups or (deployment.startswith("PERSISTENT") and not tiered)
     cached = "hdd-read-cache" in storage.features
     return fsx.LustreFileSystem(
@@ -77,7 +83,8 @@ def _lustre(name: str, place: Place, storage: Storage, opts: ResourceOptions) ->
         automatic_backup_retention_days=(_BACKUP_DAYS if backups else 0) if may_be_saved else None,
         copy_tags_to_backups=may_be_saved or None,
         tags=place.tags(storage.name),
-        # Fixed when it is made, whether anything is saved then or not: another value would make it anew, empty.
+        # FSx fixes this value at creation, with or without backups. Another value would replace the file system by an
+        # empty one.
         opts=ResourceOptions.merge(opts, ResourceOptions(ignore_changes=["copyTagsToBackups"])),
     )
 
@@ -98,7 +105,11 @@ _ROOT_SQUASH = fsx.LustreFileSystemRootSquashConfigurationArgs(root_squash="6553
 
 
 def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> efs.MountTarget:
-    """The way to it, which takes longer than itself: its name is that of both, and leads nowhere before."""
+    """Create the file system and return its mount target.
+
+    The mount target takes longer than the file system. Both have the same DNS name, which does not resolve before the
+    mount target exists.
+    """
     one_zone = storage.tier == "one zone"
     made = efs.FileSystem(
         name,
@@ -115,9 +126,9 @@ def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> ef
         security_groups=[place.storage.id],
         opts=place.within(ResourceOptions(parent=made)),
     )
-    # Said in either case: by itself AWS saves what is in one zone, and nothing else; daily, and for 35 days (Amazon EFS
-    # User Guide, "Backing up EFS file systems", read 2026-11-22). The provider switches it off when this goes, which is
-    # not to happen to a file system that stays.
+    # Declare backups in both cases. By default AWS backs up only one-zone file systems, daily, and keeps the backups
+    # for 35 days (Amazon EFS User Guide, "Backing up EFS file systems", read 2026-11-22). The provider switches backups
+    # off when it deletes this resource. Keep it for a file system that stays.
     efs.BackupPolicy(
         name,
         file_system_id=made.id,
@@ -139,19 +150,19 @@ def _zfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fs
         throughput_capacity=storage.throughput_mbps,
         root_volume_configuration={
             "data_compression_type": "LZ4" if "compression" in storage.features else "NONE",
-            # Who gets there at all is the security group's to say.
+            # The security group decides which hosts reach the file system.
             "nfs_exports": {"client_configurations": [{"clients": "*", "options": ["rw", "crossmnt", squash]}]},
         },
         automatic_backup_retention_days=_BACKUP_DAYS if "backups" in storage.features else 0,
         copy_tags_to_backups=True if "backups" in storage.features else None,
-        skip_final_backup=not storage.protect,  # it would be left over, and billed, of what nobody wants to keep
+        skip_final_backup=not storage.protect,  # nobody would want that backup, and it would be billed
         tags=place.tags(storage.name),
         opts=opts,
     )
 
 
 def _bucket(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:
-    # AWS deletes none with anything in it, and what may go is to go as a file system does: with what it holds
+    # AWS deletes no bucket that holds objects. An unprotected bucket goes with its contents, as a file system does
     goes = None if storage.protect else True
     made = bucket.private(name, place, storage.name, opts, expiry=_expiry(storage), force_destroy=goes)
     place.buckets.append(made)
@@ -159,7 +170,10 @@ def _bucket(name: str, place: Place, storage: Storage, opts: ResourceOptions) ->
 
 
 def _expiry(storage: Storage) -> list[dict[str, Any]]:
-    """An object that goes is an old version for a while, and can be had back until that goes, too."""
+    """Return the lifecycle rule for expiry.
+
+    An expired object remains as an old version, and can be restored until that version expires, too.
+    """
     if not storage.expire_days:
         return []
     of = {"id": "expire", "status": "Enabled", "filter": {"prefix": storage.expire_folder}}
@@ -169,10 +183,10 @@ def _expiry(storage: Storage) -> list[dict[str, Any]]:
 _KINDS = {"fsx-lustre": _lustre, "fsx-openzfs": _zfs, "efs": _nfs, "s3": _bucket}
 
 
-# Amazon FSx for Lustre User Guide, "Mounting your Amazon FSx file system automatically"; Amazon EFS User Guide,
-# "Recommended NFS mount settings"; read 2026-11-22. Of OpenZFS the root volume is mounted, which is called /fsx (API
-# reference, OpenZFSVolumeConfiguration, VolumePath, read 2026-11-24), and by ports that only root has: its exports are
-# `secure`, as exports(5) has it where nobody says another thing.
+# Sources: Amazon FSx for Lustre User Guide, "Mounting your Amazon FSx file system automatically"; Amazon EFS User
+# Guide, "Recommended NFS mount settings"; read 2026-11-22. OpenZFS nodes mount the root volume, which is called /fsx
+# (API reference, OpenZFSVolumeConfiguration, VolumePath, read 2026-11-24). They mount it from privileged ports: its
+# exports are `secure`, the default of exports(5).
 _LUSTRE_OPTIONS = "relatime,flock,_netdev"
 _NFS = "rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2"
 _EFS_OPTIONS, _ZFS_OPTIONS = f"nfsvers=4.1,{_NFS},noresvport,_netdev", f"nfsvers=4.2,{_NFS},_netdev"
@@ -180,7 +194,7 @@ _BUCKET_OPTIONS = "allow-other,nosuid,nodev,_netdev"
 
 
 def mount(storage: Storage, made: Any) -> pulumi.Output[Mount]:
-    """Where nodes find it: AWS names what it makes."""
+    """Return source and options of the mount. AWS assigns the name of the file system."""
     source: pulumi.Output[str]
     if storage.kind == "efs":
         source, kind, options = pulumi.Output.concat(made.dns_name, ":/"), "nfs4", _EFS_OPTIONS
@@ -195,14 +209,17 @@ def mount(storage: Storage, made: Any) -> pulumi.Output[Mount]:
 
 
 _OF_EVERYBODY = ("allow-other", "dir-mode 0777", "file-mode 0666")
-"""What is in a bucket belongs to nobody, and a team's pods take whichever number they like."""
+"""Options that open the whole mount. Objects in a bucket have no owner, and pods run with any user id."""
 _DRIVERS = {"fsx-lustre": "fsx.csi.aws.com", "efs": "efs.csi.aws.com", "s3": "s3.csi.aws.com"}
 
 
 def driven(storage: Storage, made: Any, region: str) -> pulumi.Output[Driven]:
-    """How its driver finds it, in pods of EKS (examples of static provisioning of aws-fsx-csi-driver 5b227125,
-    aws-efs-csi-driver a4fc6760 and mountpoint-s3-csi-driver 57c6bedb, read 2026-11-24). That of EFS adds the options of
-    the mount itself, and encrypts."""
+    """Return the volume as its CSI driver on EKS knows it.
+
+    Sources: examples of static provisioning of aws-fsx-csi-driver 5b227125, aws-efs-csi-driver a4fc6760 and
+    mountpoint-s3-csi-driver 57c6bedb, read 2026-11-24. The EFS driver adds its own mount options, and encrypts the
+    traffic.
+    """
     driver = _DRIVERS[storage.kind]
     known: pulumi.Output[Any]
     if storage.kind == "efs":
@@ -218,7 +235,7 @@ def driven(storage: Storage, made: Any, region: str) -> pulumi.Output[Driven]:
 
 
 def serial(volume: ebs.Volume) -> pulumi.Output[str]:
-    """What the disk calls itself on the machine that it is attached to."""
+    """Return the serial number that the disk shows on its instance."""
     return volume.id
 
 
@@ -232,7 +249,7 @@ def create_volume(
     protect: bool,
     opts: ResourceOptions,
 ) -> ebs.Volume:
-    """A disk in the zone of the nodes, for it cannot be attached in another one."""
+    """Create a disk in the zone of the nodes. A disk cannot be attached in another zone."""
     return ebs.Volume(
         name,
         availability_zone=place.subnets["nodes"].availability_zone,

@@ -1,4 +1,4 @@
-"""By what a machine of AWS is known as a node: its tags, which it gets when it is launched or when it joins."""
+"""Tags of AWS instances that belong to a cluster. They are set at launch or when the instance joins."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from stampworks.plan import Group, Plan, Release, to_dict
 CLUSTER: Final = "stampworks:cluster"
 GROUP: Final = "stampworks:group"
 NODE: Final = "stampworks:node"
-"""What it is called; whoever has none is no member yet."""
+"""Name of the node. An instance without it is no member yet."""
 HOST_KEY: Final = "stampworks:host-key"
-"""Its public ssh host key, as its console showed it; before one that was, which its console may go on to show."""
+"""Public ssh host key from the console; marked with a prefix when a later disk has to have another key."""
 _WAS: Final = "was "
 PLACES: Final = "stampworks:places"
-"""The domains of AWS's network that it is in, the outermost first, with a space between two."""
+"""Domains of AWS's network around the node, outermost first, separated by spaces."""
 TEMPLATE: Final = "stampworks:template"
-"""A digest of what it was made from; of a disk that has not come yet there is none."""
+"""Digest of the template that the node was made from. Its disk part is empty until a new disk has come."""
 ELASTIC: Final = "stampworks:elastic"
-"""How a node was bought that starts and stops with the work; those that always run have none."""
+"""Purchase of an elastic node, which starts and stops with the work. Nodes that always run do not have this tag."""
 CONDEMNED: Final = "stampworks:condemned"
-"""Why it is made anew the next time, whatever it was made from."""
+"""Reason to renew the node next time, even if its template is current."""
 MACHINE: Final = "another machine: "
-"""What that begins with where a new disk is not enough."""
+"""Prefix of that reason when a new disk is not enough."""
 
 
 def cost_tags(plan: Plan) -> dict[str, str]:
-    """What is on all that is made, so that costs can be told apart by it."""
+    """Return the tags of all resources, by which costs are allocated."""
     return {**{tag.name: tag.value for tag in plan.tags}, CLUSTER: plan.name}
 
 
 def template(group: Group, release: Release, content: str) -> str:
-    """A digest of what a member can only boot with, whoever it is: another one, and those that run are outdated.
+    """Return a digest of the settings that a member gets only at boot. When it changes, running members are outdated.
 
-    Its first part is of the machine, its second of what is on its disk.
+    The first part is for the instance, the second for its disk.
     """
     launch, *bought = group.started_as
     brought = tuple(each for each in release.hardware if each.name in group.hardware)
@@ -50,36 +50,37 @@ def _digest(of: object) -> str:
 
 
 def of_machine(template_: str) -> str:
-    """The first part of a template: also the whole one, of a machine whose disk has not come yet."""
+    """Return the first part of a template. An instance that waits for its disk has no other part."""
     return template_.partition("-")[0]
 
 
 def was(host_key: str) -> str:
-    """What stands for the key of a disk that goes: whoever reads the console waits for another one."""
+    """Return the mark for the host key of a disk that goes, so that its reader waits for another key."""
     return _WAS + host_key.removeprefix(_WAS)
 
 
 BUNDLE: Final = "bundle.tar.gz"
-"""What nodes that start later find in the cluster's bucket."""
+"""Key of the bundle in the cluster's bucket, for nodes that start later."""
 
 
 def partition(arn: str) -> str:
-    """Which of AWS's worlds it is in, each of which knows its own alone: aws, aws-us-gov, aws-cn."""
+    """Return AWS's partition in an ARN: aws, aws-us-gov or aws-cn. Partitions are separate."""
     return arn.split(":")[1]
 
 
 def key_parameter(cluster: str) -> str:
-    """Where Slurm's key is, for nodes that configure themselves."""
+    """Return the parameter that holds Slurm's key, for nodes that configure themselves."""
     return f"/stampworks/{cluster}/slurm-key"
 
 
 def identity_parameter(cluster: str) -> str:
-    """Where the key is that the toolkit logs in with, among the parameters of Systems Manager."""
+    """Return the parameter of Systems Manager that holds the toolkit's ssh key."""
     return f"/stampworks/{cluster}/identity"
 
 
 def kubeconfig(region: str, cluster: str, server: str, certificate: str) -> str:
-    """How the server of a Kubernetes is asked, by whoever AWS takes the caller for: a token each time, no secret."""
+    """Return a kubeconfig for the caller's AWS identity. kubectl gets a token at each call; the file holds no
+    secret."""
     command = ["eks", "get-token", "--cluster-name", cluster, "--region", region, "--output", "json"]
     asks = {
         "apiVersion": "client.authentication.k8s.io/v1beta1",

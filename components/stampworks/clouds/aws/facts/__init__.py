@@ -1,1 +1,1 @@
-"""What AWS says of an account and its region, read and never changed."""
+"""Facts about an AWS account and its region. Reading them changes nothing."""

@@ -1,4 +1,4 @@
-"""What an account has and allows for one plan: a table of facts, each with the actions that it is read with."""
+"""Facts about an account for one plan: a table in which each fact names the actions that read it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from stampworks.plan import Plan
 WHO = "sts:GetCallerIdentity"
 PARAMETER = "ssm:GetParameter"
 PUBLISHED = "arn:*:ssm:*:*:parameter/aws/service/*"
-"""Those that AWS lets others publish, which are in no account."""
+"""ARNs of the parameters that AWS publishes. They are in no account."""
 _THERE = ["pending", "running", "stopping", "shutting-down"]
-"""The states in which a node counts against a limit."""
+"""States in which an instance counts against a limit."""
 _NO_GROUP = ("NotFoundException", "BadRequestException")
-"""ListGroupResources is asked nothing but a name, so that nothing else can be wrong about the question."""
+"""Error codes that mean "no such group". The request has only a name, so nothing else in it can be wrong."""
 
 
 @dataclass
 class AccountQuestion:
-    """What the facts are read for, and those that were read before."""
+    """The plan to read facts for, and the facts that were read before."""
 
     plan: Plan
     api: Api
@@ -35,22 +35,22 @@ class AccountQuestion:
 
     @cached_property
     def instances(self) -> list[dict[str, Any]]:
-        """All of the account that are there."""
+        """All instances of the account that count against a limit."""
         found = self.api.ask("ec2:DescribeInstances", Filters=[{"Name": "instance-state-name", "Values": _THERE}])
         return [each for one in found["Reservations"] for each in one["Instances"]]
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """Those of them that are of the plan's cluster."""
+        """The instances of the plan's cluster."""
         return [each for each in self.instances if _tags(each).get(CLUSTER) == self.plan.name]
 
     @property
     def types(self) -> list[str]:
-        """The kinds of machine that the plan has."""
+        """Instance types of the plan."""
         return sorted({group.launch.instance_type for group in self.plan.groups if group.launch})
 
     def own(self, action: str, key: str) -> list[dict[str, Any]]:
-        """What carries the tag of the plan's cluster."""
+        """Return the resources that carry the tag of the plan's cluster."""
         return list(self.api.ask(action, Filters=[{"Name": f"tag:{CLUSTER}", "Values": [self.plan.name]}])[key])
 
 
@@ -58,14 +58,15 @@ class AccountQuestion:
 class Fact:
     name: str
     actions: tuple[str, ...]
-    """All that `read` asks; a policy permits what these are, and nothing else."""
+    """All actions that `read` calls. The policy permits these actions and no others."""
     read: Callable[[AccountQuestion], Any]
 
 
 def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Return every fact, or why it is unknown; raise AwsUnansweredError where not even the account answers.
+    """Return each fact, or the reason why it is unknown.
 
-    A service that gives no answer at all is asked no more: each call would wait as long.
+    Raise AwsUnansweredError when AWS does not even name the account. Do not ask a service again that gave no answer:
+    each call would wait as long as the first.
     """
     api = Api(plan.region)
     asked = AccountQuestion(plan, api, api.ask(WHO)["Account"])
@@ -90,18 +91,21 @@ def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dic
 
 
 def actions() -> list[str]:
-    """All that reading an account, or writing a lock, asks."""
+    """Return all actions that reading an account or writing a lock calls."""
     return sorted({WHO, parts.VERSIONS, *(action for fact in FACTS for action in fact.actions)})
 
 
 BEHIND = ("cloudformation:DescribeStacks", "cloudformation:ListStackResources", "tag:GetResources")
-"""What a group is listed by, in the name of whoever asks (AWS Resource Groups API, ListGroupResources, "Minimum
-permissions", read 2026-11-27)."""
+"""Actions that AWS calls in the caller's name to list a resource group (AWS Resource Groups API, ListGroupResources,
+"Minimum permissions", read 2026-11-27)."""
 
 
 def policy() -> dict[str, Any]:
-    """What permits it, and nothing else. Of parameters those that are published: an account's own have keys in them. No
-    other of these actions can be held to single resources."""
+    """Return the policy that permits these actions and no others.
+
+    Permit only published parameters: an account's own parameters hold keys. AWS cannot limit the other actions to
+    single resources.
+    """
     others = sorted({*(each for each in actions() if each != PARAMETER), *BEHIND})
     statements = [
         {"Sid": "ReadFacts", "Effect": "Allow", "Action": others, "Resource": "*"},
@@ -120,7 +124,7 @@ def _offers(asked: AccountQuestion) -> list[dict[str, Any]]:
 
 
 def _reservations(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """All of the account: what is reserved counts against its limits like what runs."""
+    """Return all reservations of the account. Reserved capacity counts against limits as running instances do."""
     nodes, account = asked.nodes, asked.account
     found = asked.api.ask("ec2:DescribeCapacityReservations")["CapacityReservations"]
     return [
@@ -143,14 +147,14 @@ def _reservations(asked: AccountQuestion) -> list[dict[str, Any]]:
 
 
 def _reservation_groups(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """Only those that the plan names."""
+    """Return the reservation groups that the plan names."""
     named = {way.reservation for group in asked.plan.pools for way in group.offers}
     groups = sorted(name for name in named if name.startswith("arn:"))
     return [{"name": each, "reservations": _in_group(asked, each)} for each in groups]
 
 
 def _in_group(asked: AccountQuestion, name: str) -> list[str] | None:
-    """None where AWS says that there is no such group, or that this is no name of one."""
+    """Return the reservations of a group. Return None when AWS does not know the group or the name is not valid."""
     try:
         found = asked.api.ask("resource-groups:ListGroupResources", Group=name)["ResourceIdentifiers"]
     except AwsUnansweredError as error:
@@ -161,7 +165,7 @@ def _in_group(asked: AccountQuestion, name: str) -> list[str] | None:
 
 
 def _running(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """Of others; what runs in a reservation is counted with that."""
+    """Count running instances of others. Instances in a reservation count with the reservation."""
     counts: dict[tuple[str, bool], int] = {}
     for each in asked.instances:
         if _tags(each).get(CLUSTER) != asked.plan.name and not each.get("CapacityReservationId"):
@@ -171,17 +175,18 @@ def _running(asked: AccountQuestion) -> list[dict[str, Any]]:
 
 
 def _node_addresses(asked: AccountQuestion) -> int:
-    """Of all their interfaces, with the whole prefixes that EKS takes for pods."""
+    """Count the addresses of all interfaces of the nodes, and the whole prefixes that EKS takes for pods."""
     nics = [nic for node in asked.nodes for nic in node.get("NetworkInterfaces", ())]
     prefixes = [IPv4Network(each["Ipv4Prefix"]) for nic in nics for each in nic.get("Ipv4Prefixes", ())]
     return sum(len(nic.get("PrivateIpAddresses", ())) for nic in nics) + sum(each.num_addresses for each in prefixes)
 
 
 def _described(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """Also of what counts against the same limits."""
+    """Return the instance types of the plan, and those of others that count against the same limits."""
     others = [*(asked.found.get("running") or ()), *(asked.found.get("reservations") or ())]
     names = sorted({*asked.types, *(one["instance_type"] for one in others)})
-    filters = [{"Name": "instance-type", "Values": names}]  # one that the region lacks is left out, and no error
+    # the filter leaves out a type that the region lacks; naming it would be an error
+    filters = [{"Name": "instance-type", "Values": names}]
     found = asked.api.ask("ec2:DescribeInstanceTypes", Filters=filters)["InstanceTypes"]
     return [
         {
@@ -217,7 +222,7 @@ def _addresses(asked: AccountQuestion) -> int:
 
 
 def _interfaces(asked: AccountQuestion) -> int:
-    """Also of what is no machine: all count against one limit."""
+    """Count the network interfaces of others. Interfaces without an instance count against the same limit."""
     found = asked.api.ask("ec2:DescribeNetworkInterfaces")["NetworkInterfaces"]
     return _others(asked, [{"Tags": one.get("TagSet", ())} for one in found])
 
@@ -228,7 +233,10 @@ def _placement_groups(asked: AccountQuestion) -> int:
 
 
 def _spreads(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """By what nodes were tagged with when they joined; of small machines AWS never says where they are."""
+    """Count the switches above the nodes of each group, from the tags that nodes got when they joined.
+
+    AWS does not say where small instances are.
+    """
     ways: dict[str, list[Sequence[str]]] = {}
     for tags in map(_tags, asked.nodes):
         if tags.get(PLACES):
@@ -244,7 +252,7 @@ def _file_systems(asked: AccountQuestion) -> list[dict[str, Any]]:
     found = asked.api.ask("fsx:DescribeFileSystems")["FileSystems"]
     others = [one for one in found if _tags(one).get(CLUSTER) != asked.plan.name]
     kinds = [(one.get("LustreConfiguration", {}).get("DeploymentType", one["FileSystemType"]), one) for one in others]
-    return [{"kind": kind, "gib": one.get("StorageCapacity", 0)} for kind, one in kinds]  # some grow by themselves
+    return [{"kind": kind, "gib": one.get("StorageCapacity", 0)} for kind, one in kinds]  # some have no fixed size
 
 
 def _images(asked: AccountQuestion) -> list[dict[str, Any]]:
@@ -259,7 +267,10 @@ def _newest(asked: AccountQuestion) -> list[dict[str, Any]]:
 
 
 def _services(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """All of AWS in the region, and not only what the plan has in its network now: another way out wants others."""
+    """Return the endpoint services of AWS in the region, not only those in the plan's network.
+
+    A plan with another way out needs others.
+    """
     prefix = f"com.amazonaws.{asked.plan.region}."
     zones: dict[str, set[str]] = {}
     for one in asked.api.ask("ec2:DescribeVpcEndpointServices")["ServiceDetails"]:
@@ -288,7 +299,7 @@ def _endpoints(asked: AccountQuestion) -> list[str]:
 
 
 def _ways_out(asked: AccountQuestion) -> list[str]:
-    """Of the default routes of all its tables."""
+    """Return the kinds of the default routes in all route tables of the cluster."""
     tables = asked.own("ec2:DescribeRouteTables", "RouteTables")
     routes = [
         route for table in tables for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"

@@ -1,4 +1,4 @@
-"""Which images a region has, and which one a publisher names as its newest."""
+"""Images of a region, and the newest image that a publisher names."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class CloudImage:
     id: str
     name: str
     created: str
-    """The day, as 2026-11-02."""
+    """Day, as 2026-11-02."""
     architecture: str
     state: str
     deprecated: str
-    """From when on its publisher says to take another one; empty where that was not said."""
+    """Day from which the publisher advises another image; empty if the publisher does not say."""
 
 
 def published(api: Api, parameter: str) -> str | None:
-    """The image that a public parameter names now; None when the region has no such parameter."""
+    """Return the image that a public parameter names now. Return None when the region has no such parameter."""
     try:
         return str(api.ask("ssm:GetParameter", Name=parameter)["Parameter"]["Value"])
     except AwsUnansweredError as error:
@@ -34,7 +34,10 @@ def published(api: Api, parameter: str) -> str | None:
 
 
 def described(api: Api, ids: Iterable[str]) -> dict[str, CloudImage]:
-    """Those of them that there are; one by one, for AWS describes none when one is gone."""
+    """Return the images that exist.
+
+    Ask for one image at a time: when one is gone, AWS describes none of them.
+    """
     found: dict[str, CloudImage] = {}
     for each in sorted(set(ids)):
         try:

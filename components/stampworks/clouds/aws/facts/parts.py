@@ -1,4 +1,4 @@
-"""Which versions of its own add-ons EKS has for a Kubernetes."""
+"""Versions of EKS add-ons for a Kubernetes version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ VERSIONS = "eks:DescribeAddonVersions"
 
 
 def default_version(api: Api, addon: str, kubernetes: str) -> str | None:
-    """The one that EKS installs where nobody names another; None where it has none."""
+    """Return the version that EKS installs by default; None if EKS has no such add-on."""
     found = api.ask(VERSIONS, addonName=addon, kubernetesVersion=kubernetes)["addons"]
     for one in (version for each in found for version in each["addonVersions"]):
         fits = [each for each in one.get("compatibilities", ()) if each.get("clusterVersion") == kubernetes]
