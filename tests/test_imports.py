@@ -103,6 +103,7 @@ RULES = (
     ),
     Rule("stampworks.planning", ours=(*PLANNED, "planning"), pure=True),
     Rule("stampworks.schedulers", ours=("plan", "catalog"), others=("jinja2",), pure=True),
+    Rule("stampworks.jobs", ours=("declaration", "plan", "schedulers"), others=("pydantic",), pure=True),
     Rule("stampworks.properties", pure=True),
     Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
@@ -123,7 +124,7 @@ RULES = (
         "stampworks.operations",
         ours=(
             *("plan", "catalog", "physics.layouts", "configuration", "qualification", "schedulers"),
-            *("clouds.contract", "clouds.registry", "clouds.faults"),
+            *("clouds.contract", "clouds.registry", "clouds.faults", "jobs"),
         ),
     ),
     Rule("stampworks.wire", others=("pulumi", "google")),
@@ -159,6 +160,7 @@ RULES = (
 # Rooms that must start without the engine's SDK, whatever an __init__.py on the way re-exports.
 WITHOUT_PULUMI = (
     *("plan", "catalog", "physics", "declaration", "planning", "schedulers", "configuration", "views", "operations"),
+    "jobs",
     "qualification",
     *("clouds.local.members", "clouds.local.facts", "clouds.local.faults", "clouds.local.renewal", "machine_room"),
     "clouds.local.rooms",

@@ -130,7 +130,7 @@ def test_a_list(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == (
         "  run   workload  state    job  user  nodes          since                 why\n"
         "  demo  training  waiting    7  root  2              2026-11-22T00:00:00Z  "
-        "another job of this run is not through\n"
+        "another job that it waits for is not through\n"
         "  big   training  running    8  root  gpu-[001-002]  -                     -\n"
     )
     assert main(["jobs", "--json"]) == exits.FINE

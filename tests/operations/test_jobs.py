@@ -311,6 +311,7 @@ def test_what_became_of_runs(cluster: StandIn, plan: Plan) -> None:
         "crashed": ("failed", "exit code 139"),
         "lost": ("unknown", "nobody has heard how it ended"),
         "late": ("failed", "its time was up"),
+        "other": ("running", ""),
     }
 
 

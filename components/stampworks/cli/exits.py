@@ -20,6 +20,8 @@ FAILED = 4
 BROKEN_PIPE = 141
 INTERRUPTED = 130
 
+OF_STATE = {"finished": FINE, "unknown": UNKNOWN}
+"""Of a job; NO for all others."""
 OF_VERDICT = {"pass": FINE, "fail": NO, "unknown": UNKNOWN}
 CODES = {
     "stampworks.cli.exits.CliError": WRONG_INPUT,

@@ -1,4 +1,4 @@
-"""`stampworks submit`, `jobs`, `logs` and `cancel`: training and validation on a running cluster."""
+"""`stampworks jobs`, `logs` and `cancel`, and `submit` of training and validation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import clusters, exits, stacks
-from stampworks.cli.reach import count
 from stampworks.text.amounts import counted
 
 if TYPE_CHECKING:
@@ -22,33 +21,11 @@ if TYPE_CHECKING:
     from stampworks.operations.jobs import Piece, RunRequest
 
 _HEADER = ("run", "workload", "state", "job", "user", "nodes", "since", "why")
-_CODES = {"finished": exits.FINE, "unknown": exits.UNKNOWN}
 _IN_A_PIPE = 10_000
 _TENTHS = 10
 
 
 def add_verbs(verbs: Any) -> None:
-    submit = verbs.add_parser("submit", help="start training or validation as a job", allow_abbrev=False)
-    stacks.add_stack_option(submit)
-    submit.add_argument(
-        "workload", metavar="WORKLOAD", choices=("training", "validation"), help="training or validation"
-    )
-    submit.add_argument("name", metavar="NAME", help="what the run is called; that of an earlier one goes on with it")
-    submit.add_argument("--nodes", metavar="N", type=count, default=0, help="on how many nodes (default: all)")
-    submit.add_argument("--pool", metavar="POOL", default="", help="of this pool (default: those of the default queue)")
-    submit.add_argument("--user", metavar="USER", default="root", help="as this declared user (default: root)")
-    submit.add_argument("--options", metavar="FILE", default="", help="a JSON file of options")
-    submit.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="one option, as in --set model.layers=8"
-    )
-    instead = submit.add_mutually_exclusive_group()
-    instead.add_argument("--wait", action="store_true", help="until it has ended")
-    kinds = ("jobset", "trainjob", "mpijob")
-    help_ = f"submit nothing, and print it as an object of Kubernetes: {', '.join(kinds)}"
-    instead.add_argument("--print", metavar="KIND", dest="kind", choices=kinds, help=help_)
-    submit.add_argument("--image", metavar="IMAGE", default="", help="of what is printed: an image with the programs")
-    submit.add_argument("--json", action="store_true", help="print what became of it as JSON")
-    submit.set_defaults(call=submit_run)
     jobs = verbs.add_parser("jobs", help="list runs: those at work, and what became of others", allow_abbrev=False)
     stacks.add_stack_option(jobs)
     jobs.add_argument("--json", action="store_true", help="print them as JSON")
@@ -72,14 +49,14 @@ def submit_run(arguments: argparse.Namespace) -> int:
     from stampworks.text.printable import printable
 
     file = _content(arguments.options) if arguments.options else ""
-    of = (arguments.workload, arguments.name, arguments.nodes, arguments.pool, arguments.user)
+    of = (arguments.what, arguments.run, arguments.nodes or 0, arguments.pool or "", arguments.user)
     asked = jobs.RunRequest(*of, file, tuple(arguments.set))
     if arguments.kind:
         return _print_manifests(arguments, asked)
     if arguments.image:
         raise exits.CliError("--image is of what --print prints", "leave it out, or say --print jobset")
     plan, roster = clusters.workers_of(arguments.stack)
-    with Progress(f"submitting {arguments.name}"):
+    with Progress(f"submitting {arguments.run}"):
         run = jobs.prepare(plan, roster, asked)
         number = jobs.submit(plan, roster, run)
     for warning in run.warnings:
@@ -92,12 +69,12 @@ def submit_run(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
     code = exits.FINE
     if arguments.wait:
-        mine = number if isinstance(number, str) else arguments.name  # another team may have one of that name
-        job = _watch(jobs.follow(plan, roster, mine, live=True), arguments.name, show=False)
+        mine = number if isinstance(number, str) else arguments.run  # another team may have one of that name
+        job = watch(jobs.follow(plan, roster, mine, live=True), arguments.run, show=False)
         found |= {"state": job.state, "why": job.why}
-        code = _CODES.get(job.state, exits.NO)
+        code = exits.OF_STATE.get(job.state, exits.NO)
         if not arguments.json:
-            print(_ended(job))
+            print(ended(job))
     if arguments.json:
         print(json.dumps({**found, "resumes": run.resumes, "warnings": run.warnings}, indent=2))
     return code
@@ -109,7 +86,7 @@ def _print_manifests(arguments: argparse.Namespace, asked: RunRequest) -> int:
 
     from stampworks.operations.kubernetes.manifests import written_down
 
-    objects = written_down(stacks.plan_of(arguments.stack), arguments.kind, arguments.image, asked)
+    objects = written_down(stacks.plan_of(arguments.stack), arguments.kind, arguments.image or "", asked)
     if arguments.json:
         print(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
     else:
@@ -157,11 +134,11 @@ def show_logs(arguments: argparse.Namespace) -> int:
     from stampworks.operations import jobs
 
     plan, roster = clusters.workers_of(arguments.stack)
-    job = _watch(jobs.follow(plan, roster, arguments.name, arguments.follow), arguments.name, show=True)
+    job = watch(jobs.follow(plan, roster, arguments.name, arguments.follow), arguments.name, show=True)
     if not arguments.follow:
         return exits.FINE
-    print(_ended(job), file=sys.stderr)
-    return _CODES.get(job.state, exits.NO)
+    print(ended(job), file=sys.stderr)
+    return exits.OF_STATE.get(job.state, exits.NO)
 
 
 def cancel_run(arguments: argparse.Namespace) -> int:
@@ -178,11 +155,11 @@ def cancel_run(arguments: argparse.Namespace) -> int:
     elif job.state in AT_WORK:
         print(f"run {job.name} is cancelled: job {job.id}; what it has saved stays, and submit goes on with it")
     else:
-        print(f"there was nothing to cancel: {_ended(job)}")
+        print(f"there was nothing to cancel: {ended(job)}")
     return exits.FINE
 
 
-def _watch(pieces: Iterator[Piece], name: str, show: bool) -> Job:
+def watch(pieces: Iterator[Piece], name: str, show: bool) -> Job:
     """Shows pieces as they come, and how far the run is beside them; returns what became of it."""
     from stampworks.cli.output import Progress
     from stampworks.views.running import RunProgress
@@ -213,7 +190,7 @@ def _print(lines: list[str], progress: Progress) -> None:
         print("\n".join(printable(line.expandtabs()) for line in lines), flush=True)
 
 
-def _ended(job: Job) -> str:
+def ended(job: Job) -> str:
     from stampworks.text.printable import printable
 
     return printable(f"run {job.name}: {job.state}" + (f": {job.why}" if job.why else ""))

@@ -43,7 +43,7 @@ VERBS = {
     "run": "reach",
     "kubectl": "reach",
     "lint": "workload",
-    "submit": "jobs",
+    "submit": "submit",
     "jobs": "jobs",
     "logs": "jobs",
     "cancel": "jobs",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, get_args, get_origin
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, get_args, get_origin
 
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from stampworks.declaration.errors import PROBLEMS_MAX, Problem
-from stampworks.declaration.fields import fields, pattern
+from stampworks.declaration.fields import pattern
 from stampworks.declaration.models import VERSION
 from stampworks.declaration.nodes import Path, UnreadValue, ValueNode, find, spelled
 from stampworks.declaration.wording import alternatives, brief, only, shown, similar
 
+Fields: TypeAlias = Mapping[str, FieldInfo]
+"""The fields of the file that was read, by path."""
 # What each complaint about a type asks for.
 NEEDS = {
     "int_type": "a whole number",
@@ -29,26 +32,26 @@ BOOLEANS = {
 }
 
 
-def problem(error: ErrorDetails, root: ValueNode) -> Problem:
+def problem(error: ErrorDetails, root: ValueNode, known: Fields) -> Problem:
     """One complaint of pydantic as a problem at the user's own line."""
     path: Path = error["loc"]
     node, found = find(root, path)
     place = node.entry if error["type"] == "extra_forbidden" else node.place
-    message, hint = _said(error, path, node) if found else ("is missing", _description(path))
+    message, hint = _said(error, path, node, known) if found else ("is missing", _description(path, known))
     return place.problem(spelled(path), message, hint)
 
 
-def worth_saying(errors: Sequence[ErrorDetails], root: ValueNode) -> list[ErrorDetails]:
+def worth_saying(errors: Sequence[ErrorDetails], root: ValueNode, known: Fields) -> list[ErrorDetails]:
     """Without the complaints that only follow from another problem."""
-    misspelled = meant(errors)
+    misspelled = meant(errors, known)
     return [error for error in errors if error["loc"] not in misspelled and not _follows(error, root)]
 
 
-def meant(errors: Sequence[ErrorDetails]) -> set[Path]:
+def meant(errors: Sequence[ErrorDetails], known: Fields) -> set[Path]:
     """The keys that unknown ones look like: what they say is not known."""
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
     # Of the first ones: more are not shown, and a key that then looks missing is no reason to look for long.
-    near = ((path, similar(str(path[-1]), _keys(path[:-1]))) for path in unknown[: PROBLEMS_MAX + 1])
+    near = ((path, similar(str(path[-1]), _keys(path[:-1], known))) for path in unknown[: PROBLEMS_MAX + 1])
     return {(*path[:-1], key) for path, key in near if key}
 
 
@@ -72,28 +75,28 @@ def _follows(error: ErrorDetails, root: ValueNode) -> bool:
     return found and isinstance(node.value, UnreadValue) and error["type"] != "extra_forbidden"
 
 
-def _said(error: ErrorDetails, path: Path, node: ValueNode) -> tuple[str, str]:
+def _said(error: ErrorDetails, path: Path, node: ValueNode, known: Fields) -> tuple[str, str]:
     """The message and the hint for a value that is there and wrong."""
     kind, given = error["type"], _given(node)
     if kind == "value":
         return error["ctx"]["message"], error["ctx"]["hint"]
     if kind == "extra_forbidden":
-        return "there is no such key", _key_hint(path)
+        return "there is no such key", _key_hint(path, known)
     if node.value is None:
-        return "has no value", _description(path)
-    if choices := _choices(path):
-        return f"must be {alternatives(choices)}, not {given}", _choice_hint(node, choices) or _description(path)
+        return "has no value", _description(path, known)
+    if choices := _choices(path, known):
+        return f"must be {alternatives(choices)}, not {given}", _choice_hint(node, choices) or _description(path, known)
     if kind in NEEDS:
-        return f"must be {NEEDS[kind]}, not {given}", _type_hint(kind, path, node) or _description(path)
+        return f"must be {NEEDS[kind]}, not {given}", _type_hint(kind, path, node, known) or _description(path, known)
     if kind in ("greater_than_equal", "less_than_equal"):
-        return f"must be {_range(path)}, not {given}", _description(path)
+        return f"must be {_range(path, known)}, not {given}", _description(path, known)
     if kind in ("too_short", "string_too_short"):
-        return "is empty", _description(path)
+        return "is empty", _description(path, known)
     if kind == "too_long":
         return f"has {error['ctx']['actual_length']} entries, and {error['ctx']['max_length']} at most", _description(
-            path
+            path, known
         )
-    return error["msg"], _description(path)
+    return error["msg"], _description(path, known)
 
 
 def _given(node: ValueNode) -> str:
@@ -104,35 +107,35 @@ def _given(node: ValueNode) -> str:
     return "a mapping" if isinstance(node.value, dict) else brief(node.written)
 
 
-def _description(path: Path) -> str:
+def _description(path: Path, known: Fields) -> str:
     """What a field is for; of a word in a list, what the list is for."""
-    field = fields().get(pattern(path).removesuffix("[]"))
+    field = known.get(pattern(path).removesuffix("[]"))
     text = ((field and field.description) or "").removesuffix(".")
     return text[:1].lower() + text[1:]
 
 
-def _key_hint(path: Path) -> str:
+def _key_hint(path: Path, known: Fields) -> str:
     """Where an unknown key may have been meant to go: a near spelling here, another section, or any key of this one."""
     *above, key = path
-    here = _keys(tuple(above))
+    here = _keys(tuple(above), known)
     if near := similar(str(key), here):
         return f"did you mean '{near}'?"
-    if elsewhere := [name.rpartition(".")[0] for name in fields() if name.rpartition(".")[2] == key]:
+    if elsewhere := [name.rpartition(".")[0] for name in known if name.rpartition(".")[2] == key]:
         return f"'{key}' belongs to {alternatives([name or 'the top level' for name in elsewhere])}"
     return only(here)
 
 
-def _keys(path: Path) -> list[str]:
+def _keys(path: Path, known: Fields) -> list[str]:
     """The keys of the section at a path."""
     prefix = f"{pattern(path)}." if path else ""
-    below = [name.removeprefix(prefix) for name in fields() if name.startswith(prefix)]
+    below = [name.removeprefix(prefix) for name in known if name.startswith(prefix)]
     return [name for name in below if "." not in name]
 
 
-def _choices(path: Path) -> list[str]:
+def _choices(path: Path, known: Fields) -> list[str]:
     """The members of a closed set, of which a list may have several; that nothing is one of them nobody writes."""
     where = pattern(path)
-    field = fields().get(where.removesuffix("[]"))
+    field = known.get(where.removesuffix("[]"))
     closed: Any = field.annotation if field else None
     if where.endswith("[]") and get_origin(closed) is tuple:
         closed = get_args(closed)[0]
@@ -148,11 +151,11 @@ def _choice_hint(node: ValueNode, choices: list[str]) -> str:
     return f"did you mean '{near}'?" if near else ""
 
 
-def _type_hint(kind: str, path: Path, node: ValueNode) -> str:
+def _type_hint(kind: str, path: Path, node: ValueNode, known: Fields) -> str:
     """How to write what was probably meant."""
     scalar = not isinstance(node.value, (list, dict))
     if kind == "model_type":
-        return f"its keys are {alternatives(_keys(path), last='and')}"
+        return f"its keys are {alternatives(_keys(path, known), last='and')}"
     if kind == "int_type" and isinstance(node.value, str) and node.value.isdecimal():
         return f"write {int(node.value)} without quotes" if len(node.value) < 10 else ""
     if kind == "int_type" and isinstance(node.value, float) and node.value.is_integer():
@@ -166,10 +169,10 @@ def _type_hint(kind: str, path: Path, node: ValueNode) -> str:
     return ""
 
 
-def _range(path: Path) -> str:
+def _range(path: Path, known: Fields) -> str:
     bounds = {
         name: getattr(limit, name)
-        for limit in fields()[pattern(path)].metadata
+        for limit in known[pattern(path)].metadata
         for name in ("ge", "le")
         if hasattr(limit, name)
     }

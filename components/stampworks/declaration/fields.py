@@ -1,4 +1,4 @@
-"""Every field that can be declared, by its path: pools[].count."""
+"""Every field of a declaration, or of another file read like one, by its path: pools[].count."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stampworks.declaration.nodes import Path
 
 
 @functools.cache
-def fields() -> dict[str, FieldInfo]:
+def fields(model: type[Section] = Declaration) -> dict[str, FieldInfo]:
     """In the order in which they are declared, sections before their fields."""
-    return dict(_fields(Declaration, ""))
+    return dict(_fields(model, ""))
 
 
 def pattern(path: Path) -> str:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from stampworks.declaration import explain
 from stampworks.declaration.checks import check
 from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, DeclarationError, Problem
+from stampworks.declaration.fields import fields
 from stampworks.declaration.files import read_declared, stack_file
 from stampworks.declaration.lock import NONE, Lock, read_lock
 from stampworks.declaration.models import Declaration
@@ -94,16 +95,16 @@ def _load(root: ValueNode, directory: Path) -> DeclarationSource:
         declaration = Declaration.model_validate(data)
     except ValidationError as error:
         declaration = None
-        found = explain.worth_saying(error.errors(), root)
-        problems += [explain.problem(each, root) for each in found[:ENOUGH]]
-        wrong |= {each["loc"] for each in found} | explain.meant(found)
+        found = explain.worth_saying(error.errors(), root, fields())
+        problems += [explain.problem(each, root, fields()) for each in found[:ENOUGH]]
+        wrong |= {each["loc"] for each in found} | explain.meant(found, fields())
     known = sound(data, frozenset(wrong))
     for path, message, hint in islice(chain(check(known), check_paths(known, directory)), ENOUGH):
         node, _ = find(root, path)
         problems.append(node.place.problem(spelled(path), message, hint + _over(path, node.place.file, root)))
         wrong.add(path)
     if declaration is None or problems:
-        declaration = part(data, frozenset(wrong))
+        declaration = part(data, frozenset(wrong), Declaration)
     return DeclarationSource(declaration, root, tuple(problems))
 
 

@@ -6,7 +6,7 @@ What is wrong, or may have been meant by something that is, is absent: nothing c
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
@@ -16,16 +16,18 @@ from stampworks.declaration.fields import is_list, section_of
 from stampworks.declaration.models import Declaration, Section
 from stampworks.declaration.nodes import Path
 
+Root = TypeVar("Root", bound=Section)
+
 
 def sound(data: Any, wrong: frozenset[Path]) -> Entry:
     """As plain data."""
     return {} if () in wrong else _sound_section(Declaration, data, wrong, ())
 
 
-def part(data: Any, wrong: frozenset[Path]) -> Declaration:
-    """As a declaration, which raises AbsentError where an absent value is read."""
+def part(data: Any, wrong: frozenset[Path], model: type[Root]) -> Root:
+    """As a declaration or another file's model, which raises AbsentError where an absent value is read."""
     above = frozenset(path[:length] for path in wrong for length in range(len(path) + 1))
-    found: Declaration = _part_section(Declaration, data, wrong, above, ())
+    found: Root = _part_section(model, data, wrong, above, ())
     return found
 
 

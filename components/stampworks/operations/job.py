@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from stampworks.plan import Machine
+
+if TYPE_CHECKING:
+    from stampworks.jobs import Job as OwnJob
 
 State = Literal["waiting", "running", "ending", "finished", "failed", "cancelled", "stopped", "unknown"]
 """`stopped`: it left a checkpoint and can go on; `unknown`: it is gone, and nobody has heard how it ended."""
@@ -48,13 +52,24 @@ class Job:
     """When it started, or is expected to, in seconds of Unix time."""
     why: str
     """Why it waits, or how it ended."""
+    queue: str = ""
+    account: str = ""
+    submitted: int | None = None
+    """These are seconds of Unix time, too; None where the scheduler does not say."""
+    ended: int | None = None
+    gpus: int | None = None
+    """Accelerators that it holds or held, or asks for while it waits."""
+    exit_code: int | None = None
 
 
 class JobScheduler(Protocol):
-    """What runs the jobs."""
+    """What runs the jobs: `jobs` are those that were submitted here, `every_job` all that the scheduler knows."""
 
     def files(self, wanted: JobRequest) -> dict[str, str]: ...
     def submit(self, wanted: JobRequest, user: str) -> int | str: ...
+    def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]: ...
+    def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> int | str: ...
     def jobs(self) -> tuple[Job, ...]: ...
+    def every_job(self, ended: bool) -> tuple[Job, ...]: ...
     def cancel(self, job: Job) -> None: ...
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]: ...

@@ -25,6 +25,10 @@ from stampworks.text.names import fold
 
 Workload = Literal["training", "validation"]
 WORKLOADS: tuple[Workload, ...] = ("training", "validation")
+OWN = "job"
+"""The workload of a job of a user."""
+STOPPED = 75
+"""The exit code of a run that has saved what it had, and can go on (EX_TEMPFAIL)."""
 NAME_PATTERN = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 DERIVED = ("cluster", "peak_tflops", "price", "ranks", "programs", "notice_s")
 """Options that follow from where and how a run runs: they may be others when it goes on."""
@@ -133,18 +137,26 @@ def submit(plan: Plan, roster: Roster, run: CheckedRun) -> int | str:
     return scheduler.submit(wanted, run.user)
 
 
-def listed(plan: Plan, roster: Roster) -> tuple[Job, ...]:
-    """Those at work first, then what is left of others, the newest first."""
-    known = of_cluster(plan, roster).jobs()
-    queued, of_name = {job.name: job for job in known}, Counter(job.name for job in known)
+def listed(plan: Plan, roster: Roster, ended: bool = False) -> tuple[Job, ...]:
+    """Every job: those at work first, then those that have ended, the newest first.
+
+    Runs and jobs of `submit` are listed as long as their folders are there; with `ended`, others as long as the
+    accounting keeps them.
+    """
+    known = of_cluster(plan, roster).every_job(ended)
+    newest = {_key(job): job for job in known if job.workload}
+    of_name = Counter((job.name, job.id) for job in newest.values())
     folders: dict[str, Any] = (
         runs.all_runs(plan, roster, runs.folder_of_all(plan)).get("runs", {}) if plan.storage else {}
     )
-    folders = {name: found for name, found in folders.items() if of_name[name] < 2}  # else nobody knows whose it is
-    ended = [_of_folder(name, found, queued.get(name)) for name, found in folders.items()]
+    several = {name for (name, _), number in of_name.items() if number > 1}
+    folders = {name: found for name, found in folders.items() if name not in several}
+    left = [_of_folder(name, found, newest.get(_key_of_folder(name))) for name, found in folders.items()]
     at_work = [_without(job, folders.get(job.name)) for job in known if job.state in AT_WORK]
-    lost = [job for job in known if job.state not in AT_WORK and job.name not in folders]
-    return (*at_work, *(job for job in ended if job and job.state not in AT_WORK), *lost)
+    told = [job for job in left if job and job.state not in AT_WORK]
+    ids = {job.id for job in told if job.id is not None}
+    lost = [job for job in reversed(known) if job.state not in AT_WORK and job.id not in ids]
+    return (*at_work, *told, *lost)
 
 
 def cancel(plan: Plan, roster: Roster, name: str) -> Job:
@@ -158,11 +170,11 @@ def cancel(plan: Plan, roster: Roster, name: str) -> Job:
 
 def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]:
     """What a run has said so far; live, also what it says until it has ended, with pauses in between."""
-    folder = f"{runs.folder_of_all(plan)}/{name.rpartition('/')[2]}"
     log = events = 0
     stopped = 0.0
     while True:
         job = _found(plan, roster, name)  # asked first: what it said before its end is read afterwards
+        folder = _folder_of(plan, job)
         more = True
         while more:
             found = runs.follow(plan, roster, folder, log, events)
@@ -307,28 +319,61 @@ def _by_reason(out: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _found(plan: Plan, roster: Roster, name: str) -> Job:
-    """By its name, or where teams have runs of one name by what Kubernetes calls it: with its team."""
+    """By its name or its id: on Kubernetes the name with its team, on Slurm its number."""
+    known = of_cluster(plan, roster).jobs()
     run = re.sub(r"^[a-z0-9-]+/", "", name)
-    _check_name(run)
-    of_name = [job for job in of_cluster(plan, roster).jobs() if job.name == run]
-    meant = [job for job in of_name if run == name or job.id == name]
+    of_name = [job for job in known if job.name == run]
+    meant = [job for job in known if str(job.id) == name] or [job for job in of_name if run == name]
     if len(meant) > 1:
         several = ", ".join(sorted(str(job.id) for job in meant))
-        raise InputError(f"several runs are called {name}: {several}", "name it with its team, as it stands here")
+        raise InputError(f"several runs are called {name}: {several}", "name one by its id, as it stands here")
     if of_name and not meant:
         ids = [str(job.id) for job in of_name]
         raise InputError(f"no run is called {name!r} on cluster {plan.name}", nearest(name, ids))
     queued = next(iter(meant), None)
     if queued and queued.state in AT_WORK:
         return queued
+    job_name = queued.name if queued else run
+    _check_name(job_name)
     if plan.storage:
-        found = runs.look(plan, roster, f"{runs.folder_of_all(plan)}/{run}")
-        if found.get("there") and (job := _of_folder(run, found, queued)):
-            return job
+        for folder in _folders_of(plan, roster, job_name, queued):
+            found = runs.look(plan, roster, f"{runs.folder_of_all(plan)}/{folder}")
+            if found.get("there") and (job := _of_folder(folder, found, queued)):
+                return job
     if queued:
         return queued
     names = [job.name for job in listed(plan, roster)]
     raise InputError(f"no run is called {name!r} on cluster {plan.name}", nearest(name, names))
+
+
+def _folders_of(plan: Plan, roster: Roster, name: str, queued: Job | None) -> list[str]:
+    """The folders that may have a job of a name; of a user's that Slurm has forgotten, whoever it is of."""
+    if queued:
+        return [f"{name}.{queued.user}" if queued.workload == OWN else name]
+    there = runs.all_runs(plan, roster, runs.folder_of_all(plan)).get("runs", {})
+    own = sorted(folder for folder in there if folder.partition(".")[0] == name and "." in folder)
+    if len(own) > 1:
+        users = ", ".join(folder.partition(".")[2] for folder in own)
+        raise InputError(f"jobs of several users are called {name}: of {users}", "see stampworks jobs")
+    return [name, *own]
+
+
+def own_folder(plan: Plan, name: str, user: str) -> str:
+    """Where a user's job has its files. No name of a run has a dot: jobs and runs never meet."""
+    return f"{runs.folder_of_all(plan)}/{name}.{user}"
+
+
+def _folder_of(plan: Plan, job: Job) -> str:
+    return own_folder(plan, job.name, job.user) if job.workload == OWN else f"{runs.folder_of_all(plan)}/{job.name}"
+
+
+def _key(job: Job) -> tuple[str, str]:
+    return job.name, job.user if job.workload == OWN else ""
+
+
+def _key_of_folder(folder: str) -> tuple[str, str]:
+    name, _, user = folder.partition(".")
+    return name, user
 
 
 def _without(job: Job, found: Any) -> Job:
@@ -344,11 +389,15 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
     if queued and queued.state in AT_WORK:
         return queued
     told = found.get("run")
-    if not isinstance(told, dict) or told.get("workload") not in WORKLOADS:
+    if not isinstance(told, dict) or told.get("workload") not in (*WORKLOADS, OWN):
         return None
     nodes = told["nodes"] if type(told.get("nodes")) is int else 0
-    job = queued or Job(name, told["workload"], "unknown", None, str(told.get("user", "")), (), nodes, None, "")
+    name, _, owner = name.partition(".")
+    user = owner or str(told.get("user", ""))
+    job = queued or Job(name, told["workload"], "unknown", None, user, (), nodes, None, "")
     last, code = found.get("last"), found.get("exit")
+    if told["workload"] == OWN:
+        return queued or _of_exit(job, code)
     broke_off = code not in (None, 0, 75) and isinstance(last, dict) and last.get("why") != "failed"
     if isinstance(last, dict) and last.get("what") == "end" and not broke_off:  # else it is of the attempt before
         ways: dict[object, State] = {"finished": "finished", "preempted": "stopped", "failed": "failed"}
@@ -356,9 +405,16 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
         return replace(job, state=ways.get(last.get("why"), "failed"), why=text)
     if queued:
         return queued
-    codes: dict[object, State] = {None: "unknown", 0: "finished", 75: "stopped"}
+    return _of_exit(job, code, STOPPED)
+
+
+def _of_exit(job: Job, code: Any, stopped: int | None = None) -> Job:
+    """How a job ended that its scheduler has forgotten, by the exit code that it has left."""
+    codes: dict[object, State] = {None: "unknown", 0: "finished"}
+    if stopped is not None:
+        codes[stopped] = "stopped"
     why = "nobody has heard how it ended" if code is None else f"exit code {code}" if code not in codes else ""
-    return replace(job, state=codes.get(code, "failed"), why=why)
+    return replace(job, state=codes.get(code, "failed"), why=why, exit_code=code)
 
 
 def as_text(value: Any) -> str:

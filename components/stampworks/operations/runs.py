@@ -45,6 +45,11 @@ def follow(plan: Plan, roster: Roster, folder: str, log: int, events: int) -> di
     return _asked(plan, roster, ["follow", folder, str(log), str(events)])
 
 
+def make(plan: Plan, roster: Roster) -> None:
+    """Make the directory that the folders of all users are in."""
+    _asked(plan, roster, ["make", folder_of_all(plan)])
+
+
 def write(plan: Plan, roster: Roster, runs: str, name: str, user: str, files: Mapping[str, str]) -> None:
     _asked(plan, roster, ["make", runs])
     _asked(plan, roster, ["write", f"{runs}/{name}"], user, json.dumps(files))

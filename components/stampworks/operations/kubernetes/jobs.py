@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stampworks.jobs import Job as OwnJob
 from stampworks.operations import remote
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, JobRequest, State
@@ -49,6 +50,16 @@ class KubernetesJobs:
     def files(self, wanted: JobRequest) -> dict[str, str]:
         """What has to lie in the run's folder beforehand."""
         return {jobset.POD: jobset.script(pods_of(self._plan, self._roster, wanted, "root"))}
+
+    def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]:  # noqa: ARG002
+        raise InputError("jobs of users are not submitted to Kubernetes yet", "choose a stack of Slurm: -s STACK")
+
+    def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> str:  # noqa: ARG002
+        raise InputError("jobs of users are not submitted to Kubernetes yet", "choose a stack of Slurm: -s STACK")
+
+    def every_job(self, ended: bool) -> tuple[Job, ...]:  # noqa: ARG002
+        """All that `jobs` has."""
+        return self.jobs()
 
     def jobs(self) -> tuple[Job, ...]:
         """All runs that Kubernetes still knows of."""

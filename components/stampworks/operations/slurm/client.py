@@ -21,6 +21,8 @@ _NAMES_MAX = 1 << 20
 """Over all jobs: a thousand that each hold a thousand nodes."""
 _TEXT_MAX = 16384
 """Nothing that Slurm writes into one field is as long; a longer one is not worth the time that patterns take on it."""
+ACCOUNTED_DAYS = 7
+"""So long jobs that have ended are listed, where there is an accounting."""
 _POLL_S = 0.5
 ANSWER_S = 30.0
 """How long a node is waited for that is about to answer."""
@@ -66,6 +68,13 @@ class Queued:
     """How many nodes it asks for."""
     started: int | None
     """Seconds of Unix time; of a job that waits, when Slurm expects it to start."""
+    account: str
+    submitted: int | None
+    ended: int | None
+    gpus: int | None
+    exit_code: int | None
+    array: int | None
+    """The number of the array that it is a task of."""
 
 
 def nodes(roster: Roster) -> dict[str, SlurmNode]:
@@ -104,6 +113,43 @@ def queue(roster: Roster) -> tuple[Queued, ...]:
                 nodes=holds.nodes,
                 wanted=_time(item.get("node_count")),
                 started=_time(item.get("start_time")),
+                account=_text(item.get("account")),
+                submitted=_time(item.get("submit_time")),
+                ended=_time(item.get("end_time")),
+                gpus=_gpus_of_tres(_text(item.get("tres_alloc_str")) or _text(item.get("tres_req_str"))),
+                exit_code=_exit_code(item.get("exit_code")),
+                array=_time(item.get("array_job_id")),
+            )
+        )
+    return tuple(found)
+
+
+def accounted(roster: Roster) -> tuple[Queued, ...]:
+    """The jobs of the last days that the accounting knows."""
+    found = []
+    argv = ["sacct", "--json", "--allusers", "--allocations", f"--starttime=now-{ACCOUNTED_DAYS}days"]
+    for item in _ask(roster, argv, "jobs"):
+        times, state, array = (_map(item.get(key)) for key in ("time", "state", "array"))
+        holds = _job({**item, "user_name": item.get("user"), "nodes": _nodes_of(item)})
+        current = state.get("current")
+        found.append(
+            Queued(
+                id=holds.id,
+                name=_text(item.get("name")),
+                user=holds.user,
+                queue=_text(item.get("partition")),
+                comment=_text(_map(item.get("comment")).get("job")),
+                states=tuple(_text(each).lower() for each in (current if isinstance(current, list) else [current])),
+                reason=_text(state.get("reason")),
+                nodes=holds.nodes,
+                wanted=_seconds(item.get("allocation_nodes")),
+                started=_seconds(times.get("start")),
+                account=_text(item.get("account")),
+                submitted=_seconds(times.get("submission")),
+                ended=_seconds(times.get("end")),
+                gpus=_gpus_listed(_map(item.get("tres")).get("allocated")),
+                exit_code=_exit_code(item.get("exit_code")),
+                array=_seconds(array.get("job_id")),
             )
         )
     return tuple(found)
@@ -211,6 +257,48 @@ def expand(hostlist: str) -> tuple[str, ...]:
         return unfold(hostlist)
     except ValueError as error:
         raise UnknownError(str(error), "look there: stampworks ssh head") from None
+
+
+def _map(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _seconds(value: object) -> int | None:
+    """A number that the accounting writes as it is; 0 stands for never."""
+    return value if type(value) is int and 0 < value < _TIME_END else None
+
+
+def _nodes_of(item: dict[str, Any]) -> str:
+    """The accounting writes words where a job has had no nodes."""
+    nodes = _text(item.get("nodes"))
+    return "" if nodes == "None assigned" else nodes
+
+
+def _gpus_of_tres(tres: str) -> int | None:
+    """The GPUs in a text such as cpu=1,node=1,gres/gpu=2; 0 where there are none, None where it says nothing."""
+    if not tres:
+        return None
+    found = re.search(r"(?:^|,)gres/gpu=([0-9]{1,9})(?:,|$)", tres)
+    return int(found[1]) if found else 0
+
+
+def _gpus_listed(tres: object) -> int | None:
+    if not isinstance(tres, list) or not tres:
+        return None
+    counts = [_map(each) for each in tres]
+    found = next((each for each in counts if (each.get("type"), each.get("name")) == ("gres", "gpu")), {"count": 0})
+    count = found.get("count")
+    return count if type(count) is int and count >= 0 else None
+
+
+def _exit_code(value: object) -> int | None:
+    """A program's exit code, or 128 and the signal that ended it, as shells say it."""
+    found = _map(value)
+    number = _map(_map(found.get("signal")).get("id"))
+    if number.get("set") is True and type(number.get("number")) is int and number["number"]:
+        return 128 + int(number["number"])
+    code = _map(found.get("return_code"))
+    return int(code["number"]) if code.get("set") is True and type(code.get("number")) is int else None
 
 
 def _is_number(text: str) -> bool:

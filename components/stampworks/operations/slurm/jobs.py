@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from stampworks.jobs import Job as OwnJob
+from stampworks.jobs import slurm as own
 from stampworks.operations import remote
-from stampworks.operations.job import Job, JobRequest, State
+from stampworks.operations.job import AT_WORK, Job, JobRequest, State
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm.nodes import TAKES_JOBS
 from stampworks.plan import Plan, Roster
@@ -13,6 +17,7 @@ from stampworks.schedulers import batch
 from stampworks.schedulers import slurm as slurm_files
 
 _SBATCH_S = 30.0
+_WORKLOADS = ("training", "validation")
 _STATES: dict[str, State] = {
     **dict.fromkeys(("pending",), "waiting"),
     **dict.fromkeys(("running", "configuring", "suspended", "stopped", "signaling", "stage_out"), "running"),
@@ -24,7 +29,7 @@ _REASONS = {
     "None": "the scheduler has not looked at it yet",
     "Priority": "others are more urgent, or came first",
     "Resources": "as many nodes are not free now",
-    "Dependency": "another job of this run is not through",
+    "Dependency": "another job that it waits for is not through",
     "BeginTime": "it was put back into the queue, and starts again soon",
     "JobHeldAdmin": "a person holds it",
     "JobHeldUser": "its user holds it",
@@ -45,8 +50,8 @@ _REASONS = {
 
 
 class SlurmJobs:
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
+    def __init__(self, plan: Plan, roster: Roster) -> None:
+        self._plan, self._roster = plan, roster
 
     def submit(self, wanted: JobRequest, user: str) -> int:
         """The number of the job, which may wait."""
@@ -73,14 +78,36 @@ class SlurmJobs:
             )
         )
 
+    def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]:
+        """What has to lie in the folder of a user's job beforehand."""
+        out = tuple(member.name for member in self._roster.members if member.group in job.without)
+        return own.files(job, self._plan, out, workdir)
+
+    def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> int:  # noqa: ARG002
+        """The number of the job; its secrets lie in its folder."""
+        order = [f"--dependency=afterok:{':'.join(map(str, after))}", "--kill-on-invalid-dep=yes"] if after else []
+        argv = remote.as_user(job.user, ["sbatch", "--parsable", *order, f"{job.folder}/{own.BATCH}"])
+        answer = remote.ask(self._roster, remote.head(self._roster).name, argv, _SBATCH_S)
+        return int(answer.strip().splitlines()[-1].partition(";")[0])
+
     def jobs(self) -> tuple[Job, ...]:
-        """All runs that Slurm still knows of, the newest job of each."""
-        found: dict[str, Job] = {}
-        for job in sorted(slurm.queue(self._roster), key=lambda each: each.id):
-            workload = job.comment.removeprefix(batch.COMMENT)
-            if job.comment.startswith(batch.COMMENT) and workload in ("training", "validation"):
-                found[job.name] = _job(job, workload)
+        """All runs and jobs of `submit` that Slurm still knows of, the newest of each name and, of jobs, user."""
+        found: dict[tuple[str, str], Job] = {}
+        for job in self.every_job(ended=False):
+            if job.workload:
+                found[job.name, job.user if job.workload == own.OWN else ""] = job
         return tuple(found.values())
+
+    def every_job(self, ended: bool) -> tuple[Job, ...]:
+        """All jobs that Slurm knows of, by number; with those that ended, also from the accounting."""
+        known = slurm.queue(self._roster)
+        if ended and self._plan.scheduler.accounting:
+            there = {job.id for job in known}
+            known = (*(job for job in slurm.accounted(self._roster) if job.id not in there), *known)
+        tasks: dict[int, list[slurm.Queued]] = {}
+        for job in sorted(known, key=lambda each: each.id):
+            tasks.setdefault(job.array or job.id, []).append(job)
+        return tuple(_together(number, [_job(each) for each in jobs]) for number, jobs in sorted(tasks.items()))
 
     def cancel(self, job: Job) -> None:
         """The programs are asked to end; those that do not are ended."""
@@ -102,7 +129,31 @@ def ask_storage(_: Plan, roster: Roster, user: str, argv: Sequence[str], limit_s
     return remote.ask(roster, remote.door(roster).name, remote.as_user(user, argv), limit_s, given)
 
 
-def _job(job: slurm.Queued, workload: str) -> Job:
+def _together(number: int, tasks: list[Job]) -> Job:
+    """The tasks of an array as one job: at work as long as one of them is, and failed when one has."""
+    if len(tasks) == 1:
+        return replace(tasks[0], id=number)
+    order = ("running", "ending", "waiting", "failed", "cancelled", "finished")
+    first = min(tasks, key=lambda task: order.index(task.state) if task.state in order else len(order))
+    at_work = first.state in AT_WORK
+    held = [task for task in tasks if task.state in ("running", "ending")] if at_work else tasks
+    ends = [task.ended for task in tasks if task.ended]
+    counts = Counter(task.state for task in tasks)
+    said = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return replace(
+        first,
+        id=number,
+        nodes=tuple(dict.fromkeys(node for task in held for node in task.nodes)),
+        since=min((task.since for task in tasks if task.since and task.state != "waiting"), default=first.since),
+        ended=max(ends) if ends and not at_work else None,
+        gpus=sum(task.gpus or 0 for task in held),
+        why=f"{said}: {first.why}" if first.why else said,
+        exit_code=max((task.exit_code for task in tasks if task.exit_code is not None), default=None),
+    )
+
+
+def _job(job: slurm.Queued) -> Job:
+    workload = job.comment.removeprefix(batch.COMMENT) if job.comment.startswith(batch.COMMENT) else ""
     state: State = next(
         (_STATES[each] for each in job.states if each in _STATES), "failed"
     )  # flags may stand before it
@@ -114,8 +165,25 @@ def _job(job: slurm.Queued, workload: str) -> Job:
             "timeout": "its time was up",
             "node_fail": "its first node was lost",
             "preempted": "it made room for a more urgent job",
-        }.get(job.states[0], job.states[0].replace("_", " "))
-    return Job(job.name, workload, state, job.id, job.user, job.nodes, job.wanted or len(job.nodes), job.started, why)
+        }.get(job.states[0], "" if job.exit_code else job.states[0].replace("_", " "))
+    over = state not in AT_WORK
+    return Job(
+        name=job.name,
+        workload=workload if workload in (*_WORKLOADS, own.OWN) else "",
+        state=state,
+        id=job.id,
+        user=job.user,
+        nodes=job.nodes,
+        wanted=job.wanted or len(job.nodes),
+        since=job.started,
+        why=why or (f"exit code {job.exit_code}" if state == "failed" and job.exit_code else ""),
+        queue=job.queue,
+        account=job.account,
+        submitted=job.submitted,
+        ended=job.ended if over else None,
+        gpus=job.gpus,
+        exit_code=job.exit_code if over else None,
+    )
 
 
 def _why(reason: str) -> str:

@@ -1,0 +1,67 @@
+"""The parts of a job's scripts that every scheduler shares: variables and the program of one node."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping
+
+from stampworks.jobs.checks import Job
+from stampworks.plan import OVER_TCP, Plan
+from stampworks.schedulers.jobset import of_fabric
+
+NODE, SETUP, RUN, SECRETS, WORKDIR = "node.sh", "setup.sh", "run.sh", "secrets.sh", "workdir"
+"""Files in the job's folder, which nobody but its user can enter."""
+PORT, PORTS = 20_000, 10_000
+"""MASTER_PORT is taken from these by the job's number, so that two jobs on a node take different ones."""
+
+
+def processes(job: Job, plan: Plan) -> int:
+    """Return how many processes torchrun starts on a node: one for each accelerator, and one where there is none.
+
+    Simulated accelerators compute nothing, and their node has as many ranks as the plan gives it.
+    """
+    pool = job.pools[0]
+    ranks = dict(plan.training.ranks).get(pool.name, 1)
+    return min(ranks, max(1, job.gpus)) if pool.machine.simulated else max(1, job.gpus)
+
+
+def variables(job: Job, plan: Plan) -> dict[str, str]:
+    """Return what every node of a job sees alike, the job's own variables last."""
+    file, pool = job.file, job.pools[0]
+    rails = [rail.interface for rail in plan.fabric.rails[: pool.rails or 0]]
+    found = {
+        "JOB_NAME": job.name,
+        "JOB_FOLDER": job.folder,
+        "NNODES": str(file.nodes),
+        "WORLD_SIZE": str(file.nodes),
+        "GPUS_PER_NODE": str(job.gpus),
+        "LOCAL_RANK": "0",
+        "RAILS": ",".join(rails),
+        # torchrun takes its options from these (torch.distributed.argparse_util.env)
+        "PET_NNODES": str(file.nodes),
+        "PET_NPROC_PER_NODE": str(processes(job, plan)),
+    }
+    found |= of_fabric(plan.fabric.kind)
+    if rails and plan.fabric.kind in OVER_TCP and file.nodes > 1 and not plan.scheduler.traits.runs_pods:
+        found |= {"NCCL_SOCKET_IFNAME": ",".join(rails), "GLOO_SOCKET_IFNAME": ",".join(rails)}
+    if pool.machine.simulated:
+        found["USE_LIBUV"] = "0"  # which Debian's torch is built without
+    if file.checkpoint.path:
+        found["CHECKPOINT_PATH"] = file.checkpoint.path
+    return found | file.env
+
+
+def exports(values: Mapping[str, str]) -> str:
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
+
+
+def setup_digest(job: Job, workdir: str) -> str:
+    """Return the digest of what `setup` depends on: itself and the content of the workdir."""
+    return hashlib.sha256(f"{job.file.setup}\0{workdir}".encode()).hexdigest()[:32]
+
+
+def scripts(job: Job) -> dict[str, str]:
+    """Return the user's own commands as files."""
+    found = {RUN: job.file.run.rstrip("\n") + "\n"}
+    return found | ({SETUP: job.file.setup.rstrip("\n") + "\n"} if job.file.setup else {})

@@ -1,0 +1,193 @@
+"""A job of a user as a batch script of Slurm, and the program of each node that it starts."""
+
+from __future__ import annotations
+
+import shlex
+
+from stampworks.jobs.checks import Job, is_folder, pyxis
+from stampworks.jobs.forms import seconds
+from stampworks.jobs.script import (
+    NODE,
+    PORT,
+    PORTS,
+    RUN,
+    SECRETS,
+    SETUP,
+    WORKDIR,
+    exports,
+    scripts,
+    setup_digest,
+    variables,
+)
+from stampworks.plan import Plan
+from stampworks.schedulers.batch import COMMENT, EXIT, LOG
+from stampworks.schedulers.slurm import gres_of
+
+BATCH = "batch.sh"
+OWN = "job"
+"""The workload in the comment of jobs of users."""
+
+
+def files(job: Job, plan: Plan, exclude: tuple[str, ...], workdir: str) -> dict[str, str]:
+    """Return all files of the job's folder but its secrets; workdir is the digest of what was copied."""
+    return {BATCH: batch(job, plan, exclude), NODE: node(job, plan, workdir), **scripts(job)}
+
+
+def batch(job: Job, plan: Plan, exclude: tuple[str, ...]) -> str:
+    """Return the script for sbatch."""
+    file = job.file
+    header = "".join(f"#SBATCH {setting}\n" for setting in _settings(job, exclude))
+    values = exports(variables(job, plan)) + ("" if file.array else "unset ARRAY_INDEX\n")
+    steps = "" if file.image or not file.setup else f"start {shlex.join(_srun(job, plan, 'setup'))}\n"
+    steps += f"start {shlex.join(_srun(job, plan, 'run'))}\n"
+    body = _BATCH.replace("@RETRY@", str(file.retry)).replace("@SIGNAL@", file.checkpoint.signal)
+    body = body.replace("@PREFIX@", _PREFIX if file.array else "").replace("@STEPS@", steps)
+    head = f"#!/bin/bash\n{header}\numask 077\nfolder={shlex.quote(job.folder)}\n"
+    checkpoint = f"mkdir -p {shlex.quote(file.checkpoint.path)}\n" if file.checkpoint.path else ""
+    return head + values + checkpoint + body.replace("@KEEP@", "yes" if file.array else "")
+
+
+def _settings(job: Job, exclude: tuple[str, ...]) -> list[str]:
+    file, machine = job.file, job.pools[0].machine
+    gres = gres_of(machine).rpartition(":")[0] if machine.accelerators else ""
+    share = max(1, (machine.cpus or 1) * max(1, job.gpus) // max(1, machine.accelerators))
+    return [
+        f"--job-name={job.name}",
+        f"--comment={COMMENT}{OWN}",
+        f"--partition={job.queue.name}",
+        *([f"--account={file.account}"] if file.account else []),
+        f"--nodes={file.nodes}",
+        "--ntasks-per-node=1",
+        *(["--exclusive"] if job.whole_nodes else [f"--cpus-per-task={share}"]),
+        *([f"--gres={gres}:{job.gpus}"] if gres and job.gpus else []),
+        *([f"--exclude={','.join(exclude)}"] if exclude else []),
+        *([f"--time={-(-job.limit_s // 60)}"] if job.limit_s else []),
+        *([f"--array={file.array}"] if file.array else []),
+        f"--signal=B:{file.checkpoint.signal}@{seconds(file.checkpoint.grace)}",
+        "--chdir=/tmp",
+        f"--output={job.folder}/{LOG}",
+        "--open-mode=append",
+        "--requeue" if file.retry else "--no-requeue",
+    ]
+
+
+def _srun(job: Job, plan: Plan, what: str) -> list[str]:
+    """Return the step that starts a node's program on all nodes; steps of `run` itself fit beside it."""
+    label = ["--label"] if job.file.nodes > 1 else []
+    return [
+        *("srun", "--overlap", "--kill-on-bad-exit=1", "--ntasks-per-node=1", *label),
+        *(_container(job, plan) if job.file.image and pyxis(plan) else []),
+        *("bash", f"{job.folder}/{NODE}", what),
+    ]
+
+
+def _container(job: Job, plan: Plan) -> list[str]:
+    """Return the options of pyxis: the job's folder and the mounts that it asks for, and nothing else."""
+    places = [job.folder, *(each.mount for each in plan.storage if each.name in job.file.mounts)]
+    mounts = ",".join(f"{place}:{place}" for place in dict.fromkeys(places))
+    image = job.file.image.removeprefix("docker://")
+    return [f"--container-image={image}", f"--container-mounts={mounts}", "--no-container-mount-home"]
+
+
+def node(job: Job, plan: Plan, workdir: str) -> str:
+    """Return what each node runs: `node.sh setup` or `node.sh run`."""
+    file = job.file
+    local = is_folder(file.image) and not pyxis(plan)
+    places = [job.folder, *(each.mount for each in plan.storage if each.name in file.mounts)]
+    enter = _ENTER.replace("@IMAGE@", shlex.quote(file.image)) if local else ""
+    enter = enter.replace("@PLACES@", shlex.join(places))
+    program = _IN_IMAGE if file.image else _ON_NODE.replace("@DIGEST@", setup_digest(job, workdir))
+    start = "enter " if local else ""
+    head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"
+    return head + _NODE.replace("@SIGNAL@", file.checkpoint.signal) + enter + program.replace("@START@", start)
+
+
+# A TERM comes when the job is cancelled or preempted; the signal of the checkpoint, before its time is up. The shell's
+# `wait` returns when a signal comes: it is called again until the programs have ended. The secrets stay where another
+# attempt may need them: a watch on the head removes them when the job has left the queue.
+_BATCH = f"""\
+attempt="${{SLURM_RESTART_COUNT:-0}}"
+export JOB_ID="$SLURM_JOB_ID"
+[ -z "$SLURM_ARRAY_TASK_ID" ] || export ARRAY_INDEX="$SLURM_ARRAY_TASK_ID"
+NODE_NAMES="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | paste -sd,)"
+export NODE_NAMES MASTER_ADDR="${{NODE_NAMES%%,*}}" MASTER_PORT="$(({PORT} + SLURM_JOB_ID % {PORTS}))"
+export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT"
+@PREFIX@told= terminated= programs= keep=@KEEP@
+trap 'told=yes; [ -z "$programs" ] || kill -@SIGNAL@ "$programs" 2>/dev/null' @SIGNAL@
+trap 'terminated=yes; [ -z "$programs" ] || kill -TERM "$programs" 2>/dev/null' TERM
+finish() {{
+    [ "$keep$terminated" ] || rm -f "$folder/{SECRETS}"
+    echo "$1" >"$folder/{EXIT}"
+    exit "$1"
+}}
+start() {{
+    "$@" &
+    programs=$!
+    while :; do
+        wait "$programs" 2>/dev/null
+        code=$?
+        kill -0 "$programs" 2>/dev/null || break
+    done
+    [ "$code" = 0 ] && return
+    if [ "$told" ] && [ "$attempt" -lt @RETRY@ ]; then
+        keep=yes
+        exec scontrol requeue "$SLURM_JOB_ID"
+    fi
+    finish "$code"
+}}
+if [ "$attempt" -gt @RETRY@ ]; then
+    echo "stampworks: it was started again @RETRY@ times already (retry: @RETRY@)"
+    finish 1
+fi
+@STEPS@finish 0
+"""
+# Tasks of an array share a log: each line begins with its task.
+_PREFIX = """\
+exec > >(exec sed -u "s/^/$SLURM_ARRAY_TASK_ID: /") 2>&1
+"""
+_NODE = f"""\
+export NODE_RANK="$SLURM_NODEID" RANK="$SLURM_NODEID" PET_NODE_RANK="$SLURM_NODEID"
+[ ! -e "$folder/{SECRETS}" ] || . "$folder/{SECRETS}"
+if [ -d "$folder/{WORKDIR}" ]; then cd "$folder/{WORKDIR}"; else cd "$folder"; fi
+"""
+# On the node itself what setup did once for this content stays; it is done once at a time.
+_ON_NODE = f"""\
+if [ "$1" = run ]; then exec bash -e "$folder/{RUN}"; fi
+marks="/var/tmp/stampworks-setup-$(id -u)"
+mkdir -m 700 "$marks" 2>/dev/null
+if [ -L "$marks" ] || [ ! -O "$marks" ]; then
+    echo "stampworks: $marks belongs to somebody else"
+    exit 1
+fi
+exec 9>"$marks/lock"
+flock 9
+[ ! -e "$marks/@DIGEST@" ] || exit 0
+bash -e "$folder/{SETUP}" 9>&- || exit
+: >"$marks/@DIGEST@"
+"""
+_IN_IMAGE = f"""\
+@START@bash -e -c '[ ! -e "$1/{SETUP}" ] || bash -e "$1/{SETUP}"; exec bash -e "$1/{RUN}"' bash "$folder"
+"""
+# A root directory with a layer in memory above it, in namespaces of the user's own: nothing that a job writes there
+# stays, and no right of root is needed. In it the user is called root, as in a container of enroot.
+_ENTER = """\
+enter() {
+    exec unshare --map-root-user --mount bash -e -c '
+        image="$1" layers="$(mktemp -d)" here="$PWD"
+        shift
+        mount -t tmpfs none "$layers"
+        mkdir "$layers/upper" "$layers/work" "$layers/root"
+        root="$layers/root"
+        mount -t overlay -o "lowerdir=$image,upperdir=$layers/upper,workdir=$layers/work" none "$root"
+        for place in /proc /sys /dev /tmp @PLACES@; do
+            mkdir -p "$root$place" 2>/dev/null || true
+            if [ ! -d "$root$place" ]; then
+                echo "stampworks: image $image has no folder $place, and is not yours: make one there"
+                exit 1
+            fi
+            mount --rbind "$place" "$root$place"
+        done
+        exec chroot "$root" bash -c "cd \\"\\$1\\"; shift; exec \\"\\$@\\"" bash "$here" "$@"
+    ' bash @IMAGE@ "$@"
+}
+"""

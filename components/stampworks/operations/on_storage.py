@@ -1,0 +1,190 @@
+"""The folder of a user's job, on the node that sees it. Standard library only: it is sent there as it is.
+
+    python3 -c THIS VERB FOLDER [...]
+
+It runs with the user's rights. A folder is its user's alone: it has scripts, variables, secrets and what was copied.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SECRETS, WORKDIR, MANIFEST, LOG, EXIT = "secrets.sh", "workdir", "workdir.json", "log", "exit"
+KEPT_S = 14 * 24 * 3600
+"""Contents that no job has used for so long are deleted."""
+_POLL_S = 5.0
+
+
+def look(folder: Path, image: str) -> dict[str, Any]:
+    """Whose folder it is, and what is wrong with an image that is a file or a folder."""
+    wrong = ""
+    if image:
+        path = Path(image)
+        if not path.exists():
+            wrong = "does not exist"
+        elif path.is_dir() and not (path / "bin/bash").exists():
+            wrong = "is not a root file system: it has no /bin/bash"
+        elif not os.access(path, os.R_OK):
+            wrong = "cannot be read"
+    mine = not folder.exists() or (not folder.is_symlink() and folder.stat().st_uid == os.geteuid())
+    return {"mine": mine, "image": wrong}
+
+
+def missing(objects: Path, digests: list[str]) -> dict[str, Any]:
+    """Return the contents that are not here yet."""
+    private(objects)
+    found = [digest for digest in digests if not (objects / digest).is_file()]
+    for digest in set(digests) - set(found):
+        os.utime(objects / digest)
+    limit = time.time() - KEPT_S
+    for entry in os.scandir(objects):
+        if entry.stat(follow_symlinks=False).st_mtime < limit:
+            Path(entry.path).unlink()
+    return {"missing": found}
+
+
+def put(objects: Path, contents: dict[str, str]) -> dict[str, Any]:
+    """Keep contents under their digests, each whole or not at all."""
+    private(objects)
+    for digest, text in contents.items():
+        content = base64.b64decode(text)
+        if hashlib.sha256(content).hexdigest() != digest:
+            sys.exit("a content has arrived as another one")
+        whole(objects / digest, content, 0o600)
+    return {}
+
+
+def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """Write all files of a job; what its workdir had of an earlier copy and has no more goes, other files stay."""
+    private(folder)
+    sweep(folder.parent)
+    for name in (LOG, EXIT, SECRETS):
+        (folder / name).unlink(missing_ok=True)
+    for name, text in given["files"].items():
+        whole(folder / name, text.encode(), 0o600)
+    if given["secrets"]:
+        whole(folder / SECRETS, given["secrets"].encode(), 0o600)
+    if given["manifest"] is not None:
+        copied(folder, objects, given["manifest"])
+    return {}
+
+
+def copied(folder: Path, objects: Path, manifest: list[list[str]]) -> None:
+    workdir = folder / WORKDIR
+    workdir.mkdir(exist_ok=True)
+    try:
+        before = {entry[0]: entry for entry in json.loads((folder / MANIFEST).read_text())}
+    except (OSError, ValueError):
+        before = {}
+    for name in before.keys() - {entry[0] for entry in manifest}:
+        (workdir / name).unlink(missing_ok=True)
+    for entry in manifest:
+        name, kind, value = entry
+        path = workdir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "link":
+            path.unlink(missing_ok=True)
+            path.symlink_to(value)
+        elif before.get(name) != entry or not same(path, value):
+            whole(path, (objects / value).read_bytes(), int(kind, 8))
+    whole(folder / MANIFEST, json.dumps(manifest).encode(), 0o600)
+
+
+def same(path: Path, digest: str) -> bool:
+    """Whether a file still has the content that was copied: a job may have changed it."""
+    try:
+        return not path.is_symlink() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    except OSError:
+        return False
+
+
+def private(folder: Path) -> None:
+    """Make a folder that nobody else can enter, or check that it is one."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        sys.exit(f"{folder} belongs to somebody else")
+    folder.chmod(0o700)
+
+
+def whole(path: Path, content: bytes, mode: int) -> None:
+    draft = path.parent / f".{path.name[:200]}.draft"
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        os.fchmod(descriptor, mode)
+    draft.replace(path)
+
+
+def gone(number: str) -> bool:
+    """Whether Slurm says that a job has left the queue; one that waits for another attempt has not."""
+    done = subprocess.run(
+        ["squeue", "--noheader", f"--jobs={number}", "--format=%T"], capture_output=True, text=True, check=False
+    )
+    return "Invalid job id" in done.stderr if done.returncode else not done.stdout.strip()
+
+
+def sweep(runs: Path) -> None:
+    """Remove the secrets of the user's jobs that have ended while nothing watched them."""
+    for file in runs.glob(f"*/{SECRETS}"):
+        try:
+            if file.stat().st_uid == os.geteuid() and gone((file.parent / "number").read_text().strip()):
+                file.unlink(missing_ok=True)
+        except OSError:
+            continue
+
+
+def watch(folder: Path, number: str) -> dict[str, Any]:
+    """Remember a job's number, and remove its secrets when it has left the queue, however it ends."""
+    whole(folder / "number", number.encode(), 0o600)
+    if not (folder / SECRETS).exists():
+        return {}
+    sys.stdout.flush()
+    if os.fork():
+        return {}
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nothing, descriptor)
+    while (folder / SECRETS).exists() and (folder / "number").read_text() == number:
+        if gone(number):
+            (folder / SECRETS).unlink(missing_ok=True)
+        time.sleep(_POLL_S)
+    os._exit(0)
+
+
+def forget(folder: Path) -> dict[str, Any]:
+    """Remove what was copied for a job that nothing has taken."""
+    (folder / SECRETS).unlink(missing_ok=True)
+    return {}
+
+
+def main(verb: str, folder: Path, *more: str) -> dict[str, Any]:
+    if verb == "look":
+        return look(folder, more[0])
+    if verb == "watch":
+        return watch(folder, more[0])
+    if verb == "forget":
+        return forget(folder)
+    given = json.load(sys.stdin)
+    if verb == "missing":
+        return missing(folder, given)
+    return put(folder, given) if verb == "put" else place(folder, Path(more[0]), given)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    try:
+        print(json.dumps(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])))
+    except OSError as error:
+        sys.exit(f"{error.filename}: {error.strerror}")

@@ -1,0 +1,192 @@
+"""Jobs of users: judged as a whole, then copied, then submitted."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stampworks.jobs import Job, JobError, JobSource, Problem, resolve
+from stampworks.jobs.checks import is_folder, problems
+from stampworks.jobs.script import exports
+from stampworks.operations import on_storage, runs
+from stampworks.operations import workdir as workdirs
+from stampworks.operations.errors import InputError, UnknownError, nearest
+from stampworks.operations.job import AT_WORK, JobScheduler
+from stampworks.operations.jobs import UsedError, as_text, of_cluster, own_folder
+from stampworks.operations.on_head import RUN
+from stampworks.operations.schedulers import port_of
+from stampworks.operations.workdir import Workdir, WorkdirError
+from stampworks.plan import Plan, Roster
+
+_PROGRAM = Path(on_storage.__file__).read_text()
+_LIMIT_S = 120.0
+_BATCH_BYTES = 16 << 20
+"""Contents are sent in parts of about this size."""
+SECRET_BYTES_MAX = 64 << 10
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A job that nothing is known to be wrong with, and what it takes along."""
+
+    job: Job
+    secrets: Mapping[str, str]
+    workdir: Workdir | None
+    after: tuple[int | str, ...]
+    """What the scheduler calls the jobs that it waits for."""
+
+
+def checked(plan: Plan, source: JobSource, user: str, environment: Mapping[str, str]) -> Prepared:
+    """Judge all that can be judged without the cluster; JobError has all problems at once."""
+    _check_user(plan, user)
+    found = [*source.problems, *problems(source, plan, user)]
+    secrets: dict[str, str] = {}
+    for index, secret in enumerate(source.sound.secrets if source.knows("secrets") else ()):
+        try:
+            secrets[secret.name] = _secret(secret.name, secret.file, source.folder, environment)
+        except _SecretError as error:
+            found.append(source.problem(f"secrets[{index}]", str(error), error.hint))
+    workdir = None
+    if source.knows("workdir") and source.sound.workdir:
+        try:
+            workdir = workdirs.scan(source.folder / Path(source.sound.workdir).expanduser())
+        except WorkdirError as error:
+            found.append(source.problem("workdir", str(error), error.hint))
+    if found:
+        raise JobError(found)
+    return Prepared(resolve(source, plan, user, runs.folder_of_all(plan)), secrets, workdir, ())
+
+
+def prepare(plan: Plan, roster: Roster, source: JobSource, user: str, environment: Mapping[str, str]) -> Prepared:
+    """Judge a job with the cluster; nothing is changed."""
+    prepared = checked(plan, source, user, environment)
+    job, scheduler = prepared.job, of_cluster(plan, roster)
+    known = [each for each in scheduler.jobs() if each.workload == "job" and each.user == user]
+    if busy := next((each for each in known if each.name == job.name and each.state in AT_WORK), None):
+        hint = f"stampworks logs {job.name} --follow, or another name: --name NAME"
+        raise UsedError(f"job {job.name} of {user} is at work: job {busy.id}, {busy.state}", hint)
+    found: list[Problem] = []
+    after: list[int | str] = []
+    for index, name in enumerate(job.file.depends_on):
+        other = next((each for each in known if each.name == name), None)
+        ended = runs.look(plan, roster, own_folder(plan, name, user)).get("exit") if other is None else None
+        if other and other.state in AT_WORK and other.id is not None:
+            after.append(other.id)
+        elif (other and other.state != "finished") or (other is None and ended != 0):
+            message = (
+                f"{user} has no job {name}" if other is None and ended is None else f"job {name} has not ended well"
+            )
+            found.append(source.problem(f"depends_on[{index}]", message, nearest(name, [each.name for each in known])))
+    image = job.file.image if is_folder(job.file.image) else ""
+    looked = _asked(plan, roster, user, ["look", job.folder, image])
+    if looked.get("image"):
+        hint = "name a folder with a root file system that all nodes see"
+        found.append(source.problem("image", f"{image} {looked['image']}", hint))
+    if found:
+        raise JobError(found)
+    if not looked.get("mine"):
+        raise UsedError(f"{job.folder} belongs to somebody else", "take another name: --name NAME")
+    return Prepared(job, prepared.secrets, prepared.workdir, tuple(after))
+
+
+def written_down(scheduler: JobScheduler, prepared: Prepared) -> dict[str, str]:
+    """Return the files of a job for its scheduler, by name; none has a secret."""
+    return scheduler.own_files(prepared.job, prepared.workdir.digest if prepared.workdir else "")
+
+
+def submit(plan: Plan, roster: Roster, prepared: Prepared) -> int | str:
+    """Copy a job and hand it to its scheduler; returns what that calls it."""
+    job, scheduler = prepared.job, of_cluster(plan, roster)
+    told = {"version": 1, "workload": "job", "nodes": job.file.nodes, "user": job.user}
+    files = {RUN: as_text(told), **written_down(scheduler, prepared)}
+    objects = f"{job.folder.rpartition('/')[0]}/.objects.{job.user}"
+    runs.make(plan, roster)
+    if prepared.workdir:
+        _send(plan, roster, job.user, objects, prepared.workdir)
+    on_slurm = not plan.scheduler.traits.runs_pods
+    given = {
+        "files": files,
+        "secrets": exports(prepared.secrets) if on_slurm else "",
+        "manifest": prepared.workdir.entries if prepared.workdir else None,
+    }
+    _asked(plan, roster, job.user, ["place", job.folder, objects], json.dumps(given))
+    try:
+        number = scheduler.submit_own(job, prepared.secrets, prepared.after)
+    except BaseException:
+        _asked(plan, roster, job.user, ["forget", job.folder])
+        raise
+    if on_slurm:
+        _asked(plan, roster, job.user, ["watch", job.folder, str(number)])
+    return number
+
+
+def _send(plan: Plan, roster: Roster, user: str, objects: str, workdir: Workdir) -> None:
+    """Send the contents that the cluster has not yet."""
+    contents = workdir.contents
+    answer = _asked(plan, roster, user, ["missing", objects], json.dumps(sorted(contents)))
+    wanted = [digest for digest in answer.get("missing", ()) if digest in contents]
+    for part in _parts({digest: contents[digest] for digest in wanted}):
+        _asked(plan, roster, user, ["put", objects], json.dumps(part))
+
+
+def _parts(contents: Mapping[str, Path]) -> Iterator[dict[str, str]]:
+    part: dict[str, str] = {}
+    size = 0
+    for digest, path in contents.items():
+        content = base64.b64encode(path.read_bytes()).decode()
+        if part and size + len(content) > _BATCH_BYTES:
+            yield part
+            part, size = {}, 0
+        part[digest] = content
+        size += len(content)
+    if part:
+        yield part
+
+
+class _SecretError(Exception):
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def _secret(name: str, file: str, folder: Path, environment: Mapping[str, str]) -> str:
+    if not file:
+        if name not in environment:
+            raise _SecretError(f"the variable {name} is not set here", f"export {name}, or name a file: of the secret")
+        return environment[name]
+    path = folder / Path(file).expanduser()
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(SECRET_BYTES_MAX + 1)
+        value = content.decode().rstrip("\n")
+    except OSError as error:
+        raise _SecretError(f"{path}: {error.strerror}", "name the file with the value") from None
+    except UnicodeDecodeError:
+        raise _SecretError(f"{path} is not text", "encode the value, for example with base64") from None
+    if len(content) > SECRET_BYTES_MAX or "\0" in value:
+        raise _SecretError(f"{path} is not a value of at most {SECRET_BYTES_MAX >> 10} KiB", "name another file")
+    return value
+
+
+def _check_user(plan: Plan, user: str) -> None:
+    users = [each.name for each in plan.users]
+    if user != "root" and user not in users:
+        raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, ["root", *users]))
+
+
+def _asked(plan: Plan, roster: Roster, user: str, words: list[str], given: str = "") -> dict[str, Any]:
+    argv = ["python3", "-I", "-c", _PROGRAM, *words]
+    answer = port_of(plan.scheduler.kind).ask_storage(plan, roster, user, argv, _LIMIT_S, given)
+    try:
+        found = json.loads(answer.splitlines()[-1])
+    except (ValueError, IndexError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UnknownError(
+            "the cluster answered something else about a job's folder", "look there: stampworks ssh head"
+        )
+    return found

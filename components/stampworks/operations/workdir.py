@@ -1,0 +1,103 @@
+"""The folder that a job takes along: which files of it, and what each of them has."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import posixpath
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SIZE_MAX_MIB = 1024
+FILES_MAX = 50_000
+_GIT_S = 60
+
+
+class WorkdirError(Exception):
+    """Why a folder cannot be copied, and what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Workdir:
+    """The entries of a folder: path, then a mode and a digest, or `link` and its target."""
+
+    folder: Path
+    entries: tuple[tuple[str, str, str], ...]
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.entries).encode()).hexdigest()
+
+    @property
+    def contents(self) -> dict[str, Path]:
+        """One file for each digest."""
+        return {value: self.folder / name for name, kind, value in self.entries if kind != "link"}
+
+
+def scan(folder: Path) -> Workdir:
+    """Read a folder: what git tracks or would add where it is in a work tree, else all of it."""
+    if not folder.is_dir():
+        raise WorkdirError(f"{folder} is not a folder", "name the folder with the job's files")
+    top = Path(os.path.realpath(folder))
+    names = sorted(set(_of_git(top) or _of_folder(top)))
+    if len(names) > FILES_MAX:
+        raise WorkdirError(f"{folder} has more than {FILES_MAX} files", _LESS)
+    size, entries = 0, []
+    for name in names:
+        path = top / name
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            entries.append((name, "link", _target(name, os.readlink(path))))  # noqa: PTH115
+        elif stat.S_ISREG(found.st_mode):
+            size += found.st_size
+            if size > SIZE_MAX_MIB << 20:
+                raise WorkdirError(f"{folder} has more than {SIZE_MAX_MIB} MiB", _LESS)
+            entries.append((name, "700" if found.st_mode & 0o100 else "600", _digest(path)))
+    return Workdir(top, tuple(entries))
+
+
+_LESS = "put data on the cluster's storage, and name in .gitignore what a job does not need"
+
+
+def _of_git(folder: Path) -> list[str] | None:
+    """List what git would commit, without what was deleted since; None where the folder is in no work tree."""
+    command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_GIT_S, check=False)
+    except FileNotFoundError:
+        return None
+    except subprocess.TimeoutExpired:
+        raise WorkdirError(f"git did not list {folder} within {_GIT_S} s", "look there: git status") from None
+    if done.returncode:
+        return None
+    names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+    return [name for name in names if os.path.lexists(folder / name) and not (folder / name).is_dir()]
+
+
+def _of_folder(folder: Path) -> Iterator[str]:
+    for top, folders, files in os.walk(folder):
+        below = Path(top).relative_to(folder)
+        folders[:] = [name for name in folders if name != ".git"]
+        links = [name for name in folders if (Path(top) / name).is_symlink()]
+        yield from (str(below / name) for name in (*files, *links))
+
+
+def _target(name: str, target: str) -> str:
+    """Refuse a link that leads out of the folder: on the cluster it would lead somewhere else."""
+    there = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+    if posixpath.isabs(target) or there == ".." or there.startswith("../"):
+        raise WorkdirError(f"{name} is a link that leaves the folder: {target}", "copy what it shows into the folder")
+    return target
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
