@@ -71,6 +71,7 @@ def project(backend: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     (folder / "Pulumi.yaml").write_text("name: test\nruntime: python\nmain: stacks\nstackConfigDir: stacks\n")
     (folder / "stacks" / "Pulumi.local.yaml").write_text(STACK)
     monkeypatch.chdir(folder / "stacks" / "deeper")
+    monkeypatch.setenv("STAMPWORKS_USER", "root")
     return folder
 
 

@@ -169,7 +169,7 @@ class Stack(Project):
 
     def environment(self) -> dict[str, str]:
         # the cache is the user's: an image takes a minute
-        return {**super().environment(), "STAMPWORKS_STATE": str(self.state)}
+        return {**super().environment(), "STAMPWORKS_STATE": str(self.state), "STAMPWORKS_USER": "root"}
 
     def passes(self, *argv: str) -> str:
         """Without what the engine has to warn of, and with no other warning."""

@@ -58,6 +58,19 @@ def test_the_command_is_stable(cluster: StandIn) -> None:
     assert {"BatchMode=yes", "ControlMaster=no", "StrictHostKeyChecking=yes"} <= set(options)
 
 
+def test_a_user_comes_with_a_key_of_her_own(cluster: StandIn) -> None:
+    """To the head as herself, with whatever key ssh finds; to other nodes by way of the head."""
+    hers = dataclasses.replace(cluster.roster, reach=(), user="alice", identity_file="")
+    command = remote.ssh_command(hers, "head", remote.as_user("alice", ["echo", "a b"]))
+    assert command[:5] == ["ssh", "-F", "none", "-o", "ConnectTimeout=10"]
+    assert command[-5:] == ["-l", "alice", "--", "10.77.0.2", "bash -l -c 'echo '\"'\"'a b'\"'\"''"]
+    assert not [word for word in command if word.startswith(("Identit", "Batch"))]
+    assert remote.ssh_command(hers, "gpu-001", ["echo", "a b"])[-3:] == [
+        *("--", "10.77.0.2", "ssh gpu-001 'echo '\"'\"'a b'\"'\"''"),
+    ]
+    assert remote.ssh_command(hers, "gpu-001")[-4:] == ["-t", "--", "10.77.0.2", "ssh gpu-001"]
+
+
 def test_ssh_itself_accepts_the_command(cluster: StandIn) -> None:
     """The real ssh understands every option, and a command that starts with a dash is no option of its."""
     command = remote.ssh_command(dataclasses.replace(cluster.roster, reach=()), "gpu-001", ["-V"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stampworks.cli import exits, stacks, stamped
+from stampworks.cli import connections, exits, stacks, stamped
 
 if TYPE_CHECKING:
     from stampworks.plan import Plan, Roster
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 def plan_of(stack: str) -> Plan:
     """The plan that a cluster was stamped with."""
+    if found := connections.read(stack):
+        return found.plan
     return stacks.plan_of(stack) if stack.endswith(".json") else stamped.plan_of(stack)
 
 
@@ -56,6 +58,8 @@ def members_of(plan: Plan, stack: str) -> Roster:
         what = f"nodes of cluster {plan.name} are {plan.cloud}'s own: none has programs of ours, or is reached by ssh"
         hint = "stampworks status, drain, return, qualify, submit, jobs, logs and kubectl ask its Kubernetes"
         raise exits.CliError(what, hint)
+    if found := connections.read(stack):
+        return found.roster
     roster = members(plan.cloud, plan.name, plan.region)
     if not roster.members:
         hint = start() if stack.endswith(".json") else start(stack)

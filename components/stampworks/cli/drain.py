@@ -7,7 +7,7 @@ import getpass
 import os
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import clusters, exits, stacks
+from stampworks.cli import clusters, connections, exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.plan import Plan
@@ -34,6 +34,7 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import said_by, service_of
 
+    connections.expect_administrator("drain", arguments.stack)
     reason, plan = said_by(login(), arguments.reason), clusters.plan_of(arguments.stack)
     with Progress(f"draining {len(arguments.nodes)} of the nodes of stack {arguments.stack}") as progress:
         service = service_of(plan, clusters.asked_of(plan, arguments.stack))
@@ -57,6 +58,7 @@ def return_nodes(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import service_of
 
+    connections.expect_administrator("return", arguments.stack)
     plan = clusters.plan_of(arguments.stack)
     with Progress(f"returning {len(arguments.nodes)} of the nodes of stack {arguments.stack}"):
         service = service_of(plan, clusters.asked_of(plan, arguments.stack))

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import clusters, exits, stacks
+from stampworks.cli import clusters, connections, exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.clouds.faults import Fault, Injected
@@ -41,6 +41,7 @@ def add_verbs(verbs: Any) -> None:
 def list_faults(arguments: argparse.Namespace) -> int:
     from stampworks.operations import faults
 
+    connections.expect_administrator("fault", arguments.stack)
     plan = clusters.plan_of(arguments.stack)
     kinds, now = faults.catalogue(plan.cloud), faults.injected(plan)
     if arguments.json:
@@ -59,6 +60,7 @@ def inject_fault(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import faults
 
+    connections.expect_administrator("fault", arguments.stack)
     plan, roster = clusters.cluster_of(arguments.stack)
     with Progress(f"injecting {arguments.name}"):
         one, seed = faults.inject(
@@ -78,6 +80,7 @@ def clear_faults(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import faults
 
+    connections.expect_administrator("fault", arguments.stack)
     plan = clusters.plan_of(arguments.stack)
     with Progress("clearing faults"):
         cleared = faults.clear(plan, arguments.name, arguments.node)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import clusters, exits, stacks
+from stampworks.cli import clusters, connections, exits, stacks
 from stampworks.text.amounts import counted
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def submit_run(arguments: argparse.Namespace) -> int:
     from stampworks.text.printable import printable
 
     file = _content(arguments.options) if arguments.options else ""
-    of = (arguments.what, arguments.run, arguments.nodes or 0, arguments.pool or "", arguments.user)
+    user = connections.user_of(arguments.stack, arguments.user, default="root" if arguments.kind else "")
+    of = (arguments.what, arguments.run, arguments.nodes or 0, arguments.pool or "", user)
     asked = jobs.RunRequest(*of, file, tuple(arguments.set))
     if arguments.kind:
         return _print_manifests(arguments, asked)
@@ -86,7 +87,7 @@ def _print_manifests(arguments: argparse.Namespace, asked: RunRequest) -> int:
 
     from stampworks.operations.kubernetes.manifests import written_down
 
-    objects = written_down(stacks.plan_of(arguments.stack), arguments.kind, arguments.image or "", asked)
+    objects = written_down(connections.plan_of(arguments.stack), arguments.kind, arguments.image or "", asked)
     if arguments.json:
         print(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2))
     else:

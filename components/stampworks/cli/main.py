@@ -42,6 +42,7 @@ VERBS = {
     "ssh": "reach",
     "run": "reach",
     "kubectl": "reach",
+    "login": "login",
     "lint": "workload",
     "submit": "submit",
     "jobs": "jobs",

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import clusters, exits, stacks
+from stampworks.cli import clusters, connections, exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.qualification import Certificate, Checked
@@ -47,6 +47,7 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
     from stampworks.plan import BUDGET_MINUTES, fingerprint
     from stampworks.schedulers import kubernetes
 
+    connections.expect_administrator("qualify", arguments.stack)
     plan, roster = clusters.workers_of(arguments.stack)
     level = arguments.level or (plan.proof.level if plan.proof.level != "none" else "standard")
     declared = plan.proof.budget_minutes if level == plan.proof.level else BUDGET_MINUTES[level]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from stampworks.cli import clusters, exits, stacks
+from stampworks.cli import clusters, connections, exits, stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def add_verbs(verbs: Any) -> None:
     run.add_argument("--nodes", metavar="N", type=count, default=0, help="on how many nodes (default: all that can)")
     run.add_argument("--pool", metavar="POOL", default="", help="of this pool (default: those of the default queue)")
     run.add_argument("--gpus", metavar="N", type=gpus, help="accelerators of each node (default: all that it has)")
-    run.add_argument("--user", metavar="USER", default="root", help="as this declared user (default: root)")
+    stacks.add_user_option(run, "root")
     run.add_argument("--wait", action="store_true", help="for nodes on which jobs run now")
     _add_command(run)
     kubectl = verbs.add_parser(
@@ -71,6 +71,7 @@ def ask_kubernetes(arguments: argparse.Namespace) -> NoReturn:
     """Becomes kubectl, so that the terminal, signals and the exit code are its own."""
     from stampworks.operations.kubernetes import client as kubernetes
 
+    connections.expect_administrator("kubectl", arguments.stack)
     command = [*kubernetes.kubectl(clusters.plan_of(arguments.stack)), *arguments.command]
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606  # a list of arguments, no shell
@@ -90,12 +91,12 @@ def gpus(text: str) -> int:
 
 def log_in(arguments: argparse.Namespace) -> NoReturn:
     """Becomes ssh, so that the terminal, signals and the exit code are its own."""
-    from stampworks.operations.remote import not_installed, ssh_command
+    from stampworks.operations.remote import not_installed, ssh_line
 
     plan, roster = clusters.cluster_of(arguments.stack)
     node = arguments.node or _node_of(plan, roster, arguments.job)
     # as ssh does it: the remote shell reads one line
-    command = [*ssh_command(roster, node), *([" ".join(arguments.command)] if arguments.command else [])]
+    command = ssh_line(roster, node, " ".join(arguments.command))
     sys.stdout.flush()
     try:
         os.execvp(command[0], command)  # noqa: S606  # a list of arguments, no shell
@@ -129,7 +130,8 @@ def run_job(arguments: argparse.Namespace) -> int:
         raise exits.CliError("run needs a command", "for example: stampworks run hostname")
     plan = clusters.plan_of(arguments.stack)
     commands = commands_of(plan, clusters.asked_of(plan, arguments.stack))
-    asked = RunOptions(arguments.nodes, arguments.pool, arguments.user, arguments.gpus, arguments.wait)
+    user = connections.user_of(arguments.stack, arguments.user, default="root")
+    asked = RunOptions(arguments.nodes, arguments.pool, user, arguments.gpus, arguments.wait)
     run = commands.prepare(arguments.command, asked)
     for line in run.left_out:
         print(printable(f"left out: {line}"), file=sys.stderr)

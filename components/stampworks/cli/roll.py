@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import clusters, exits, stacks
+from stampworks.cli import clusters, connections, exits, stacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,7 @@ def roll_nodes(arguments: argparse.Namespace) -> int:
     from stampworks import configuration, operations
     from stampworks.cli.drain import login
 
+    connections.expect_administrator("roll", arguments.stack)
     why = ""
     if not arguments.cancel:
         said = operations.said_by(login(), arguments.reason)

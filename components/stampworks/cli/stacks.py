@@ -29,9 +29,30 @@ def add_stack_option(
         "-s",
         "--stack",
         metavar="STACK",
-        default=default or os.environ.get("STAMPWORKS_STACK") or DEFAULT_STACK,
-        help="which environment: its Pulumi.STACK.yaml, or a plan's JSON file (default: $STAMPWORKS_STACK, else "
-        f"{DEFAULT_STACK})",
+        default=default or os.environ.get("STAMPWORKS_STACK") or _stack_here(),
+        help="which environment: its Pulumi.STACK.yaml, or the JSON file of a plan or a connection (default: "
+        f"$STAMPWORKS_STACK, else {DEFAULT_STACK})",
+    )
+
+
+def _stack_here() -> str:
+    """Outside of all projects the connection of who works here, if there is one."""
+    from stampworks.state.paths import connection_file
+
+    file = connection_file()
+    if file.is_file() and not any((folder / "Pulumi.yaml").is_file() for folder in _upward(Path.cwd())):
+        return str(file)
+    return DEFAULT_STACK
+
+
+def add_user_option(parser: argparse.ArgumentParser, default: str) -> None:
+    """Of a verb that starts jobs; a connection says itself whose they are."""
+    else_ = f", else {default}" if default else ""
+    parser.add_argument(
+        "--user",
+        metavar="USER",
+        default=os.environ.get("STAMPWORKS_USER", ""),
+        help=f"as this declared user, or as root (default: $STAMPWORKS_USER{else_}; with a connection its user)",
     )
 
 

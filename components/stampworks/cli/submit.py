@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stampworks.cli import clusters, exits, stacks
+from stampworks.cli import clusters, connections, exits, stacks
 from stampworks.cli.reach import count
 from stampworks.text.amounts import counted
 
@@ -47,7 +47,7 @@ def add_verbs(verbs: Any) -> None:
     submit.add_argument("--time", metavar="TIME", help="ended after this time, as in 30m, 4h or 2d")
     submit.add_argument("--workdir", metavar="FOLDER", help="copy this folder, and start in it")
     submit.add_argument("--env", metavar="KEY=VALUE", action="append", default=[], help="one variable of the job")
-    submit.add_argument("--user", metavar="USER", default="root", help="as this declared user (default: root)")
+    stacks.add_user_option(submit, "")
     submit.add_argument("--options", metavar="FILE", default="", help="of a workload: a JSON file of options")
     submit.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="of a workload: as in --set model.layers=8"
@@ -117,9 +117,9 @@ def _submit_own(arguments: argparse.Namespace, source: JobSource) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import jobs, own_jobs
 
-    user = arguments.user
     if arguments.dry_run:
         return _dry_run(arguments, source)
+    user = connections.user_of(arguments.stack, arguments.user, default="")
     plan, roster = clusters.workers_of(arguments.stack)
     with Progress("checking the job"):
         prepared = own_jobs.prepare(plan, roster, source, user, os.environ)
@@ -154,8 +154,9 @@ def _dry_run(arguments: argparse.Namespace, source: JobSource) -> int:
     from stampworks.operations.jobs import of_cluster
     from stampworks.plan import Roster
 
-    plan = stacks.plan_of(arguments.stack)
-    prepared = own_jobs.checked(plan, source, arguments.user, os.environ)
+    plan = connections.plan_of(arguments.stack)
+    user = connections.user_of(arguments.stack, arguments.user, default="root")
+    prepared = own_jobs.checked(plan, source, user, os.environ)
     nobody = Roster(plan.name, plan.cloud, (), "", "", (), plan.region)
     files = own_jobs.written_down(of_cluster(plan, nobody), prepared)
     if arguments.json:

@@ -21,7 +21,7 @@ from stampworks.clouds.components import (
     ServerMaker,
 )
 from stampworks.clouds.faults import Fault, Injected
-from stampworks.plan import Ending, Group, Plan, Refusal, Roster
+from stampworks.plan import Ending, Group, Member, Plan, Refusal, Roster
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
@@ -114,6 +114,13 @@ class Access(Protocol):
 
     def remedy(self, why: str) -> str:
         """Say what to do where the server was not heard for this reason."""
+
+
+class Doors(Protocol):
+    """`door`: ways in for users, where an administrator steps into the network of a cluster."""
+
+    def target(self, cluster: str, member: Member) -> str:
+        """Open a way to the member's sshd; return what ssh connects to."""
 
 
 class Faults(Protocol):
@@ -247,3 +254,4 @@ class Cloud:
     lookups: Callable[[], Lookups[Any]] | None = None
     image_builder: Callable[[], ImageBuilder] | None = None
     faults: Callable[[], Faults] | None = None
+    doors: Callable[[], Doors] | None = None

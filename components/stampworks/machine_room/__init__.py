@@ -30,6 +30,7 @@ from stampworks.machine_room.rooms import end_room as end_room
 from stampworks.machine_room.rooms import ensure_room as ensure_room
 from stampworks.machine_room.rooms import expect_owner as expect_owner
 from stampworks.machine_room.rooms import is_ours as is_ours
+from stampworks.machine_room.rooms import open_door as open_door
 from stampworks.machine_room.rooms import reach as reach
 from stampworks.machine_room.rooms import read_room as read_room
 from stampworks.machine_room.rooms import remove_room as remove_room

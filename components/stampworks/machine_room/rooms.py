@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stampworks.machine_room import files, hands
+from stampworks.machine_room import daemons, files, hands
 from stampworks.machine_room.network import (
     MANAGEMENT,
     Links,
@@ -129,6 +129,13 @@ def remove_room(cluster: str, claim: str) -> None:
 def reach(cluster: str) -> tuple[str, ...]:
     """Prefix of a command that runs a program of this host where the cluster's addresses can be reached."""
     return of_cluster(cluster).reach
+
+
+def open_door(cluster: str, name: str, address: str, port: int) -> int:
+    """Lets programs of this machine reach an address in the room; returns the port of the loopback that leads there."""
+    room = of_cluster(cluster)
+    with room.locked():
+        return daemons.open_door(room, name, address, port)
 
 
 def room_drift(state: RoomState | None, network: NetworkSpec, rails: Sequence[RailSpec]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import IO
 
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
-from stampworks.plan import CONTROLLER, Member, Roster
+from stampworks.plan import CONTROLLER, LOGIN, Member, Roster
 
 TIMEOUT_S = 20.0
 BYTES_MAX = 64 << 20
@@ -22,20 +22,22 @@ BYTES_MAX = 64 << 20
 _CHUNK_BYTES = 1 << 16
 
 _OPTIONS = (
-    "BatchMode=yes",
     "ConnectTimeout=10",
     # a shared connection would outlive the command that opened it
     "ControlMaster=no",
     "ControlPath=none",
     "GlobalKnownHostsFile=/dev/null",
-    "IdentitiesOnly=yes",
-    "IdentityAgent=none",
     "LogLevel=ERROR",
     "ServerAliveCountMax=3",
     "ServerAliveInterval=10",
     "StrictHostKeyChecking=yes",
     "UserKnownHostsFile=/dev/null",
 )
+_OF_ADMINISTRATORS = ("BatchMode=yes", "IdentitiesOnly=yes", "IdentityAgent=none")
+"""The cluster's own key, and no other."""
+_OF_USERS = ("PreferredAuthentications=publickey",)
+"""A key of hers, wherever ssh finds one: it may ask her for its passphrase, and for no password."""
+_BECOME = ("runuser", "-l")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 _HOST_KEY = re.compile(r"(?:ssh|ecdsa)-[a-z0-9-]+ [A-Za-z0-9+/]+=*(?: .*)?")
 
@@ -77,23 +79,43 @@ def ssh_command(roster: Roster, node: str, argv: Sequence[str] = ()) -> list[str
     The node's shell sees argv word by word as given, whatever is in it. Its host key is the one its cloud reported:
     ssh takes it from a command instead of a file, so that there is nothing to clean up and nothing that can be stale.
     """
-    target = member(roster, node)
+    return ssh_line(roster, node, shlex.join(_by(roster, argv)))
+
+
+def ssh_line(roster: Roster, node: str, line: str) -> list[str]:
+    """The same for a line that the node's shell reads. A user gets to most nodes by way of the head."""
+    target, interactive = member(roster, node), []
+    if not roster.is_administered and target.group not in (CONTROLLER, LOGIN):
+        line, interactive = shlex.join(["ssh", target.name, *([line] if line else [])]), [] if line else ["-t"]
+        target = head(roster)
+    return [*_ssh(roster, target), *interactive, "--", roster.host(target), *([line] if line else [])]
+
+
+def _ssh(roster: Roster, target: Member) -> list[str]:
+    """The program with its options."""
     if not _NAME.fullmatch(target.name) or not _HOST_KEY.fullmatch(target.host_key):
         raise UnknownError(
             f"the roster has no usable host key for {target.name!r}", "`pulumi up` makes the roster anew"
         )
     key = " ".join(target.host_key.split()[:2])
-    options = [*_OPTIONS, f"HostKeyAlias={target.name}", f"KnownHostsCommand=/bin/echo {target.name} {key}"]
+    options = sorted((*_OPTIONS, *(_OF_ADMINISTRATORS if roster.is_administered else _OF_USERS)))
+    options += [f"HostKeyAlias={target.name}", f"KnownHostsCommand=/bin/echo {target.name} {key}"]
     options += [f"ProxyCommand={shlex.join(roster.proxy)}"] if roster.proxy else []
-    command = [*roster.reach, "ssh", "-F", "none", "-i", roster.identity_file.replace("%", "%%")]
-    command += [word for option in options for word in ("-o", option)]
-    command += ["-l", roster.user, "--", roster.host(target)]
-    return command + ([shlex.join(argv)] if argv else [])
+    identity = ["-i", roster.identity_file.replace("%", "%%")] if roster.identity_file else []
+    command = [*roster.reach, "ssh", "-F", "none", *identity]
+    return [*command, *(word for option in options for word in ("-o", option)), "-l", roster.user]
+
+
+def _by(roster: Roster, argv: Sequence[str]) -> Sequence[str]:
+    """A user who logs in as herself need not become it, and can become nobody else."""
+    if roster.is_administered or tuple(argv[:2]) != _BECOME:
+        return argv
+    return ["bash", "-l", "-c", argv[-1]]
 
 
 def as_user(user: str, argv: Sequence[str]) -> list[str]:
     """A login shell of the user: its environment, its groups, its home, and nothing of root's."""
-    return ["runuser", "-l", user, "-c", shlex.join(argv)]
+    return [*_BECOME, user, "-c", shlex.join(argv)]
 
 
 def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEOUT_S, given: str = "") -> str:

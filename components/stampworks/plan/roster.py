@@ -22,7 +22,7 @@ class Member:
     host_key: str
     """The node's public ssh host key, as reported by its cloud and not by the node."""
     target: str = ""
-    """The host name for the roster's proxy; empty when ssh connects to the address."""
+    """The host name for ssh or for the roster's proxy; empty when ssh connects to the address."""
     places: tuple[str, ...] | None = None
     """Domains of the cloud's network that contain the node, outermost first; None when unknown."""
 
@@ -93,4 +93,9 @@ class Roster:
 
     def host(self, member: Member) -> str:
         """Return the host name or address that ssh connects to."""
-        return member.target if self.proxy else member.address
+        return member.target or member.address
+
+    @property
+    def is_administered(self) -> bool:
+        """Whether the login user is the cluster's administrator; otherwise it is a user with rights of her own."""
+        return self.user == "root"

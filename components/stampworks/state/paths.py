@@ -17,6 +17,12 @@ def state_dir() -> Path:
     return _private(_place("STAMPWORKS_STATE", "XDG_STATE_HOME", ".local/state"))
 
 
+def connection_file() -> Path:
+    """Where the file lies that an administrator gave to a user of a cluster."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".config") / "stampworks" / "connection.json"
+
+
 def _place(own: str, xdg: str, below_home: str) -> Path:
     if chosen := os.environ.get(own):
         return Path(chosen).expanduser().absolute()
@@ -30,12 +36,12 @@ def _private(path: Path) -> Path:
     return path
 
 
-def write_whole(file: Path, text: str) -> None:
+def write_whole(file: Path, text: str, mode: int = 0o644) -> None:
     """Puts a text into a file, all of it or nothing, whoever reads it meanwhile."""
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as opened:
-            os.fchmod(opened.fileno(), 0o644)
+            os.fchmod(opened.fileno(), mode)
             opened.write(text)
         Path(temporary).replace(file)
     except BaseException:

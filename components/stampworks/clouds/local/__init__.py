@@ -8,7 +8,7 @@ from stampworks.clouds.contract import Cloud, JoinedPools, Kubernetes
 
 if TYPE_CHECKING:
     from stampworks.clouds.components import JoinedMaker, Resources, ServerMaker
-    from stampworks.clouds.contract import Access, Faults, JoinedRenewal, Members, Renewal
+    from stampworks.clouds.contract import Access, Doors, Faults, JoinedRenewal, Members, Renewal
     from stampworks.resources import (
         LocalControlPlane,
         LocalGroup,
@@ -68,10 +68,17 @@ def _faults() -> Faults:
     return faults
 
 
+def _doors() -> Doors:
+    from stampworks.clouds.local import door
+
+    return door
+
+
 CLOUD = Cloud(
     resources=_resources,
     members=_members,
     renewal=_renewal,
     kubernetes=Kubernetes(server=_server, access=_access, joined=JoinedPools(_joined, _joined_renewal)),
     faults=_faults,
+    doors=_doors,
 )

@@ -56,7 +56,8 @@ class Status:
 
 def status(plan: Plan, roster: Roster) -> Status:
     """Asks the scheduler on the head; what it does not answer is unknown, never guessed."""
-    ends = endings(roster.cloud, roster.cluster, roster.region)
+    # the cloud answers who has rights in its account
+    ends = endings(roster.cloud, roster.cluster, roster.region) if roster.is_administered else ()
     try:
         look = slurm.look(roster)
     except OperationError as error:

@@ -1,0 +1,86 @@
+"""Files by which users reach a cluster, and the verbs that are not for them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stampworks.cli import exits, stacks
+
+if TYPE_CHECKING:
+    from stampworks.operations.login import Connection
+    from stampworks.plan import Plan
+
+VERSION = 1
+_KEY = "connection"
+"""Beside the fields of a connection in its file: the version of its form. A plan's file has no such field."""
+_MAX_MIB = 64
+_ANEW = "have an administrator write it anew: stampworks login -s STACK --as USER"
+
+
+def written(connection: Connection) -> str:
+    from stampworks.plan import to_dict
+
+    return json.dumps({_KEY: VERSION, **to_dict(connection)}, indent=1, ensure_ascii=False) + "\n"
+
+
+@functools.cache
+def read(stack: str) -> Connection | None:
+    """The connection in a file; None for whatever else stands for a stack."""
+    if not stack.endswith(".json"):
+        return None
+    file = Path(stack)
+    data = _content(file)
+    if not isinstance(data, dict) or _KEY not in data:
+        return None
+    if (version := data.pop(_KEY)) != VERSION:
+        what = f"{file} is a connection of version {version}, and this release of stampworks reads version {VERSION}"
+        raise exits.CliError(what, _ANEW)
+    from stampworks.operations.login import Connection
+    from stampworks.plan import from_dict
+
+    try:
+        found = from_dict(Connection, data)
+        if found.roster.is_administered or found.roster.user != found.user or found.roster.reach:
+            raise ValueError("Connection.roster: it is no user's")
+    except (ValueError, RecursionError) as error:
+        raise exits.CliError(f"{file} is no connection of this release of stampworks: {error}", _ANEW) from None
+    if found.kubeconfig and file.stat().st_mode & 0o077:
+        raise exits.CliError(f"{file} has a key in it, and others may read it", f"chmod 600 {file}")
+    return found
+
+
+def plan_of(stack: str) -> Plan:
+    """The plan of a connection, or of the stack's file, for what asks no cluster."""
+    found = read(stack)
+    return found.plan if found else stacks.plan_of(stack)
+
+
+def expect_administrator(verb: str, stack: str) -> None:
+    """Refuses a verb that changes what is everybody's to who has a connection of their own."""
+    if found := read(stack):
+        what = f"{verb} is for administrators of cluster {found.plan.name}, and {stack} is a connection of {found.user}"
+        raise exits.CliError(what, "name a stack: -s STACK")
+
+
+def user_of(stack: str, asked: str, default: str) -> str:
+    """The user that a job is for: whoever has a connection, else whom an administrator names."""
+    if found := read(stack):
+        if asked not in ("", found.user):
+            raise exits.CliError(f"{stack} is a connection of {found.user}, and not of {asked}", "leave --user out")
+        return found.user
+    if not (asked or default):
+        hint = "name one: --user USER, or $STAMPWORKS_USER; --user root runs it as root"
+        raise exits.CliError("it is not said whose job it is", hint)
+    return asked or default
+
+
+def _content(file: Path) -> Any:
+    with file.open("rb") as opened:
+        text = opened.read((_MAX_MIB << 20) + 1)
+    try:
+        return json.loads(text) if len(text) <= _MAX_MIB << 20 else None
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,42 @@
+"""`stampworks login`: the file with which a user works on a cluster by herself."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from stampworks.cli import clusters, connections, exits, stacks
+
+_OWN = 0o600
+
+
+def add_verbs(verbs: Any) -> None:
+    login = verbs.add_parser(
+        "login", help="write the file with which a user works on a cluster by herself", allow_abbrev=False
+    )
+    stacks.add_stack_option(login)
+    login.add_argument("--as", metavar="USER", dest="user", required=True, help="a declared user")
+    login.add_argument("--to", metavar="FILE", help="where to write it (default: CLUSTER.USER.json)")
+    login.set_defaults(call=write_connection)
+
+
+def write_connection(arguments: argparse.Namespace) -> int:
+    """Fine when the file is written, for its owner alone."""
+    from stampworks.operations.login import connect
+    from stampworks.state.paths import write_whole
+    from stampworks.text.printable import printable
+
+    connections.expect_administrator("login", arguments.stack)
+    plan, roster = clusters.cluster_of(arguments.stack)
+    connection = connect(plan, roster, arguments.user)
+    file = Path(arguments.to or f"{plan.name}.{connection.user}.json")
+    if file.suffix != ".json":
+        raise exits.CliError(f"{file} has no name for a connection", "call it FILE.json, so that -s can name it")
+    if file.exists() and connections.read(str(file)) is None:
+        raise exits.CliError(f"{file} is there, and is no connection", "choose another file: --to FILE.json")
+    write_whole(file, connections.written(connection), _OWN)
+    secret = "has a key of hers in it, so keep it as secret" if connection.kubeconfig else "has no secret in it"
+    print(printable(f"{file} connects {connection.user} to cluster {plan.name}; it {secret}"))
+    print(printable(f"with it and her ssh key: stampworks status -s {file}"))
+    return exits.FINE

@@ -1,0 +1,44 @@
+"""A connection: all that a user needs to use a cluster with a key of her own, without an administrator's rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stampworks.clouds.registry import CLOUDS
+from stampworks.operations import runs
+from stampworks.operations.errors import InputError, nearest
+from stampworks.operations.schedulers import port_of
+from stampworks.plan import Plan, Roster
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What one file of hers says. Nothing in it is secret but a kubeconfig."""
+
+    user: str
+    plan: Plan
+    """As it was stamped when this was written, without reasons."""
+    roster: Roster
+    """Who was in the cluster then, with the host keys. Its user is herself, and her key is whichever ssh finds."""
+    kubeconfig: str = ""
+    """Of a cluster with Kubernetes: her own way to its server, with the rights of her teams."""
+
+
+def connect(plan: Plan, roster: Roster, user: str) -> Connection:
+    """Opens what leads to head and login nodes without stepping into their network, and says what there is."""
+    users = [declared.name for declared in plan.users]
+    if user not in users:
+        raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, users))
+    if port_of(plan.scheduler.kind).asks_members and plan.storage:
+        runs.make(plan, roster)
+    return Connection(user, replace(plan, reasons=()), _as_user(plan, roster, user))
+
+
+def _as_user(plan: Plan, roster: Roster, user: str) -> Roster:
+    doors = CLOUDS[plan.cloud].doors
+    entries = {group.name for group in (plan.controller, *plan.login)}
+    members = tuple(
+        replace(each, target=doors().target(plan.name, each)) if doors and each.group in entries else each
+        for each in roster.members
+    )
+    return replace(roster, reach=(), user=user, identity_file="", members=members)

@@ -1,0 +1,131 @@
+"""A user without an administrator's rights, with a connection and a key of her own, on a real cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.stack import Stack
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.cluster,
+    pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user of this machine"),
+]
+NOBODY, LIMIT_S = 65534, 120
+# Python may lie below a home that is root's alone: in a mount namespace of hers it can be read, and nothing else there
+AS_NOBODY = """
+mount --bind "$1" "$2/base"; mount -t tmpfs -o mode=755 none /root
+mkdir -p "$1"; mount --bind "$2/base" "$1"; cd "$2/hers"; shift 2
+exec setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Alice:
+    """An ordinary user of this machine."""
+
+    folder: Path
+
+    def stampworks(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        hers = self.folder / "hers"
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(hers),
+            "XDG_CONFIG_HOME": str(hers / "config"),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        command = ["unshare", "--mount", "sh", "-euc", AS_NOBODY, "sh", sys.base_prefix, str(self.folder)]
+        told = [f"{name}={value}" for name, value in environment.items()]
+        return subprocess.run(
+            [*command, "env", "-i", *told, sys.executable, "-m", "stampworks.cli.main", *argv],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+
+    def passes(self, *argv: str) -> str:
+        done = self.stampworks(*argv)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def alice(slurm: Stack, tmp_path: Path) -> Iterator[Alice]:
+    """Her key is on head and login node, and the file that an administrator wrote is where it is looked for."""
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(0o711)
+    (tmp_path / "base").mkdir()
+    hers = tmp_path / "hers"
+    (hers / "config" / "stampworks").mkdir(parents=True)
+    connection, key = hers / "config" / "stampworks" / "connection.json", hers / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    done = slurm.stampworks("login", "-s", "test", "--as", "alice", "--to", str(connection))
+    assert done.returncode == 0, done.stderr
+    assert connection.stat().st_mode & 0o777 == 0o600
+    connection.write_text(connection.read_text().replace('"identity_file": ""', f'"identity_file": "{key}"'))
+    for path in (hers, *hers.rglob("*")):
+        shutil.chown(path, NOBODY, NOBODY)
+    public = key.with_suffix(".pub").read_text().strip()
+    keys = f"d=~alice/.ssh; install -d -m 700 -o alice -g alice $d; echo '{public}' >$d/authorized_keys"
+    for node in ("head", "login-001"):
+        slurm.shell(node, f"{keys}; chown alice $d/authorized_keys")
+    yield Alice(tmp_path)
+    for node in ("head", "login-001"):
+        slurm.shell(node, "rm -r ~alice/.ssh")
+
+
+def test_a_user_works_by_herself(slurm: Stack, alice: Alice) -> None:
+    """Her jobs are hers in Slurm; nodes are not hers to take out, and jobs of others not hers to end."""
+    assert alice.passes("status").startswith(f"cluster {slurm.cluster} on local: pass\n")
+    assert sorted(alice.passes("run", "--gpus", "0", "id", "-un").split()) == ["alice"] * 4
+    assert len(alice.passes("run", "--nodes", "1", "--gpus", "3", "nvidia-smi", "-L").splitlines()) == 3
+    assert alice.passes("ssh", "login-001", "--", "id -un; hostname") == "alice\nlogin-001\n"
+    job = slurm.shell("head", "sbatch --parsable --output=/dev/null --gres=gpu:8 --wrap='sleep 300'")
+    assert alice.stampworks("ssh", "head", "--", f"scancel {job}").returncode != 0
+    refused = alice.stampworks("drain", "gpu-001", "--reason", "mine")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"drain is for administrators of cluster {slurm.cluster}")
+    slurm.shell("head", f"scancel {job}")
+
+
+def test_a_key_that_is_not_hers(slurm: Stack, alice: Alice) -> None:
+    """The file alone opens nothing."""
+    slurm.shell("head", "echo >~alice/.ssh/authorized_keys")
+    done = alice.stampworks("run", "id")
+    assert done.returncode == 3
+    assert "head cannot be reached: alice@127.0.0.1: Permission denied (publickey" in done.stderr
+
+
+def test_what_is_stamped_counts(slurm: Stack) -> None:
+    """A file that is being edited changes nothing for whoever is on call."""
+    before = slurm.file.read_text()
+    try:
+        slurm.edit("count: 4", "cout: 9")
+        done = slurm.stampworks("status", "-s", "test")
+    finally:
+        slurm.file.write_text(before)
+    assert done.returncode == 0, done.stderr
+    assert "note: the cluster is taken as it was stamped: stacks/Pulumi.test.yaml:8:40: pools[0].cout" in done.stderr
+
+
+def test_a_run_leaves_out_what_cannot_take_it(slurm: Stack) -> None:
+    """A drained node and a busy one; it does not wait for them."""
+    job = slurm.shell("head", "sbatch --parsable --output=/dev/null --gres=gpu:8 --nodelist=gpu-002 --wrap='sleep 300'")
+    slurm.shell("head", "scontrol update nodename=gpu-001 state=drain reason='person bob: new fans'")
+    try:
+        slurm.shell("head", f"until squeue --noheader --states=running --jobs={job} | grep -q .; do sleep 0.1; done")
+        done = slurm.stampworks("run", "-s", "test", "hostname")
+        assert sorted(done.stdout.split()) == ["gpu-003", "gpu-004"], done.stderr
+        assert "left out: gpu-001: drain: new fans (held by bob)\n" in done.stderr
+        assert f"left out: gpu-002: busy with job {job}\n" in done.stderr
+    finally:
+        slurm.shell("head", f"scancel {job}; scontrol update nodename=gpu-001 state=resume")
