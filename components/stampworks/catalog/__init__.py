@@ -1,4 +1,5 @@
-"""What exists: machines, fabrics, file systems, prices, releases. Data files and typed lookups, each fact once."""
+"""The facts about machines, fabrics, file systems, prices and releases: data files and typed lookups, each fact
+once."""
 
 from __future__ import annotations
 
@@ -174,19 +175,19 @@ def fabrics() -> Mapping[str, Fabric]:
 
 @cache
 def regions() -> Mapping[str, Regions]:
-    """By cloud."""
+    """Return the regions by cloud."""
     return rows(Regions, load("regions.yaml"), "regions.yaml")
 
 
 @cache
 def cloud_nodes() -> Mapping[str, CloudNodes]:
-    """By cloud; nothing is known of the others."""
+    """Return facts about nodes by cloud; clouds without a row are unknown."""
     return rows(CloudNodes, load("cloud_nodes.yaml"), "cloud_nodes.yaml")
 
 
 @cache
 def shapes() -> Mapping[str, Shape]:
-    """By machine."""
+    """Return the shapes by machine."""
     table = rows(Shape, load("shapes.yaml"), "shapes.yaml")
     for each in table.values():
         if each.name not in machines() or not each.counts or list(each.counts) != sorted({*each.counts}):
@@ -196,7 +197,7 @@ def shapes() -> Mapping[str, Shape]:
 
 @cache
 def deployments() -> Mapping[str, Deployment]:
-    """Of whose failures something is published."""
+    """Return the deployments whose failure counts are published."""
     table = rows(Deployment, load("failures.yaml"), "failures.yaml")
     for each in table.values():
         if each.accelerator not in accelerators() or min(each.accelerators, each.failures, each.hours) <= 0:
@@ -211,7 +212,7 @@ def trained_models() -> Mapping[str, TrainedModel]:
 
 @cache
 def runs() -> Mapping[str, PublishedRun]:
-    """Training of which it is published how fast it was."""
+    """Return the training runs whose speed is published."""
     table = rows(PublishedRun, load("runs.yaml")["runs"], "runs.yaml")
     for each in table.values():
         if each.accelerator not in accelerators():
@@ -245,6 +246,6 @@ def _check_addons(release: Release) -> None:
 
 @cache
 def newest_release() -> str:
-    """The release that a declaration without one gets: of those for all clouds, whose names are year.month."""
+    """Return the default release: the newest of those for all clouds, whose names are year.month."""
     everywhere = (name for name, row in releases().items() if not row.clouds)
     return max(everywhere, key=lambda name: tuple(int(part) for part in name.split(".")))

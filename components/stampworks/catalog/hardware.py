@@ -1,4 +1,4 @@
-"""Machines and their parts: one data file a cloud, read when somebody asks for one of its machines."""
+"""Machines and their parts: one data file for each cloud, read when one of its machines is requested."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ Cloud = Literal[
     "sf-compute",
     "hosts",
 ]
-"""Where machines are: machines/<cloud>.yaml has their rows. `hosts` are in somebody's own racks."""
+"""Providers of machines; machines/<cloud>.yaml has their rows. `hosts` are in the user's own racks."""
 CLOUDS: tuple[Cloud, ...] = get_args(Cloud)
 PARTS = "machines/parts.yaml"
 _NAME = re.compile(r"^([^\s#][^:]*):", re.MULTILINE)
 _ALIKE = 0.7
-"""How much of two names is the same where one may be meant by the other."""
+"""Minimum similarity of two names to suggest one for the other."""
 _COMPARED_MAX = 60
-"""Of a longer name only the beginning is compared, for that takes its time."""
+"""Number of compared characters of a long name, because comparison is slow."""
 
 
 class Machines(Mapping[str, Machine]):
-    """By name. A lookup parses the file of one cloud, which is most of what a lookup takes."""
+    """Machines by name. A lookup parses the file of one cloud, which takes most of its time."""
 
     def __getitem__(self, name: str) -> Machine:
         for cloud in CLOUDS:
@@ -60,7 +60,7 @@ class Machines(Mapping[str, Machine]):
                 return machines_of(cloud)[name]
         raise KeyError(name)
 
-    def __contains__(self, name: object) -> bool:  # that of Mapping looks the row up, and so parses its file
+    def __contains__(self, name: object) -> bool:  # Mapping's own method would look the row up, and parse its file
         return any(name in names(cloud) for cloud in CLOUDS)
 
     def __iter__(self) -> Iterator[str]:
@@ -73,13 +73,13 @@ class Machines(Mapping[str, Machine]):
 
 @cache
 def machines() -> Mapping[str, Machine]:
-    """All of them, in the order of CLOUDS and of their files."""
+    """Return all machines, in the order of CLOUDS and of their files."""
     return Machines()
 
 
 @cache
 def names(cloud: str) -> tuple[str, ...]:
-    """Of the machines of a cloud, found without parsing: they stand at the beginning of a line."""
+    """Return the names of a cloud's machines without parsing YAML: they are at the beginning of lines."""
     return tuple(_NAME.findall(text(_file(cloud))))
 
 
@@ -109,7 +109,7 @@ def _there(fact: str | int | Unknown) -> bool | Unknown:
 
 @cache
 def machine_names() -> Mapping[str, Machine]:
-    """Every name that a machine is known by, its own and the others."""
+    """Return machines by name and alias."""
     table: dict[str, Machine] = {}
     for machine in machines().values():
         for name in (machine.name, *machine.aliases):
@@ -134,17 +134,17 @@ def nics() -> Mapping[str, Nic]:
 
 
 def nic_of(machine: Machine) -> Nic | None:
-    """The kind of its NICs on the fabric: None for a machine without, or of which nobody says what it has."""
+    """Return the kind of a machine's fabric NICs; None when it has none, or when they are unknown."""
     return None if isinstance(machine.nic, Unknown) else nics().get(machine.nic)
 
 
 def known_nics(machine: Machine) -> int:
-    """How many NICs of a machine rails can be planned for: none where nobody says how many it has."""
+    """Return the number of NICs for which rails can be planned; 0 when unknown."""
     return 0 if isinstance(machine.nics, Unknown) else machine.nics
 
 
 def protocol_of(machine: Machine) -> str:
-    """What its NICs speak; empty where it has none, or nobody says."""
+    """Return the protocol of a machine's NICs; empty when it has none, or when they are unknown."""
     nic = nic_of(machine)
     return "simulated" if machine.simulated else nic.protocol if nic else ""
 
@@ -155,18 +155,18 @@ def _file(cloud: str) -> str:
 
 @dataclass(frozen=True)
 class Suggestions:
-    """What somebody may have meant by a name that no machine has."""
+    """Suggestions for a name that no machine has."""
 
     near: Machine | None
-    """The one that is spelled most alike."""
+    """The machine with the most similar name."""
     accelerator: str
-    """The accelerator that the name speaks of, or that of the nearest machine; empty where neither says one."""
+    """The accelerator that the name contains, or that of the nearest machine; empty when there is none."""
     having_it: tuple[Machine, ...]
-    """Machines with that accelerator: all of the cloud that was asked for, then one of each other cloud."""
+    """Machines with that accelerator: all of the requested cloud, then one of each other cloud."""
 
 
 def suggestions(name: str, cloud: str = "") -> Suggestions:
-    """For a name that no machine of a cloud has, or none at all. Case, and dots or which dashes, do not count."""
+    """Suggest machines for an unknown name. Case, dots and kinds of dashes are ignored."""
     named = machine_names().get(name)
     near = _nearest(name, cloud)
     accelerator = named.accelerator if named else _accelerator_in(name)
@@ -181,7 +181,8 @@ def suggestions(name: str, cloud: str = "") -> Suggestions:
 
 
 def _nearest(name: str, cloud: str = "") -> Machine | None:
-    """Where a name has a family, as g5.xlarge has, none of another family, however much of the rest is alike."""
+    """Return the nearest machine. A name with a family, like g5.xlarge, matches only similar families, whatever its
+    rest."""
     named = {each: row for each, row in machine_names().items() if cloud in ("", row.cloud)}
     family, dot, _ = name[:_COMPARED_MAX].lower().partition(".")
     if dot:
@@ -194,7 +195,7 @@ def _nearest(name: str, cloud: str = "") -> Machine | None:
 
 
 def with_accelerator(accelerator: str) -> Iterator[Machine]:
-    """The first machine of each cloud that has it, simulated ones left out."""
+    """Yield the first machine of each cloud with this accelerator, except simulated ones."""
     clouds: set[str] = set()
     for machine in machines().values():
         if machine.accelerator == accelerator and not machine.simulated and machine.cloud not in clouds:
@@ -203,7 +204,7 @@ def with_accelerator(accelerator: str) -> Iterator[Machine]:
 
 
 def _accelerator_in(name: str) -> str:
-    """The longest name of an accelerator that is part of another name: gb200 and not b200."""
+    """Return the longest name of an accelerator that is part of another name: gb200 and not b200."""
     found = [each for each in accelerators() if _plain(each) in _plain(name)]
     return max(found, key=len, default="")
 

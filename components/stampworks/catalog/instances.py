@@ -1,4 +1,4 @@
-"""What a cloud has to be told to start a machine as a node: where its NICs are, and which image it boots."""
+"""Launch parameters of a machine on a cloud: the places of its NICs, and its boot image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Cards:
 
 @dataclass(frozen=True)
 class _Agent:
-    """Its package for each kind of processors; empty where the image brings it."""
+    """The agent's package by processor architecture; empty when the image contains it."""
 
     name: str
     x86_64: str
@@ -44,48 +44,51 @@ class _Model:
 
 @dataclass(frozen=True)
 class PublishedImage:
-    """Where a cloud says which image of a suite is the newest for each kind of processors, and what is in each."""
+    """The cloud's parameters for the newest image of a suite by processor architecture, and properties of these
+    images."""
 
     name: str
     x86_64: str
     arm64: str
     user: str
-    """Who can log in to it, and become root."""
+    """The login user, who can become root."""
     root_device: str
-    """What it calls its own disk."""
+    """The image's name for its root disk."""
     source: str
     read: str
 
     def of(self, machine: Machine, kubernetes: str = "") -> str:
-        """For nodes of a Kubernetes by its version: 1.35."""
+        """Return the parameter; `kubernetes` is the version for nodes of a managed Kubernetes, like 1.35."""
         return _of(self, machine).replace("{kubernetes}", kubernetes)
 
 
 def fabric_cards(machine: Machine) -> tuple[int, ...]:
-    """The network cards that have its NICs of the fabric, in the order of the rails; none where nobody knows."""
+    """Return the network cards with the fabric's NICs, in the order of the rails. Machines without a row have them on
+    the first cards."""
     cards = _cards().get(machine.name)
     first, step = (cards.first, cards.step) if cards else (0, 1)
     return tuple(range(first, first + step * known_nics(machine), step))
 
 
 def published_image(machine: Machine, suite: str) -> PublishedImage:
-    """Where the machine's cloud publishes images of a suite."""
+    """Return the row of the cloud's published images of a suite."""
     return _row(_images(), "images", machine, suite)
 
 
 def agent_package(machine: Machine, suite: str, region: str) -> str:
-    """The package of what a cloud lets people in through; empty where images of the suite bring it."""
+    """Return the package of the cloud's access agent; empty when images of the suite contain it."""
     return _of(_row(_agents(), "agents", machine, suite), machine).replace("{region}", region)
 
 
 def scratch_model(machine: Machine) -> str:
-    """What the disks inside a machine call themselves; empty where nobody knows, or where they hold what must stay."""
+    """Return the model name of the machine's local disks; empty when it is unknown, or when they hold data that must
+    stay."""
     found = _models().get(machine.cloud)
     return found.model if found else ""
 
 
 def architecture(machine: Machine) -> Literal["x86_64", "arm64"]:
-    """Of its processors."""
+    """Return the processor architecture of a machine."""
     return "arm64" if machine.name in load(_FILE)["arm64"] else "x86_64"
 
 

@@ -1,4 +1,4 @@
-"""What the limits of an account are called, by what counts against them."""
+"""The names of an account's limits, by the resources that count against them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NetworkLimit:
     name: str
     counts: Literal["networks", "gateways", "addresses", "interfaces", "placement_groups"]
     fixed: int
-    """What it is for every account; 0 where each has its own, which it tells."""
+    """The value for every account; 0 when each account has its own, which the cloud reports."""
     source: str
     read: str
 
@@ -41,7 +41,7 @@ class StorageLimit:
 
 
 def machine_limit(cloud: str, instance_type: str, spot: bool) -> str:
-    """What such a machine counts against; empty where nobody knows."""
+    """Return the limit that a machine type counts against; empty when unknown."""
     family = instance_type.partition(".")[0]
     letters = re.match("[a-z]*", family)
     named = {family, letters[0] if letters else ""}

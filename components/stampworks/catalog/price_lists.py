@@ -1,5 +1,5 @@
-"""What nodes, file systems and what stands beside them cost: what somebody published, where, and when that was read.
-Nothing is derived from another region, another machine or another form of purchase."""
+"""Published prices of nodes, file systems and other parts, with source and date of reading. Nothing is derived from
+another region, machine or form of purchase."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stampworks.catalog.rows import UNKNOWN, CatalogError, Unknown, load, rows
 
 FILE = "prices.yaml"
 EVERYWHERE = "all"
-"""The region of a price that holds in every one."""
+"""The region of a price that holds in every region."""
 
 Part = Literal["NAT gateway", "public address", "endpoint", "disk"]
-"""What a network needs that is billed by the hour, and disks beside those of a node's own."""
+"""Parts of a network that are billed by the hour, and disks other than file systems."""
 Purchase = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "block"]
 
 
@@ -25,58 +25,59 @@ class PriceSource:
     name: str
     source: str
     as_of: str | Unknown
-    """The month for which its prices hold, at the earliest."""
+    """The earliest month for which its prices hold."""
     read: str
-    """When somebody of this project read it."""
+    """The day or month when this project read it."""
     trust: Literal["primary", "secondary"]
-    """Whether whoever sells says so, or somebody else."""
+    """Primary when the seller publishes it, otherwise secondary."""
 
 
 @dataclass(frozen=True)
 class PriceList:
-    """What one source says of one machine and form of purchase."""
+    """The prices of one source for one machine and form of purchase."""
 
     name: str
     cloud: str
     machine: str
     purchase: Purchase
     unit: Literal["node", "accelerator"]
-    """What the source's prices are for."""
+    """The unit that the source prices."""
     units: int
-    """How many of these a node is."""
+    """Number of these units in a node."""
     usd: Mapping[str, float]
-    """An hour of a unit, by region as the cloud calls it; `all` where the source says that its price holds anywhere."""
+    """Price of a unit per hour, by the cloud's name of the region; `all` when the source says that its price holds
+    everywhere."""
     source: str
 
 
 @dataclass(frozen=True)
 class StoragePriceList:
-    """What one source says of one way to buy a file system."""
+    """The prices of one source for one way to buy a file system."""
 
     name: str
     tier: str
-    """Name of the row of the catalog's file systems."""
+    """Name of the tier's row in the catalog."""
     usd: Mapping[str, float]
-    """By region. A month of a GiB, or of the unit in which its kind counts capacity."""
+    """Price per month and GiB, or per unit in which the kind counts capacity, by region."""
     source: str
 
 
 @dataclass(frozen=True)
 class PartPriceList:
-    """What one source says of one part of a cluster that is neither a node nor a file system."""
+    """The prices of one source for one part of a cluster that is neither a node nor a file system."""
 
     name: str
     cloud: str
     part: Part
     per: Literal["hour", "GiB and month"]
     usd: Mapping[str, float]
-    """By region, as above."""
+    """Prices by region, as above."""
     source: str
 
 
 @dataclass(frozen=True)
 class Price:
-    """What one node costs for an hour."""
+    """The price of one node per hour."""
 
     name: str
     cloud: str
@@ -85,7 +86,7 @@ class Price:
     purchase: Purchase
     usd_per_hour: float
     why: str
-    """The source's own figure, where it is for something else than a node."""
+    """The source's own figure, when it is not for a node."""
     as_of: str | Unknown
     source: str
     read: str
@@ -94,7 +95,7 @@ class Price:
 
 @dataclass(frozen=True)
 class StoragePrice:
-    """What a file system costs for a month of each unit of its capacity."""
+    """The price of a file system per month and unit of capacity."""
 
     name: str
     tier: str
@@ -108,7 +109,7 @@ class StoragePrice:
 
 @dataclass(frozen=True)
 class PartPrice:
-    """What one part costs, for each of what it is billed by."""
+    """The price of one part, per unit in which it is billed."""
 
     name: str
     cloud: str
@@ -127,7 +128,7 @@ Dated = TypeVar("Dated", Price, StoragePrice, PartPrice)
 
 @cache
 def prices() -> Mapping[str, Price]:
-    """All prices of nodes, also those that contradict each other."""
+    """Return all prices of nodes, including contradictory ones."""
     table = {}
     for row in rows(PriceList, load(FILE)["nodes"], FILE).values():
         source = _source(row.source, row.name)
@@ -150,7 +151,7 @@ def prices() -> Mapping[str, Price]:
 
 @cache
 def storage_prices() -> Mapping[str, StoragePrice]:
-    """All prices of file systems, also those that contradict each other."""
+    """Return all prices of file systems, including contradictory ones."""
     table = {}
     for row in rows(StoragePriceList, load(FILE)["file_systems"], FILE).values():
         source = _source(row.source, row.name)
@@ -164,7 +165,7 @@ def storage_prices() -> Mapping[str, StoragePrice]:
 
 @cache
 def part_prices() -> Mapping[str, PartPrice]:
-    """All prices of parts, also those that contradict each other."""
+    """Return all prices of parts, including contradictory ones."""
     table = {}
     for row in rows(PartPriceList, load(FILE)["parts"], FILE).values():
         source = _source(row.source, row.name)
@@ -175,34 +176,34 @@ def part_prices() -> Mapping[str, PartPrice]:
 
 
 def price(cloud: str, machine: str, region: str, purchase: Purchase) -> Price | Unknown:
-    """The newest price of a node there; UNKNOWN if nobody has published one for exactly this."""
+    """Return the newest price of a node; UNKNOWN when none is published for exactly these arguments."""
     found = conflicting_prices(cloud, machine, region, purchase)
     return found[0] if found else UNKNOWN
 
 
 def conflicting_prices(cloud: str, machine: str, region: str, purchase: Purchase) -> tuple[Price, ...]:
-    """All prices for the same thing, the newest first."""
+    """Return all prices for the same item, newest first."""
     wanted = (cloud, machine, purchase)
     fitting = [each for each in prices().values() if (each.cloud, each.machine, each.purchase) == wanted]
     return _newest_first(each for each in fitting if each.region in (region, EVERYWHERE))
 
 
 def storage_price(tier: str, region: str) -> StoragePrice | Unknown:
-    """The newest price of a file system there, by the name of its row."""
+    """Return the newest price of a file system by the name of its tier's row."""
     fitting = [each for each in storage_prices().values() if each.tier == tier]
     found = _newest_first(each for each in fitting if each.region in (region, EVERYWHERE))
     return found[0] if found else UNKNOWN
 
 
 def part_price(cloud: str, part: Part, region: str) -> PartPrice | Unknown:
-    """The newest price of a part there."""
+    """Return the newest price of a part."""
     fitting = [each for each in part_prices().values() if (each.cloud, each.part) == (cloud, part)]
     found = _newest_first(each for each in fitting if each.region in (region, EVERYWHERE))
     return found[0] if found else UNKNOWN
 
 
 def _newest_first(found: Iterable[Dated]) -> tuple[Dated, ...]:
-    """What holds for a known month stands before what does not say; then what was read last."""
+    """Sort by the month of validity, undated prices last, and then by the day of reading."""
     return tuple(sorted(found, key=lambda each: (_month(each.as_of), each.read), reverse=True))
 
 

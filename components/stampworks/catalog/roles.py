@@ -1,4 +1,4 @@
-"""The roles of our playbooks: the one list of them. A folder in playbooks/roles and a play in site.yml go with each."""
+"""The roles of our playbooks, in their only list. Each has a folder in playbooks/roles and a play in site.yml."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEMBERS: Mapping[str, str] = {
     "images": "builders of images",
 }
 """Nodes that a role can be for, and their name in the documentation. configuration/inventory.py finds them in a plan,
-but for three: all hosts need no group, and playbooks see which nodes booted another image."""
+except for three: all hosts need no group, and playbooks detect nodes that booted another image."""
 
 HARDWARE: Mapping[str, str] = {
     "releases": "all, where the release brings it",
@@ -40,31 +40,32 @@ HARDWARE: Mapping[str, str] = {
     "disks": "nodes with disks inside",
     "containers": "all, where any node runs containers",
 }
-"""The same for what a machine is. planning/build/hardware.py finds them; the plan names the roles of each group."""
+"""Nodes that a role can be for because of their hardware. planning/build/hardware.py finds them; the plan names the
+roles of each group."""
 
 
 @dataclass(frozen=True)
 class NodeRole:
     name: str
-    """A folder in playbooks/roles, the group of its hosts and the beginning of its variables' names."""
+    """Name of its folder in playbooks/roles, of the group of its hosts, and prefix of its variables."""
     members: str
     """A key of MEMBERS or HARDWARE."""
     does: str
     stages: tuple[str, ...]
-    """The names of its plays in site.yml; none for a role that only images have."""
+    """Names of its plays in site.yml; none for a role that only images have."""
     versioned: bool = True
-    """False for hardware roles whose packages are only what it is built with: no node is refused for their versions."""
+    """False for hardware roles whose packages are only build dependencies: no node is refused for their versions."""
     has_modules: bool = False
-    """Brings modules of the kernel, which only a reboot may be able to load."""
+    """Whether it installs kernel modules, which only a reboot may be able to load."""
     may_reboot: bool = False
-    """May note that only a reboot helps, as a role with modules may."""
+    """Whether it may note that a reboot is needed, like a role with modules."""
 
     @property
     def is_hardware(self) -> bool:
         return self.members in HARDWARE
 
 
-# In the order of the groups of an inventory; site.yml has the order of the stages.
+# In the order of an inventory's groups; site.yml has the order of the stages.
 ROLES = (
     NodeRole("validate", "all hosts", "checks the inventory against the specs of roles, and each node", ("Validate",)),
     NodeRole("image", "another image", "the install parts of all roles, before anything is configured", ("Image",)),
@@ -117,4 +118,4 @@ ROLES = (
     NodeRole("health", "workers", "says what a well node has", ("Health",)),
 )
 OWN_ROLES_BEFORE = "database"
-"""The user's own roles stand before this one in an inventory."""
+"""The user's own roles come before this role in an inventory."""

@@ -1,4 +1,4 @@
-"""Catalog rows: the types, and how a data file becomes them."""
+"""The types of catalog rows, and the parser of the data files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import yaml
 
 
 class Unknown(enum.Enum):
-    """A fact that nobody has looked up. It is no number and has no truth value, so it cannot pass for zero."""
+    """A fact that nobody has looked up. It is no number and has no truth value, so that it cannot pass for zero."""
 
     UNKNOWN = "unknown"
 
@@ -37,35 +37,35 @@ UNKNOWN: typing.Final = Unknown.UNKNOWN
 class Accelerator:
     name: str
     memory_gib: int | Unknown
-    """What a program can use, in whole GiB: vendors round it up, and some count in GB."""
+    """Memory that a program can use, in whole GiB. Vendors round it up, and some count in GB."""
     memory_bandwidth_gbs: float | Unknown
     bf16_dense_tflops: float | Unknown
     fp8_dense_tflops: float | Unknown
-    """Zero where there is no such arithmetic."""
+    """Zero when the accelerator has no such arithmetic."""
     bf16_measured_tflops: float | Unknown
-    """The best that anybody published, with random operands."""
+    """The best published value, with random operands."""
     links: Literal["switched", "mesh", "torus", "none"]
-    """How NVLink, or what stands for it, joins accelerators: through switches, each to each other, or to neighbours."""
+    """How NVLink, or its equivalent, joins accelerators: through switches, each to each other, or to neighbours."""
     nvlink_gbs: float | Unknown
-    """All links of one accelerator together, in one direction."""
+    """Rate of all links of one accelerator together, in one direction."""
     switch_reduces: bool | Unknown
-    """Whether the switch between the accelerators adds up what passes through it."""
+    """Whether the switch between the accelerators adds up data in transit."""
     mig: bool | Unknown
-    """Whether it has NVIDIA's MIG, by which one becomes several that know nothing of each other."""
+    """Whether it has NVIDIA's MIG, which divides it into several isolated accelerators."""
     source: str
     read: str
-    """When somebody looked: a month or a day."""
+    """The month or day when it was looked up."""
 
 
 @dataclass(frozen=True)
 class HostLink:
     name: str
     rate_gbs: float
-    """In one direction."""
+    """Rate in one direction."""
     data_share: float | Unknown
-    """What part of it can be data."""
+    """The part of the rate that can be data."""
     accelerators: int
-    """How many may have to share it."""
+    """The number of accelerators that may share it."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Nic:
     name: str
     protocol: Literal["infiniband", "roce", "efa", "tcp"]
     rdma_only: bool
-    """Whether it carries nothing but the fabric's traffic, so that nodes need another NIC for everything else."""
+    """Whether it carries only fabric traffic, so that nodes need another NIC for all other traffic."""
     addresses: int
-    """What one NIC takes of the cloud's network: none where the fabric numbers its ports itself."""
+    """Addresses that one NIC takes from the cloud's network; none when the fabric numbers its ports itself."""
     own_subnet: bool
-    """Whether each rail is a subnet of the cloud's network, apart from the nodes' own."""
+    """Whether each rail is a separate subnet of the cloud's network."""
     source: str
     read: str
 
@@ -88,7 +88,7 @@ class Nic:
 class Disks:
     count: int | Unknown
     gb: int | Unknown
-    """Of one, in units of 10^9 bytes."""
+    """Size of one disk, in units of 10^9 bytes."""
 
 
 @dataclass(frozen=True)
@@ -96,51 +96,51 @@ class Machine:
     name: str
     cloud: str
     aliases: tuple[str, ...]
-    """What else it is called: by its cloud first, then by people."""
+    """Other names: first the cloud's, then those that people use."""
     simulated: bool
     accelerator: str
-    """Name of the accelerator, empty for a machine without."""
+    """Name of the accelerator; empty for a machine without one."""
     accelerators: int
     sockets: int | Unknown
     cores: int | Unknown
-    """Of all sockets together; a core that runs two threads is one."""
+    """Cores of all sockets together; a core that runs two threads counts once."""
     threads: int | Unknown
-    """That a core runs."""
+    """Hardware threads per core."""
     memory_mib: int | Unknown
     local_nvme: Disks
     nic: str | Unknown
-    """Name of the kind of its NICs on the fabric, empty for a machine without."""
+    """Name of the kind of fabric NIC; empty for a machine without one."""
     nics: int | Unknown
-    """NICs on the fabric, which is the number of rails the machine meets; unknown together with their kind."""
+    """Number of fabric NICs, which is the number of rails of the machine; unknown together with their kind."""
     nic_rate_gbps: int | Unknown
-    """Of one NIC, in one direction."""
+    """Rate of one NIC, in one direction."""
     nics_rate_gbps: int | Unknown
-    """What its vendor says of all of them together."""
+    """The vendor's figure for all of them together."""
     other_nics: int | Unknown
-    """NICs for everything else, each with an address of its own in the cloud's network."""
+    """NICs for all other traffic, each with its own address in the cloud's network."""
     host_link: str | Unknown
     """Name of the link between an accelerator and the host."""
     nvlink_nodes: int | Unknown
-    """How many nodes can share one NVLink fabric: 1 when it ends at the node."""
+    """Number of nodes that can share one NVLink fabric; 1 when it ends at the node."""
     fabric_reduces: bool | Unknown
-    """Whether the switches between nodes can add up what passes through them."""
+    """Whether the switches between nodes can add up data in transit."""
     storage_client_gbs: float | Unknown
-    """What one node can read from or write to shared storage at most."""
+    """Maximum rate at which one node can read from or write to shared storage."""
     quota_family: str | Unknown
-    """What the cloud calls the limit that its nodes count against, empty where there is none."""
+    """The cloud's name for the limit that its nodes count against; empty when there is none."""
     quota_units: int | Unknown
-    """How much of that limit one node takes."""
+    """Units of that limit that one node takes."""
     billing_unit: Literal["node-hour", "accelerator-hour", "none"] | Unknown
-    """What prices are quoted by; a machine that somebody owns has none."""
+    """The unit of quoted prices; none for a machine that the user owns."""
     power_kw: float | Unknown
-    """At most, as its vendor says."""
+    """The vendor's figure for the maximum."""
     source: str
     read: str
 
 
 @dataclass(frozen=True)
 class Regions:
-    """Of a cloud that lists them all; of another one they are unknown."""
+    """All regions of a cloud that lists them; the regions of other clouds are unknown."""
 
     name: str
     names: tuple[str, ...]
@@ -150,32 +150,32 @@ class Regions:
 
 @dataclass(frozen=True)
 class CloudNodes:
-    """What the software of a cloud writes on its nodes and answers to them."""
+    """Labels and conditions that a cloud's software writes on its nodes, and a service that it offers to them."""
 
     name: str
     place_labels: tuple[str, ...]
-    """Labels of Kubernetes that say where a node stands, the outermost domain first."""
+    """Kubernetes labels for the location of a node, the outermost domain first."""
     rights_from_address: bool | Unknown
-    """Whether a machine gets its rights from an address that every user on it reaches."""
+    """Whether a machine gets its rights from an address that every user on it can reach."""
     health_conditions: tuple[str, ...]
-    """Conditions of Kubernetes that say whether a node is well."""
+    """Kubernetes conditions for the health of a node."""
     source: str
     read: str
 
 
 @dataclass(frozen=True)
 class Shape:
-    """In what numbers nodes of a machine can be had together, and how they can be bought."""
+    """The numbers in which nodes of a machine are sold together, and their ways of purchase."""
 
     name: str
     counts: tuple[int, ...]
-    """Nodes of one whole."""
+    """Numbers of nodes in one unit of sale."""
     several: bool
-    """Whether a pool can be several of them."""
+    """Whether a pool can consist of several units."""
     step: int
-    """What larger ones that are not listed are multiples of; 0 where all are."""
+    """Divisor of larger, unlisted numbers; 0 when all numbers are listed."""
     purchases: tuple[str, ...]
-    """The only ways to buy them; empty where all of the cloud's are."""
+    """The only ways to buy them; empty when all purchases of the cloud are possible."""
     source: str
     read: str
 
@@ -185,43 +185,44 @@ class Fabric:
     name: str
     mtu_bytes: int
     framing_bytes: int
-    """What a packet costs on the link beside its own bytes."""
+    """Bytes on the link for each packet, in addition to the packet itself."""
     headers_bytes: int
-    """What of a packet's bytes is IP and TCP."""
+    """IP and TCP headers among a packet's bytes."""
     burst_bytes_min: int
     burst_bytes_per_mbps: int
-    """What a link lets pass at once, before its rate counts: the larger of the two, the latter times its rate."""
+    """Bytes that a link passes at once before its rate applies: the larger of the two, with the latter multiplied by
+    the rate."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """What somebody published of the failures of many accelerators."""
+    """Published failures of a large number of accelerators."""
 
     name: str
     accelerator: str
     accelerators: int
     failures: int
-    """That nobody planned."""
+    """Unplanned failures."""
     hours: float
-    """In which these were counted."""
+    """The hours in which they were counted."""
     source: str
     read: str
-    """When the source was: year-month."""
+    """The month in which the source was read."""
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """What runs have trained."""
+    """A model of published runs."""
 
     name: str
     parameters: int
     active: int
-    """So many of them a token passes through: all, but for one with experts."""
+    """Parameters that a token passes through; all of them, except in a model with experts."""
     layers: int
     hidden: int
     heads: int
     head: int
-    """How wide a query and a key of one are."""
+    """Width of the query and key of one head."""
     value_head: int
     vocabulary: int
     source: str
@@ -230,7 +231,7 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """How fast somebody trained something: as FLOPs or as tokens, of one accelerator, as it was published."""
+    """The published speed of a training run, as FLOPs or tokens per second of one accelerator."""
 
     name: str
     model: str
@@ -248,31 +249,32 @@ class PublishedRun:
 
 @dataclass(frozen=True)
 class Software:
-    """What a role brings onto the nodes that need it."""
+    """Software that a role installs on the nodes that need it."""
 
     packages: Mapping[str, str]
-    """By name the beginning of the version, empty where the suite has it; none where nobody has any for the suite."""
+    """Version prefix by package name; empty when the suite has the package. No entries when nobody has packages for the
+    suite."""
     repository: str
-    """Where its publisher has them; empty where nodes find them by themselves."""
+    """The publisher's repository; empty when nodes find the packages themselves."""
     source: str
     read: str
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a role builds on its nodes because nobody publishes packages of it."""
+    """Software that a role builds on its nodes because nobody publishes packages of it."""
 
     name: str
     repository: str
-    """Of git."""
+    """URL of the git repository."""
     tag: str
-    """What people call the commit; nothing is fetched by it."""
+    """The release tag of the commit, for people; nothing is fetched by tag."""
     commit: str
-    """A digest of all that is in it."""
+    """Hash that identifies the whole content."""
     command: tuple[str, ...]
-    """What makes the programs, in the top of the source."""
+    """Command that builds the programs, run in the top directory of the source."""
     makes: tuple[str, ...]
-    """The files that are installed, from there."""
+    """Files to install, relative to the top directory."""
     source: str
     read: str
 
@@ -286,31 +288,31 @@ class Image:
 
 @dataclass(frozen=True)
 class AddOn:
-    """What a cluster whose scheduler is Kubernetes is extended by."""
+    """An extension of a Kubernetes cluster."""
 
     what: str
     wanted: Literal["always", "hardware", "needed", "asked", "brought"]
-    """Where it is part of a cluster without a word: everywhere, with its hardware, where another one needs it, or where
-    the cloud brings it."""
+    """When it is part of a cluster by default: always, with its hardware, when another add-on needs it, only on
+    request, or when the cloud provides it."""
     accelerators: tuple[str, ...]
-    """Its hardware, by the names in parts.yaml; empty where it is for none."""
+    """Accelerators that it is for, by the names in parts.yaml; empty for none."""
     fabrics: tuple[str, ...]
     chart: str
-    """Of Helm; empty where nobody publishes one."""
+    """Name of the Helm chart; empty when none is published."""
     repository: str
-    """Where its publisher has the chart, or what stands for it."""
+    """The publisher's place of the chart or its equivalent."""
     version: str
-    """Of the chart."""
+    """Version of the chart."""
     namespace: str
     kubernetes_min: str | Unknown
-    """The oldest and the newest Kubernetes that its publisher says it is for, or tests it with."""
+    """The oldest and the newest Kubernetes that its publisher supports or tests."""
     kubernetes_max: str | Unknown
     needs: tuple[str, ...]
-    """Others of the release that it does not work without."""
+    """Add-ons of the release that it requires."""
     excludes: tuple[str, ...]
-    """Others that do not work beside it."""
+    """Add-ons that do not work together with it."""
     images: Mapping[str, Image]
-    """By the part of its values that names it."""
+    """Images by the part of its values that names them."""
     source: str
     read: str
 
@@ -320,34 +322,34 @@ class Release:
     name: str
     suite: str
     clouds: tuple[str, ...]
-    """The only ones whose nodes can be made with it; empty for all."""
+    """The only clouds whose nodes can have it; empty for all."""
     accelerators: tuple[str, ...]
-    """Those that its packages have a driver for, by their names in parts.yaml."""
+    """Accelerators for which its packages have a driver, by their names in parts.yaml."""
     kernel: str
-    """The beginning of the version of the kernel that its drivers are built for."""
+    """Version prefix of the kernel that its drivers are built for."""
     base_packages: tuple[str, ...]
     packages: Mapping[str, tuple[str, ...]]
-    """By role, in the order of the roles."""
+    """Packages by role, in the order of the roles."""
     versions: Mapping[str, Mapping[str, str]]
-    """By role: what that role brings, and its version."""
+    """Versions by role: the parts that the role installs."""
     kubernetes: Mapping[str, str]
-    """What a cluster runs whose scheduler is Kubernetes, and the version: itself, and what queues and gangs need."""
+    """Versions of a Kubernetes cluster: Kubernetes itself, and the software for queues and gangs."""
     addons: Mapping[str, AddOn]
-    """What is installed into such a cluster, in the order in which it is."""
+    """Add-ons of such a cluster, in installation order."""
     accounting_roles: tuple[str, ...]
     """Roles that only a cluster with accounting needs."""
     jobs_need_accounting: bool
-    """Whether its Slurm starts no job of which nothing keeps account."""
+    """Whether its Slurm refuses jobs without accounting."""
     boot: tuple[str, ...]
-    """Packages with which a node configures itself that starts later; one with its version, name==version, an image has
-    from wheels, for the suite has none that would do, with the Python beside it where they are for another one. None
-    where nobody knows any."""
+    """Packages with which a node configures itself when it starts later; empty when none are known. An entry
+    name==version is a wheel that only images have, because the suite lacks a suitable package. Wheels for another
+    Python come with it."""
     hardware: Mapping[str, Software]
-    """By role, in the order of the roles."""
+    """Software by role, in the order of the roles."""
     sources: Mapping[str, Source]
-    """By role of the hardware, whose packages are what it is built with, too."""
+    """Sources by hardware role; the packages of such a role include the build dependencies."""
     clients: Mapping[str, Software]
-    """What mounts file systems, by how they are mounted."""
+    """Clients of file systems, by the kind of mount."""
 
 
 Row = TypeVar("Row")
@@ -355,12 +357,12 @@ _READ = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])(-[0-3][0-9])?")
 
 
 class CatalogError(Exception):
-    """The catalog itself is wrong: a mistake of whoever edited it, not of the user."""
+    """An error in the catalog itself: a mistake of its editor, not of the user."""
 
 
 @cache
 def load(file: str) -> Any:
-    """A data file of this package, also when the package is inside a wheel."""
+    """Parse a data file of this package, also from inside a wheel."""
     return yaml.load(text(file), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 (either is safe)
 
 
@@ -370,7 +372,7 @@ def text(file: str) -> str:
 
 
 def rows(kind: type[Row], data: Any, place: str, **given: str) -> Mapping[str, Row]:
-    """The rows of a table by name, in the order of the file; what is given is a fact of all of them."""
+    """Return the rows of a table by name, in the order of the file; `given` values apply to all rows."""
     if not isinstance(data, dict):
         raise CatalogError(f"{place}: is no table of rows by name")
     table = {name: _row(kind, facts, f"{place}: {name}", {"name": name, **given}) for name, facts in data.items()}
@@ -421,5 +423,5 @@ _WORDS = {int: "a whole number", float: "a number with a point", bool: "true or 
 
 
 def _is_sound(data: Any) -> bool:
-    """No amount of anything is below zero, or no number at all."""
+    """Return whether a number is finite and not negative."""
     return math.isfinite(data) and data >= 0

@@ -1,4 +1,4 @@
-"""File systems that a cluster can mount: kinds, the tiers each comes in, and what changing one does."""
+"""File systems that a cluster can mount: kinds, their tiers, and the effects of changes."""
 
 from __future__ import annotations
 
@@ -11,64 +11,65 @@ from stampworks.catalog.hardware import machines
 from stampworks.catalog.rows import UNKNOWN, CatalogError, Unknown, load, rows
 
 KINDS, FILE = "file_system_kinds.yaml", "file_systems.yaml"
-"""The tables of kinds, and of the ways to buy each, which is many times as large."""
+"""The tables of kinds and of tiers; the latter is many times as large."""
 
 Ranges = tuple[tuple[int | Unknown, ...], ...]
-"""Legal values of a number: (first, last, step), (first, last, step), ... in ascending order.
+"""Valid values of a number: (first, last, step), (first, last, step), ... in ascending order.
 
-A last value that is unknown means that no maximum is published.
+An unknown last value means that no maximum is published.
 """
 
 
 @dataclass(frozen=True)
 class FileSystem:
-    """A kind of file system. What differs between the ways to buy it stands in its tiers."""
+    """A kind of file system. Properties that depend on the way of purchase are in its tiers."""
 
     name: str
     title: str
-    """What its vendor calls it."""
+    """The vendor's name."""
     clouds: tuple[str, ...]
-    """Where it can be had; empty for what runs on servers of one's own, wherever they stand."""
+    """Clouds that offer it; empty for file systems on the user's own servers."""
     managed: bool
     """Whether a cloud runs its servers."""
     protocol: Literal["lustre", "nfs", "weka", "beegfs", "gpfs", "daos", "s3", "blob", "gcs", "local"]
     mount: Literal["lustre", "nfs", "weka", "beegfs", "gpfs", "fuse", "directory"]
-    """What mounts it on a node."""
+    """The client that mounts it on a node."""
     posix: bool
-    """Whether what mounts it behaves as a file system: rename, append, locks."""
+    """Whether the mount behaves like a file system: rename, append, locks."""
     capacity_unit: Literal["GiB", "GB"]
-    """What the cloud counts capacities in, and ours are written in, too."""
+    """The unit in which the cloud, and our declarations, count capacity."""
     units_per_tib: int
-    """How many of these its vendor counts as the TiB that throughput is sold by."""
+    """Number of these units in the vendor's TiB, by which throughput is sold."""
     client_gbs: float | Unknown
-    """What one node reaches at most over TCP."""
+    """Maximum rate of one node over TCP."""
     client_efa_gbs: float | Unknown
-    """The same over EFA."""
+    """Maximum rate of one node over EFA."""
     client_gds_gbs: float | Unknown
-    """The same over EFA with GPUDirect Storage."""
+    """Maximum rate of one node over EFA with GPUDirect Storage."""
     without_efa: tuple[str, ...]
-    """Machines that have EFA and cannot reach it over that."""
+    """Machines with EFA that cannot use it for this kind."""
     exclusive: tuple[tuple[str, ...], ...]
-    """Features of which it can have only one at a time."""
+    """Features that exclude each other."""
     source: str
     read: str
-    """When the source was read."""
+    """The time when the source was read."""
 
 
 @dataclass(frozen=True)
 class FileSystemSubnet:
-    """How large the subnet of a kind has to be: one of the two, by its capacity."""
+    """The size of a kind's subnet by capacity, in one of the two ways."""
 
     name: str
     prefixes: tuple[tuple[int, ...], ...]
-    """(capacity at most, longest prefix) in ascending order."""
+    """Pairs (maximum capacity, longest prefix) in ascending order."""
     addresses_per_100000: int
-    """For each 100,000 of its capacity unit; 0 where prefixes say it."""
+    """Addresses for each 100,000 capacity units; 0 when prefixes determine the size."""
     source: str
     read: str
 
     def addresses(self, capacity: int, reserved: int) -> int | Unknown:
-        """What the largest capacity of a row takes, or what this one does; unknown above all rows."""
+        """Return the addresses for a capacity: those of the smallest sufficient prefix row, or by proportion. Unknown
+        above all rows."""
         if self.addresses_per_100000:
             return -(-capacity * self.addresses_per_100000 // 100_000)
         prefix = next((longest for most, longest in self.prefixes if capacity <= most), None)
@@ -77,52 +78,53 @@ class FileSystemSubnet:
 
 @dataclass(frozen=True)
 class EfaClients:
-    """How nodes reach a kind over EFA."""
+    """The way in which nodes reach a kind over EFA."""
 
     name: str
     interfaces: Mapping[str, int]
-    """By machine, how many of its NICs a node gives to it."""
+    """Number of NICs that a node uses for it, by machine."""
     interfaces_else: int
-    """The same of every other machine, if it has as many."""
+    """The number for every other machine, if it has that many."""
     connections: int
-    """How many such NICs of all nodes together a file system takes."""
+    """Maximum number of these NICs over all nodes of a file system."""
     source: str
     read: str
 
 
 @dataclass(frozen=True)
 class FileSystemTier:
-    """One way to buy a kind: what throughput a TiB brings, and which numbers are legal."""
+    """One way to buy a kind: its throughput per TiB, and its valid numbers."""
 
     name: str
     kind: str
     tier: str
-    """What the cloud calls it, without the throughput."""
+    """The cloud's name, without the throughput."""
     mbps_per_tib: int | Unknown
-    """The throughput that is asked for with each TiB, in MB/s; 0 where capacity does not bring any by declaration."""
+    """Declared throughput per TiB, in MB/s; 0 when capacity brings none by declaration."""
     read_mbps_per_tib: float | Unknown
-    """What its disks carry, without bursts; 0 where throughput does not come with capacity."""
+    """Sustained rate of its disks, without bursts; 0 when throughput does not depend on capacity."""
     write_mbps_per_tib: float | Unknown
     capacity: Ranges | Unknown
-    """Legal capacities; empty where none is declared because it grows by itself."""
+    """Valid capacities; empty when none is declared because it grows by itself."""
     capacity_efa: Ranges | Unknown
-    """Legal capacities with EFA; empty where EFA is not supported, unknown where it is and none is declared."""
+    """Valid capacities with EFA; empty when EFA is not supported, unknown when it is supported without published
+    values."""
     throughput_mbps: Ranges | Unknown
-    """Legal throughputs where throughput is declared by itself; empty otherwise."""
+    """Valid throughputs when throughput is declared separately; otherwise empty."""
     read_cache_gib: Ranges | Unknown
-    """Legal read caches for each step of throughput; empty where none can be declared."""
+    """Valid read caches for each step of throughput; empty when none can be declared."""
     metadata_iops: Ranges | Unknown
-    """Legal numbers of metadata operations a second; empty where they cannot be declared."""
+    """Valid numbers of metadata operations per second; empty when they cannot be declared."""
     metadata_automatic: bool | Unknown
-    """Whether the cloud can choose their number."""
+    """Whether the cloud can choose the number of metadata operations."""
     efa_needs: tuple[str, ...]
-    """What else has to be declared with EFA."""
+    """Further options that EFA requires."""
     zone: Literal["zone", "region", "node"] | Unknown
-    """What it stands in: a zone (nodes elsewhere pay and wait), a region, or the node itself."""
+    """Its location: a zone (nodes elsewhere pay and wait), a region, or the node itself."""
     survives: bool | Unknown
-    """Whether its data outlives the server that holds it."""
+    """Whether its data outlives the server that stores it."""
     features: Mapping[str, bool | Unknown]
-    """What else can be asked for, or not; what is not named here is unknown, too."""
+    """Further features, supported or not; unlisted ones are unknown."""
 
 
 Effect = Literal["in place", "replace", "refused"]
@@ -130,21 +132,21 @@ Effect = Literal["in place", "replace", "refused"]
 
 @dataclass(frozen=True)
 class FileSystemChange:
-    """What a change of one option does. The first row that fits counts."""
+    """The effect of changing one option. The first matching row applies."""
 
     name: str
     kind: str
     option: str
     tiers: tuple[str, ...]
-    """Tiers that it holds for; empty for all."""
+    """Tiers to which it applies; empty for all."""
     efa: Literal["any", "with", "without"]
     up: Effect
-    """What a larger number does, or any other value of an option that has no order."""
+    """Effect of a larger number, or of any other value of an option without order."""
     down: Effect
     within_range: bool
-    """Whether a larger number has to stay in the range of legal values that the present one is in."""
+    """Whether a larger number must stay in the current range of valid values."""
     interrupts: str | Unknown
-    """What clients notice meanwhile; empty for nothing."""
+    """Interruption that clients notice during the change; empty for none."""
     rule: str
     """The cloud's rule, in our words."""
 
@@ -156,7 +158,7 @@ def file_systems() -> Mapping[str, FileSystem]:
 
 @cache
 def file_system_subnets() -> Mapping[str, FileSystemSubnet]:
-    """By kind."""
+    """Return the subnet sizes by kind."""
     table = rows(FileSystemSubnet, load(KINDS)["subnets"], KINDS)
     for each in table.values():
         if each.name not in file_systems():
@@ -168,7 +170,7 @@ def file_system_subnets() -> Mapping[str, FileSystemSubnet]:
 
 @cache
 def efa_clients() -> Mapping[str, EfaClients]:
-    """By kind."""
+    """Return the EFA clients by kind."""
     table = rows(EfaClients, load(KINDS)["efa_clients"], KINDS)
     for each in table.values():
         if each.name not in file_systems():
@@ -203,7 +205,7 @@ def file_system_changes() -> Mapping[str, FileSystemChange]:
 
 
 def tiers_of(kind: str) -> list[FileSystemTier]:
-    """The ways to buy a kind, in the order of the file."""
+    """Return the tiers of a kind, in the order of the file."""
     return [tier for tier in file_system_tiers().values() if tier.kind == kind]
 
 
@@ -220,7 +222,7 @@ def _check_ranges(ranges: Ranges | Unknown, place: str) -> None:
 
 
 def _with_following(ranges: Ranges | Unknown, place: str) -> Iterator[tuple[int, int | None, int, int | None]]:
-    """Each range with the first value of the next one."""
+    """Yield each range with the first value of the next one."""
     if isinstance(ranges, Unknown):
         return
     for index, each in enumerate(ranges):

@@ -1,4 +1,4 @@
-"""Switches of the fabrics between nodes, and which of them a generation of NICs is built with."""
+"""Switches of the fabrics between nodes, and the switch with which each generation of NICs is built."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Switch:
     """infiniband or ethernet."""
     generation: str
     ports: Mapping[int, int]
-    """How many there are, by their rate in Gb/s."""
+    """Number of ports by their rate in Gb/s."""
     planes: Mapping[int, int]
-    """Over how many fabrics NICs of a rate are split, where it is not one."""
+    """Number of fabrics over which NICs of a rate are split, if more than one."""
     source: str
     read: str
 
     @property
     def rate_gbps(self) -> int:
-        """Of a port that is not split."""
+        """Return the rate of a port that is not split."""
         return max(self.ports)
 
 
@@ -42,12 +42,12 @@ def switches() -> Mapping[str, Switch]:
 
 
 PROTOCOLS: Mapping[str, str] = MappingProxyType({"infiniband": "infiniband", "roce": "ethernet"})
-"""Which kind of switch carries which protocol of NICs; others belong to clouds that sell no switches."""
+"""The kind of switch that carries each NIC protocol; other protocols belong to clouds that sell no switches."""
 
 
 @cache
 def switch_names() -> Mapping[str, Switch]:
-    """Every name that a switch is known by, its own and the others, in lower case."""
+    """Return the switches by name and alias, in lower case."""
     table: dict[str, Switch] = {}
     for switch in switches().values():
         for name in {switch.name, *switch.aliases}:
@@ -57,7 +57,7 @@ def switch_names() -> Mapping[str, Switch]:
 
 
 def built_with(protocol: str, rate_gbps: int) -> Switch | None:
-    """The switch of the published designs with such NICs; None where there is none."""
+    """Return the switch of the published designs with such NICs; None when there is none."""
     name = load("switches.yaml")["built_with"].get(protocol, {}).get(rate_gbps)
     if name is not None and name not in switches():
         raise CatalogError(f"switches.yaml: built_with: {protocol}: {rate_gbps}: no switch is called {name!r}")

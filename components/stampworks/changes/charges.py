@@ -1,4 +1,4 @@
-"""Charges of a cluster, and their sum: made by planning, shown by views."""
+"""Charges of a cluster and their sum: made by planning, shown by views."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Charge:
-    """What a part of a cluster costs."""
+    """The cost of one part of a cluster."""
 
     what: str
     basis: str
-    """What is paid for, with all that is billed: of the same basis and price, nothing more is to be paid."""
+    """The billed items in words. Charges with the same basis and price cost the same."""
     usd_per_hour_min: float | None
-    """While only those nodes run that always do."""
+    """Cost while only the nodes run that always do."""
     usd_per_hour: float | None
-    """While all of them run."""
+    """Cost while all nodes run."""
     why: str
-    """Whose price it is, or why there is none."""
+    """The source of the price, or the reason why there is none."""
     sold: bool = True
-    """Whether somebody sells it at all."""
+    """Whether it is sold at all."""
 
     @property
     def price(self) -> tuple[str, float | None, float | None]:
-        """What is paid, and for what."""
+        """Return everything that determines whether two charges cost the same."""
         return self.basis, self.usd_per_hour_min, self.usd_per_hour
 
 
@@ -32,7 +32,7 @@ class Charge:
 class Cost:
     charges: tuple[Charge, ...]
     uncounted: tuple[str, ...] = ()
-    """What is billed besides, and is no charge here."""
+    """Items that are billed besides, without a charge here."""
 
     @property
     def usd_per_hour_min(self) -> float | None:
@@ -40,7 +40,7 @@ class Cost:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """None as soon as one charge is not known."""
+        """Return the sum; None when a charge is unknown."""
         return _sum(each.usd_per_hour for each in self.charges)
 
 

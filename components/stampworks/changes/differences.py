@@ -1,4 +1,4 @@
-"""What differs between two plans: each value by the way that leads to it."""
+"""The differences of two plans, each with the path to its value."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FOLLOWS = frozenset(
         *("way", "hardware", "clients", "scratch", "spines", "nvlink_domains", "core_trunks"),
     }
 )
-"""What nobody declares: it follows from declared differences, and those are the ones to read first."""
+"""Fields that are never declared: they follow from declared differences, which should be read first."""
 KEYS = ("interface", "name", "leaf")
-"""What the entries of a list are known by: the first of these that they have."""
+"""Fields that identify the entries of a list; the first one that the entries have is used."""
 
 
 @dataclass(frozen=True)
 class PathStep:
-    """One step from a plan towards a value: a field, and which entry of it when it is a list."""
+    """One step from a plan towards a value: a field, and the key of an entry when the field is a list."""
 
     field: str
     key: str = ""
@@ -36,7 +36,7 @@ class Difference:
     kind: Kind
     a: Any
     b: Any
-    """None where it is not there at all."""
+    """None when the value is absent."""
     unit: str = ""
 
     @property
@@ -52,7 +52,7 @@ class Difference:
 
 
 def differences(a: Plan, b: Plan) -> tuple[Difference, ...]:
-    """All there are, in the order of the plan. One that counts is among them exactly when the fingerprints differ."""
+    """Return all differences, in the order of the plan. One of them counts exactly when the fingerprints differ."""
     found = tuple(_differences(a, b, (), "difference", ""))
     counted = any(each.kind == "difference" for each in found)
     if counted == (fingerprint(a) != fingerprint(b)):
@@ -72,7 +72,7 @@ def _differences(
                 one, other = getattr(a, field.name), getattr(b, field.name)
                 within = mark if mark and kind == "difference" else kind
                 if within == "identity" and "counted" in field.metadata and len(one) != len(other):
-                    within = "difference"  # how many addresses there are is no identity
+                    within = "difference"  # the number of addresses is no identity
                 here = (*way, PathStep(field.name))
                 yield from _differences(one, other, here, within, getattr(a, "unit", ""), ordered(field, one))
     elif isinstance(a, tuple) and any(map(dataclasses.is_dataclass, (*a, *b))):
@@ -82,7 +82,7 @@ def _differences(
 
 
 def _all_run(*groups: Any) -> bool:
-    """Then how many always do is said by the count."""
+    """Return whether all nodes of the groups always run; then the count already says how many."""
     return all(isinstance(each, Group) and each.count_min == each.count for each in groups)
 
 
@@ -101,7 +101,7 @@ def _entries(
 
 
 def _arranged(list_: tuple[Any, ...], upto: int | None) -> tuple[Any, ...]:
-    """In the order of which so many entries count."""
+    """Return the list with its meaningful order: the first `upto` entries keep theirs, the others are sorted."""
     return list_ if upto is None else (*list_[:upto], *sorted(list_[upto:]))
 
 

@@ -1,4 +1,4 @@
-"""What a review says of a change: made by planning, shown by views."""
+"""The review of a change: made by planning, shown by views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stampworks.changes.differences import Difference
 from stampworks.changes.outcomes import Outcome
 
 Policy = Literal["in place", "roll", "replace", "refuse", "create", "destroy"]
-"""What a change does, as it stands beside the declared field; of a stack that is new or gone, that it is."""
+"""The effect of a change, from the policy of its declared field; create and destroy are for whole stacks."""
 Verdict = Literal["pass", "fail", "unknown"]
 Kind = Literal["changed", "created", "destroyed"]
 Effect = Literal["replace", "restart", "data", "cost", "unknown"]
@@ -21,21 +21,21 @@ Stage = Literal["network", "storage", "head", "nodes", "roll", "playbook", "proo
 
 @dataclass(frozen=True)
 class DeclaredChange:
-    """A value that somebody has decided on, and what the decision does."""
+    """A changed value that somebody declared, and the effect of the change."""
 
     difference: Difference
     field: str
-    """The declared field, pools[].count; empty where none leads to this value."""
+    """The declared field, pools[].count; empty when no field leads to this value."""
     written: str
-    """The same with names instead of brackets, pools[gpu].count; where no field is known, the way in the plan."""
+    """The field with names of its entries, pools[gpu].count; without a field, the path in the plan."""
     policy: Policy | None
-    """None where nobody can tell."""
+    """None when unknown."""
     restarts: int
-    """How many nodes that run are made anew because of it."""
+    """Number of running nodes that the change replaces."""
     why: str = ""
-    """Why it is refused, where that does not follow from the field."""
+    """Why it is refused, when that does not follow from the field."""
     loses: tuple[str, ...] = ()
-    """What goes with all it holds, and is not protected."""
+    """Resources that are deleted with their data, and are not protected."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class AffectedNodes:
     group: str
     count: int
     names: tuple[str, ...]
-    """Empty where the cloud names them."""
+    """Empty when the cloud names them."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One step of the `up` that carries a change out."""
+    """One step of the `up` that makes a change."""
 
     stage: Stage
     text: str
@@ -58,7 +58,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Reach:
-    """An expectation before and after; None where there is none."""
+    """An expectation before and after; None when absent."""
 
     name: str
     unit: str
@@ -68,7 +68,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What a rule says before and after; None where it says nothing."""
+    """The outcome of a rule before and after; None when it reports nothing."""
 
     id: str
     before: Outcome | None
@@ -79,14 +79,14 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Sibling:
-    """Another stack that the same change reaches."""
+    """Another stack that the same change affects."""
 
     stack: str
     verdict: Verdict
     changes: int
     restarts: int
     broken: str = ""
-    """Why it does not load any more; empty where it loads."""
+    """Why it no longer loads; empty when it loads."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Review:
     verdict: Verdict
     changes: tuple[DeclaredChange, ...]
     following: tuple[Difference, ...]
-    """What follows from the changes."""
+    """Differences that follow from the changes."""
     restart: tuple[AffectedNodes, ...]
     join: tuple[AffectedNodes, ...]
     leave: tuple[AffectedNodes, ...]
@@ -106,17 +106,17 @@ class Review:
     before: Cost
     after: Cost
     expectations: tuple[Reach, ...]
-    """Those that change."""
+    """Expectations that change."""
     rules: tuple[Ruling, ...]
-    """Those that say something else."""
+    """Rules whose findings change."""
     siblings: tuple[Sibling, ...]
     unstamped: str
-    """Why no `up` of the stack is possible; empty where one is."""
+    """Why no `up` of the stack is possible; empty when one is."""
     unknown: tuple[str, ...]
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """The effects for which a person may want to be asked, the most severe first."""
+        """Return the effects that a person may want to approve, the most severe first."""
         more, sold = self.usd_per_hour, any(each.sold for each in (*self.before.charges, *self.after.charges))
         has: dict[Effect, bool] = {
             "data": any(each.loses for each in self.changes),
@@ -129,12 +129,12 @@ class Review:
 
     @property
     def usd_per_hour_min(self) -> float | None:
-        """What it costs more while only those nodes run that always do."""
+        """Return the additional cost while only the nodes run that always do."""
         return None if self.unpriced else self.known_usd_per_hour_min
 
     @property
     def usd_per_hour(self) -> float | None:
-        """What it costs more. Known as well where only what stays has no price."""
+        """Return the additional cost; known even if an unchanged charge has no price."""
         return None if self.unpriced else self.known_usd_per_hour
 
     @property
@@ -143,16 +143,16 @@ class Review:
 
     @property
     def known_usd_per_hour(self) -> float:
-        """The same of what has a price, before and after: one of them alone is no difference."""
+        """Return the additional cost of charges with a price before and after: a single price is no difference."""
         return round(sum(_more(one.usd_per_hour, two.usd_per_hour) for one, two in self._charged()), 6)
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """What changes, and has no price before or after."""
+        """Return the changed charges without a price before or after."""
         return tuple(one.what for one, two in self._charged() if None in (one.usd_per_hour, two.usd_per_hour))
 
     def _charged(self) -> Iterator[tuple[Charge, Charge]]:
-        """What is charged before and after, where that changes; what is not there costs nothing."""
+        """Yield charges that change, before and after; an absent charge costs nothing."""
         before = {each.what: each for each in self.before.charges}
         after = {each.what: each for each in self.after.charges}
         for what in dict.fromkeys((*before, *after)):
@@ -163,5 +163,5 @@ class Review:
 
 
 def _more(before: float | None, after: float | None) -> float:
-    """How much more it is; nothing that counts where either is unknown."""
+    """Return the increase; 0 when either is unknown."""
     return 0 if before is None or after is None else after - before

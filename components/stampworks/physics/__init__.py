@@ -1,1 +1,1 @@
-"""Ceilings and floors: what links can carry, as arithmetic with reasons."""
+"""Ceilings and floors: the rates that links can carry, as arithmetic with reasons."""

@@ -1,4 +1,4 @@
-"""What a number can be at most and must be at least, each with the arithmetic that it comes from."""
+"""Upper and lower bounds of numbers, each with its arithmetic."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ class Bound:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a measured number can be: above the ceiling it is wrong, at the floor or below something is broken."""
+    """The range of a measured number: above the ceiling it is wrong, at the floor or below something is broken."""
 
     ceiling: Bound
     floor: Bound
 
 
 class UnknownFactError(Exception):
-    """Nothing can be said, because the catalog does not know a fact; the text says which."""
+    """A number cannot be derived, because the catalog lacks a fact; the text names it."""
 
 
 def known(fact: Fact | Unknown, what: str) -> Fact:
-    """The fact itself; the error names it when nobody has looked it up."""
+    """Return the fact itself; raise an error that names it when it is unknown."""
     if isinstance(fact, Unknown):
         raise UnknownFactError(f"the catalog does not know {what}")
     return fact
 
 
 def rounded(value: float) -> float:
-    """Four significant digits: more than any measurement has."""
+    """Round to four significant digits, which is more precise than any measurement."""
     return float(f"{value:.4g}")
 
 
 def figure(value: float) -> str:
-    """The same as text."""
+    """Return the rounded value as text."""
     return f"{rounded(value):.15g}"

@@ -1,4 +1,4 @@
-"""What a checkpoint weighs, and how long storage takes to swallow it and to give it back."""
+"""The size of a checkpoint, and the time that storage takes to write and to read it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stampworks.text.amounts import many
 
 @dataclass(frozen=True)
 class ParameterBytes:
-    """Bytes of each parameter, while it is trained and in a checkpoint."""
+    """Bytes per parameter, during training and in a checkpoint."""
 
     name: str
     weights: int
     gradients: int
     optimizer: int
-    """Moments of Adam, and a copy of the weights where they are kept twice."""
+    """Moments of Adam, and a copy of the weights if they are kept twice."""
     saved: int
     why: str
-    """Of what is saved."""
+    """The contents of a checkpoint."""
 
     @property
     def trained(self) -> int:
@@ -51,12 +51,12 @@ def checkpoint_bytes(parameters: int, recipe: ParameterBytes = OURS) -> Bound:
 
 
 def write_seconds(size_bytes: float, storage: Bound) -> Bound:
-    """All ranks write their parts at once, into a storage of so many GB/s."""
+    """Return the time in which all ranks together write their parts to a storage of this rate."""
     return _seconds(size_bytes, storage, "written")
 
 
 def read_seconds(size_bytes: float, copies: int, storage: Bound) -> Bound:
-    """All ranks read after a restart: those that hold the same part read it once each."""
+    """Return the time of reading after a restart: each rank that holds the same part reads it."""
     return _seconds(size_bytes * copies, storage, "read" if copies == 1 else f"read {copies} times over")
 
 
@@ -66,9 +66,10 @@ def _seconds(size_bytes: float, storage: Bound, done: str) -> Bound:
 
 
 def reachable(storage: Bound | catalog.Unknown, clients: Sequence[tuple[int, Bound | catalog.Unknown]]) -> Bound:
-    """The less of what a storage has and of what its clients reach, in GB/s: so many nodes, and each of them.
+    """Return the lower one of two limits in GB/s: of the storage, and of its clients, given as pairs (nodes, rate of
+    each).
 
-    Either is a limit also where the other is unknown. Raises UnknownFactError where both are.
+    A known limit applies even if the other one is unknown. Raises UnknownFactError when both are.
     """
     reached = [(nodes, each) for nodes, each in clients if isinstance(each, Bound)]
     if len(reached) < len(clients):

@@ -1,7 +1,7 @@
-"""What collectives have in common, wherever they run.
+"""Common properties of collectives on any hardware.
 
 Bandwidths of collectives are bus bandwidths in GB/s, as nccl-tests prints them: the bytes that a link of a ring would
-have carried, over the time. Sizes are bytes of the whole buffer of one rank, as it prints them, too.
+have carried, over the time. Sizes are bytes of the whole buffer of one rank, also as nccl-tests prints them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", 
 
 
 def bus_factor(operation: Operation, ranks: int) -> float:
-    """Bus bandwidth is this times the size over the time."""
+    """Return the factor from size over time to bus bandwidth."""
     if operation == "send_recv":
         return 1.0
     return (2 if operation == "all_reduce" else 1) * (ranks - 1) / ranks
 
 
 def all_reduce_moves(ranks: int, size_bytes: int, ring: bool) -> Bound:
-    """Bytes that each rank sends, and as many that it receives, at least."""
+    """Return the minimum number of bytes that each rank sends; it receives the same number."""
     if ring:
         share = bus_factor("all_reduce", ranks)
         why = f"in a ring each of {ranks} ranks sends 2 x {ranks - 1}/{ranks} of {size(size_bytes)}"
@@ -31,7 +31,7 @@ def all_reduce_moves(ranks: int, size_bytes: int, ring: bool) -> Bound:
 
 
 def size(size_bytes: int) -> str:
-    """As people say it."""
+    """Return a size in readable units."""
     for unit, bytes_of in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= bytes_of:
             return f"{figure(size_bytes / bytes_of)} {unit}"

@@ -1,4 +1,4 @@
-"""What one device of a machine can reach at most and must reach at least: NIC, host link, memory, matmul, storage."""
+"""Bounds of single devices of a machine: NIC, host link, memory, matmul, storage."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from stampworks.physics.machines import BROKEN_SHARE, WIRE_SHARE, nics_on_fabric
 from stampworks.text.amounts import counted
 
 UNTRIED_SHARE = 1.05
-"""A better shape or a newer library may beat the best matmul that was published by this much."""
+"""Factor by which a better shape or a newer library may beat the best published matmul."""
 LEAST_STORAGE_GBS = 0.125
-"""A link of 1 Gb/s. How large a file system is decides what is healthy, so nothing more can be said."""
+"""A link of 1 Gb/s. A healthy rate depends on the size of the file system, so that no higher floor is possible."""
 
 
 def nic(machine: catalog.Machine) -> Bounds:
-    """One NIC on the fabric, in GB/s of one direction."""
+    """Return the bounds of one NIC on the fabric, in GB/s of one direction."""
     rate_gbs = _nic_rate_gbps(machine) / 8
     return Bounds(
         Bound(WIRE_SHARE * rate_gbs, f"a NIC of {machine.nic_rate_gbps} Gb/s, {WIRE_SHARE:g} of it data"),
@@ -25,7 +25,7 @@ def nic(machine: catalog.Machine) -> Bounds:
 
 
 def nics(machine: catalog.Machine) -> Bounds:
-    """All NICs of a node on the fabric together."""
+    """Return the bounds of all fabric NICs of a node together."""
     one, count = nic(machine), nics_on_fabric(machine)
     total = f"{counted(count, 'NIC')} x {machine.nic_rate_gbps} Gb/s"
     return Bounds(
@@ -35,7 +35,7 @@ def nics(machine: catalog.Machine) -> Bounds:
 
 
 def host_to_device(machine: catalog.Machine) -> Bounds:
-    """From the host's memory to one accelerator, in GB/s."""
+    """Return the bounds from the host's memory to one accelerator, in GB/s."""
     _real(machine)
     link = catalog.host_links()[
         known(machine.host_link, f"what links the accelerators of {machine.name} to their host")
@@ -59,7 +59,7 @@ def host_to_device(machine: catalog.Machine) -> Bounds:
 
 
 def memory(machine: catalog.Machine) -> Bounds:
-    """The memory of one accelerator, reading and writing counted together, in GB/s."""
+    """Return the bounds of one accelerator's memory, in GB/s, with reads and writes counted together."""
     row = _accelerator(machine)
     peak_gbs = known(row.memory_bandwidth_gbs, f"the memory bandwidth of {row.name}")
     return Bounds(
@@ -71,7 +71,7 @@ def memory(machine: catalog.Machine) -> Bounds:
 
 
 def matmul(machine: catalog.Machine) -> Bounds:
-    """Dense bf16 of one accelerator with random operands, in TFLOP/s."""
+    """Return the bounds of dense bf16 on one accelerator with random operands, in TFLOP/s."""
     row = _accelerator(machine)
     peak = known(row.bf16_dense_tflops, f"the bf16 peak of {row.name}")
     best = known(row.bf16_measured_tflops, f"what a matmul on {row.name} reached")
@@ -89,7 +89,7 @@ def matmul(machine: catalog.Machine) -> Bounds:
 
 
 def storage(machine: catalog.Machine, nodes: int) -> Bounds:
-    """Shared storage as some nodes see it together, in GB/s."""
+    """Return the bounds of shared storage for several nodes together, in GB/s."""
     _real(machine)
     client_gbs = known(machine.storage_client_gbs, f"what a storage client on {machine.name} reaches")
     return Bounds(
@@ -101,7 +101,7 @@ def storage(machine: catalog.Machine, nodes: int) -> Bounds:
 
 
 def network_storage_ceiling(machine: catalog.Machine, nodes: int) -> Bound:
-    """What surely no storage exceeds, where nothing is known of it: the nodes' NICs."""
+    """Return a ceiling for storage about which nothing is known: the nodes' NICs."""
     return Bound(
         nodes * nics(machine).ceiling.value, f"all NICs of the fabric together: {nodes} x {nics(machine).ceiling.why}"
     )
@@ -109,7 +109,7 @@ def network_storage_ceiling(machine: catalog.Machine, nodes: int) -> Bound:
 
 def _nic_rate_gbps(machine: catalog.Machine) -> int:
     _real(machine)
-    nics_on_fabric(machine)  # says so where there is none
+    nics_on_fabric(machine)  # raises an error for a machine without NICs
     return known(machine.nic_rate_gbps, f"the rate of a NIC of {machine.name}")
 
 

@@ -1,4 +1,4 @@
-"""What a training run takes: accelerator-days, days, money, checkpoints. What is not known is said."""
+"""Estimate a training run: accelerator-days, days, money, checkpoints. Unknown facts are named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True)
 class Question:
-    """A run; None is what nobody said."""
+    """A run to estimate; None means not given."""
 
     model: Transformer
     tokens: int | None = None
@@ -27,27 +27,28 @@ class Question:
     machine: catalog.Machine | None = None
     mfu: float | None = None
     tflops: float | None = None
-    """Of one accelerator."""
+    """Rate of one accelerator."""
     usd_per_gpu_hour: float | None = None
     price_why: str = "as given"
-    """Who says so."""
+    """The source of the price."""
     checkpoints: int = 1
-    """As many are kept."""
+    """Number of checkpoints that are kept."""
     gpus_min: int | None = None
-    """Of the accelerators, how many always run; None: all."""
+    """Number of accelerators that always run; None: all."""
     precision: training.Precision = "bfloat16"
     batch: int | None = None
     """Samples of a step."""
     working: float = 1.0
-    """Of the accelerators' time, where a step has not the same number of samples for each."""
+    """Share of the accelerators' time that they work, when a step gives them different numbers of samples."""
     working_why: str = ""
     oversubscription: float = 1
-    """Of the fabric. It slows nothing but an all-to-all: rings in leaf order cross a trunk once in each direction."""
+    """Oversubscription of the fabric. It slows only an all-to-all: rings in leaf order cross a trunk once in each
+    direction."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """FLOPs of one accelerator and second: what is counted with, and what published runs differ by."""
+    """FLOPs per second of one accelerator: the value to count with, and the range of published runs."""
 
     tflops: Bound
     least: float | None = None
@@ -56,7 +57,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The answer; None is what cannot be known from the question, and an assumption says why."""
+    """The answer; None when the question does not determine it, and an assumption says why."""
 
     gpu_days: float | None
     wall_days: float | None
@@ -66,28 +67,28 @@ class Estimate:
     flops: float | None
     tflops_per_gpu: float | None
     gpu_days_range: tuple[float, float] | None
-    """Where the rate is that of published runs."""
+    """Range at the rates of published runs."""
     wall_days_max: float | None
-    """On the accelerators that there always are; None where those are all, or not known, or none."""
+    """Days on the accelerators that always run; None when all of them do, none does, or it is unknown."""
     checkpoint_bytes_each: int
     mtbf_hours_range: tuple[float, float] | None
     layouts: tuple[Need, ...]
-    """With a sample at once, where accelerators and their memory are known: what each layout needs."""
+    """Needs of each layout with one sample at once, if the accelerators' memory is known."""
     suggested: Need | None
     bundled: Need | None
-    """The plainest that the bundled training has."""
+    """The plainest layout that the bundled training supports."""
     memory_gib: float | None
 
 
 class ConflictError(Exception):
-    """Two facts that cannot both be true, and what would resolve it."""
+    """Two facts that cannot both be true, and a way to resolve the conflict."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"{what}\n  hint: {hint}")
 
 
 def estimate(asked: Question) -> Estimate:
-    """Raises ConflictError where what was asked contradicts itself."""
+    """Estimate a run; raise ConflictError when the question contradicts itself."""
     _check(asked)
     said: list[str] = []
     flops = _flops(asked, said)
@@ -159,7 +160,7 @@ def _flops(asked: Question, said: list[str]) -> float | None:
 
 
 def _rate(asked: Question, said: list[str]) -> Rate | None:
-    """What was given, or what published runs on this accelerator had."""
+    """Return the given rate, or that of published runs on this accelerator."""
     if asked.tflops is not None:
         said.append(f"rate: {figure(asked.tflops)} TFLOP/s of each accelerator, as given")
         return Rate(Bound(asked.tflops, "given"))
@@ -186,7 +187,7 @@ def _rate(asked: Question, said: list[str]) -> Rate | None:
 
 
 def _working(asked: Question, rate: Rate | None, said: list[str]) -> Rate | None:
-    """What is left of it where accelerators wait for samples."""
+    """Reduce the rate by the time in which accelerators wait for samples."""
     if rate is None or asked.working == 1:
         return rate
     said.append(f"work: {asked.working_why}: x {figure(asked.working)}")
@@ -255,7 +256,7 @@ def _memory_gib(machine: catalog.Machine | None) -> float | None:
 
 
 def _layouts(asked: Question, said: list[str]) -> tuple[tuple[Need, ...], Need | None, Need | None]:
-    """What each layout needs, the plainest that fits, and the plainest of the bundled training."""
+    """Return the needs of each layout, the plainest that fits, and the plainest of the bundled training."""
     machine, memory_gib = asked.machine, _memory_gib(asked.machine)
     if machine is None or asked.gpus is None:
         return (), None, None

@@ -1,4 +1,4 @@
-"""How often something fails, how often to save, and what is left of the time."""
+"""Failure rates, checkpoint intervals, and the share of time that is left for work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stampworks.physics.bounds import Bound, figure
 
 
 def mtbf_hours(deployment: catalog.Deployment, accelerators: int) -> Bound:
-    """Mean time between failures of so many accelerators, which fail as those of a published deployment did."""
+    """Return the mean time between failures of these accelerators, at the rate of a published deployment."""
     published = deployment.hours / deployment.failures
     value = published * deployment.accelerators / accelerators
     what = f"{deployment.failures} failures" if deployment.failures > 1 else "one failure"
@@ -23,13 +23,13 @@ def mtbf_hours(deployment: catalog.Deployment, accelerators: int) -> Bound:
 
 
 def mtbf_range_hours(accelerators: int, deployments: Iterable[catalog.Deployment]) -> tuple[Bound, Bound]:
-    """Of all published deployments the one that failed most and the one that failed least, at this size."""
+    """Return the shortest and the longest mean time between failures among all published deployments, at this size."""
     found = sorted((mtbf_hours(each, accelerators) for each in deployments), key=lambda bound: bound.value)
     return found[0], found[-1]
 
 
 def interval_s(blocked_s: float, mtbf_s: float) -> Bound:
-    """From one checkpoint to the next (Young, and Daly after him): the least of C / T + T / 2M."""
+    """Return the best interval between checkpoints (Young, and Daly after him): the minimum of C / T + T / 2M."""
     if blocked_s <= 0 or mtbf_s <= 0:
         raise ValueError("a checkpoint takes time, and so does what lies between two failures")
     value = sqrt(2 * blocked_s * mtbf_s)
@@ -40,26 +40,26 @@ def interval_s(blocked_s: float, mtbf_s: float) -> Bound:
 
 @dataclass(frozen=True)
 class Loss:
-    """Shares of all time."""
+    """Shares of the total time that are lost."""
 
     saving: float
     again: float
-    """Work that is done a second time."""
+    """Work that is repeated."""
     recovering: float
 
     @property
     def goodput(self) -> float:
-        """What is left; nothing where failures come faster than work gets done."""
+        """Return the remaining share; 0 when failures come faster than work gets done."""
         return max(0.0, 1 - self.saving - self.again - self.recovering)
 
 
 def loss(blocked_s: float, recovery_s: float, mtbf_s: float, every_s: float) -> Loss:
-    """With a checkpoint every so many seconds."""
+    """Return the loss with a checkpoint every `every_s` seconds."""
     return Loss(blocked_s / every_s, every_s / (2 * mtbf_s), recovery_s / mtbf_s)
 
 
 def goodput(blocked_s: float, recovery_s: float, mtbf_s: float) -> Bound:
-    """The part of the time that training goes on for the first time, at the best interval."""
+    """Return the share of time in which training makes progress, at the best interval."""
     every = interval_s(blocked_s, mtbf_s)
     lost = loss(blocked_s, recovery_s, mtbf_s, every.value)
     return Bound(

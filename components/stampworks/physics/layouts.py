@@ -1,4 +1,4 @@
-"""Whether a layout of a model fits a number of ranks, with the arithmetic. Standard library only, and pure."""
+"""Check whether a layout of a model fits a number of ranks, with the arithmetic. Standard library only, and pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stampworks.text.amounts import counted
 
 
 def misfit(layout: str, tensor_parallel: int, nodes: int, ranks: int) -> str:
-    """Why so many nodes with so many ranks each cannot be laid out; empty where they can."""
+    """Explain why this number of nodes and ranks per node does not fit the layout; empty when it does."""
     world = nodes * ranks
     if layout == "hsdp" and ranks < 2:
         return "hsdp splits a model within a node, and each has 1 rank"
@@ -20,7 +20,7 @@ def misfit(layout: str, tensor_parallel: int, nodes: int, ranks: int) -> str:
 
 
 def fitting(layout: str, tensor_parallel: int, nodes: int, ranks: int) -> int:
-    """The largest number of nodes up to this one that can be laid out; 0 where there is none."""
+    """Return the largest number of nodes up to this one that fits the layout; 0 when there is none."""
     if layout == "hsdp" and ranks < 2:
         return 0
     step = tensor_parallel // gcd(tensor_parallel, ranks) if layout == "tp" else 1

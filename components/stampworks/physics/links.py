@@ -1,7 +1,7 @@
-"""What the rails of a cluster can carry.
+"""The rates that the rails of a cluster can carry.
 
 Rates of links are in Mb/s (bits, as switches are sold), bandwidths of collectives in GB/s (bytes, as nccl-tests prints
-them). Every function answers for one direction of full-duplex links.
+them). Every function describes one direction of full-duplex links.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from stampworks.physics.bounds import Bound
 
 @dataclass(frozen=True)
 class LeafLoad:
-    """A leaf of one rail or several: how many nodes hang on it, and what its trunks carry, 0 when there is no spine."""
+    """A leaf of one or several rails: the number of its nodes, and the rate of its trunks, 0 when there is no spine."""
 
     nodes: int
     trunk_mbps: int
 
 
 def leaf_loads(leaf_of_node: Iterable[str], trunk_mbps: Mapping[str, int]) -> list[LeafLoad]:
-    """The loads of these nodes' leaves, in their order. Nodes that share one leaf meet no trunk."""
+    """Return the loads of these nodes' leaves, in their order. Nodes on a single leaf cross no trunk."""
     nodes = Counter(leaf_of_node)
     return [LeafLoad(count, trunk_mbps.get(leaf, 0) if len(nodes) > 1 else 0) for leaf, count in nodes.items()]
 
 
 def efficiency(fabric: catalog.Fabric) -> Bound:
-    """The part of a link's rate that is left for the data of a TCP stream of full packets."""
+    """Return the part of a link's rate that is data in a TCP stream of full packets."""
     data = fabric.mtu_bytes - fabric.headers_bytes
     wire = fabric.mtu_bytes + fabric.framing_bytes
     return Bound(
@@ -40,15 +40,15 @@ def efficiency(fabric: catalog.Fabric) -> Bound:
 
 
 def gbs(rate_mbps: float, fabric: catalog.Fabric) -> float:
-    """GB/s of data that a link of this rate delivers."""
+    """Return the data rate of a link in GB/s."""
     return rate_mbps * efficiency(fabric).value / 8 / 1000
 
 
 def ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Bound:
-    """Bus bandwidth of a ring all-reduce on one rail whose ranks stand in leaf order.
+    """Return the bus bandwidth of a ring all-reduce on one rail whose ranks are in leaf order.
 
-    In a ring of n ranks every link carries 2(n-1)/n of the data, and bus bandwidth is defined as 2(n-1)/n of the data
-    over time, so that it equals what the slowest link of the ring delivers, whatever n is.
+    In a ring of n ranks every link carries 2(n-1)/n of the data. Bus bandwidth is defined as 2(n-1)/n of the data over
+    time. So it equals the rate of the ring's slowest link, whatever n is.
     """
     trunk = _slowest_trunk(leaves)
     slowest = rate_mbps if trunk is None else min(rate_mbps, trunk)
@@ -61,7 +61,8 @@ def ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fab
 
 
 def worst_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Bound:
-    """The same in the worst order of ranks: neighbours share a leaf as seldom as the leaves' sizes allow."""
+    """Return the bus bandwidth in the worst order of ranks: neighbours share a leaf as seldom as the leaves' sizes
+    allow."""
     total = sum(leaf.nodes for leaf in leaves)
     crossings = [(min(leaf.nodes, total - leaf.nodes), leaf.trunk_mbps) for leaf in leaves if leaf.trunk_mbps]
     if not crossings:
@@ -76,16 +77,18 @@ def worst_ring_ceiling(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catal
 
 
 def bisection_mbps(rate_mbps: int, leaves: Sequence[LeafLoad]) -> int:
-    """What half of the nodes can send to the other half on one rail, the halves cut along the leaves.
+    """Return the rate at which half of the nodes can send to the other half on one rail, with the halves cut along the
+    leaves.
 
-    No other cut of a pool is narrower: its leaves are equal but for the last, so both ends are tried, and a cut through
-    more leaves would leave more of the traffic inside them.
+    No other cut of a pool is narrower. Its leaves are equal except for the last, so that both ends are tried. A cut
+    through more leaves would keep more of the traffic inside them.
     """
     return min(_halves_mbps(rate_mbps, leaves), _halves_mbps(rate_mbps, leaves[::-1]))
 
 
 def _halves_mbps(rate_mbps: int, leaves: Sequence[LeafLoad]) -> int:
-    """The same for the first half in this order. In the leaf that is cut, nodes reach each other without the trunk."""
+    """Return the rate for the first half in this order. In the leaf that is cut, nodes reach each other without the
+    trunk."""
     left = sum(leaf.nodes for leaf in leaves) // 2
     inside = sent = received = 0
     for leaf in leaves:

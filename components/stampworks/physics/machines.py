@@ -1,4 +1,4 @@
-"""What a collective reaches on all accelerators of some nodes, by its size."""
+"""Bounds of collectives on all accelerators of some nodes, by size."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from stampworks.physics.links import LeafLoad
 from stampworks.text.amounts import counted
 
 WIRE_SHARE = 0.99
-"""Packets have headers: no link carries more than this as data."""
+"""The maximum share of data on a link; the rest is packet headers."""
 REDUCED_SHARE = 1.1
-"""A percent more than was published where the switch adds up: busbw of 487 GB/s on NVLink of 450 (2 x p5)."""
+"""Factor where the switch adds up, one percent above the published value: busbw of 487 GB/s on NVLink of 450 (2 x
+p5)."""
 BROKEN_SHARE = 0.5
-"""What reaches no more than half of a plain ring can have half of its links dead."""
+"""Share of a plain ring that a machine with half of its links dead can still reach."""
 BROKEN_NVLINK_SHARE = 0.45
-"""The same of NVLink, of which protocols leave a tenth or more unused."""
+"""The same for NVLink, of which protocols leave a tenth or more unused."""
 BROKEN_ALL_TO_ALL_SHARE = 0.35
-"""Healthy fabrics lose much more of an all-to-all than of a ring."""
+"""The same for an all-to-all, in which healthy fabrics lose much more than in a ring."""
 _STEP_BY_STEP = ("all_gather", "reduce_scatter", "all_to_all")
 NEARLY_ALL = 0.98
 SLOW_START_US = 150.0
-"""What a healthy but slow fabric takes to begin, once and again with each doubling of the nodes."""
+"""Start time of a healthy but slow fabric, added again for each doubling of the nodes."""
 SLOW_STEP_US = 5.0
-"""Or with each rank, where data goes round a ring or to everybody: only an all-reduce goes over trees."""
+"""Start time for each rank instead, where data goes around a ring or to all ranks: only an all-reduce uses trees."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """What a transfer takes beside its bytes: a start, and the time in which its pipeline fills.
+    """The time of a transfer besides its bytes: a start, and the time to fill its pipeline.
 
-    A transfer of d steps that is cut into the best number of pieces takes bytes + 2 sqrt(fill x bytes) longer than
-    nothing, until the pieces cannot get larger; that is why two parameters are not enough. The numbers of a ceiling are
-    such that no published measurement is faster, those of a floor such that none is slower.
+    A transfer of d steps, cut into the best number of pieces, takes bytes + 2 sqrt(fill x bytes) longer than nothing,
+    until the pieces cannot get larger. So two parameters are not enough. The numbers of a ceiling are chosen so that no
+    published measurement is faster, those of a floor so that none is slower.
     """
 
     start_us: float
@@ -49,7 +50,7 @@ class Latency:
 
 INSIDE = Latency(start_us=4, fill_us=3.5, fill_us_max=75)
 SLOW_INSIDE = Latency(start_us=60, fill_us=3, fill_us_max=90)
-"""Of a healthy but slow node: 48 us were published of a start."""
+"""A healthy but slow node; a start of 48 us is published."""
 
 
 def collective_on_machines(
@@ -60,11 +61,11 @@ def collective_on_machines(
     nvlink_used: bool = False,
     leaves: Sequence[LeafLoad] = (),
 ) -> Bounds:
-    """A collective of all accelerators of some nodes. Raises UnknownFactError where the catalog does not say enough,
-    and of one accelerator by itself, which has nobody to say anything to.
+    """Return the bounds of a collective on all accelerators of some nodes. Raises UnknownFactError when the catalog
+    lacks a fact, and for a single accelerator, which has no other rank to talk to.
 
-    Nodes that share an NVLink fabric may leave it unused on purpose, unless it is said that they use it. Leaves that
-    are known, each with the trunks of all its rails together, bound what passes between them.
+    Nodes that share an NVLink fabric may leave it unused on purpose, unless `nvlink_used` is set. Known leaves, each
+    with the trunks of all its rails together, bound the traffic between them.
     """
     run = _Run(nodes, machine, tuple(leaves))
     _check(run)
@@ -94,7 +95,8 @@ def collective_on_machines(
 
 
 def _check(run: _Run) -> None:
-    """Refuses what is not modelled: also where links are not, nodes of one accelerator, which would not use them."""
+    """Refuse machines that are not modelled. Machines without links are among them even with one accelerator a node,
+    which would use none."""
     machine = run.machine
     if machine.simulated:
         raise UnknownFactError(
@@ -111,19 +113,19 @@ def _check(run: _Run) -> None:
 
 
 def share_nvlink(operation: Operation, nodes: int, machine: catalog.Machine) -> bool:
-    """Whether several nodes have one NVLink fabric that this collective can go over."""
+    """Whether several nodes share an NVLink fabric that this collective can use."""
     run = _Run(nodes, machine)
     return run.domains < nodes and (run.domains == 1 or operation not in ("all_to_all", "send_recv"))
 
 
 def _of_size(bound: Bound, size_bytes: int, value: float, why: str) -> Bound:
-    """The same for a size; words only where it makes a difference."""
+    """Return the bound for a size; words are added only when the size makes a difference."""
     less = f"; {figure(value)} GB/s for {size(size_bytes)}, {why}" if value < NEARLY_ALL * bound.value else ""
     return Bound(value, bound.why + less)
 
 
 def nics_on_fabric(machine: catalog.Machine) -> int:
-    """How many there are, which is one at least."""
+    """Return the number of fabric NICs, at least one."""
     count = known(machine.nics, f"what NICs {machine.name} has")
     if not count:
         raise UnknownFactError(f"{machine.name} has no NIC on a fabric")
@@ -132,7 +134,7 @@ def nics_on_fabric(machine: catalog.Machine) -> int:
 
 @dataclass(frozen=True)
 class _Run:
-    """Nodes in as few NVLink domains as they fit in, all about as large."""
+    """Nodes in as few NVLink domains as possible, all of about the same size."""
 
     nodes: int
     machine: catalog.Machine
@@ -152,12 +154,12 @@ class _Run:
 
     @property
     def domain_ranks(self) -> int:
-        """Of the smallest one."""
+        """Return the number of ranks in the smallest domain."""
         return self.nodes // self.domains * self.machine.accelerators
 
     @property
     def joined(self) -> bool:
-        """Whether NVLink has anything to carry: from one accelerator by itself there is no way but the NICs."""
+        """Whether NVLink carries anything: an accelerator that is alone in its domain uses only the NICs."""
         return self.domain_ranks > 1
 
     @property
@@ -173,13 +175,13 @@ class _Run:
         return known(self.row.nvlink_gbs, f"the NVLink rate of {self.row.name}")
 
     def links_gbs(self, operation: Operation) -> float:
-        """Where each accelerator has a link to each other one, a pair has no more than that."""
+        """Return the rate of the links that an operation uses; a pair in a mesh has only its direct link."""
         pairs = self.row.links == "mesh" and operation == "send_recv"
         return self.nvlink_gbs / (self.machine.accelerators - 1) if pairs else self.nvlink_gbs
 
     @property
     def nic_gbs(self) -> float:
-        """The NICs of one accelerator together."""
+        """Return the rate of the NICs of one accelerator together."""
         count = nics_on_fabric(self.machine)
         rate_gbps = known(self.machine.nic_rate_gbps, f"the rate of a NIC of {self.machine.name}")
         return count * rate_gbps / 8 / self.machine.accelerators
@@ -201,7 +203,7 @@ def _ceiling(operation: Operation, run: _Run) -> Bound:
 
 
 def _inside(operation: Operation, run: _Run) -> Bound:
-    """What NVLink leaves of it."""
+    """Return the limit of NVLink."""
     row, links_gbs = run.row, run.links_gbs(operation)
     begin = f"{run.nvlink} of {row.name} carries {figure(links_gbs)} GB/s from an accelerator"
     reduces = operation == "all_reduce" and known(
@@ -220,7 +222,7 @@ def _inside(operation: Operation, run: _Run) -> Bound:
 
 
 def _across(operation: Operation, run: _Run) -> Bound:
-    """What the NICs leave of it. Nodes that share an NVLink fabric count as one."""
+    """Return the limit of the NICs. Nodes that share an NVLink fabric count as one."""
     n, d, g = run.ranks, run.domains, run.domain_ranks
     data_gbs, places = WIRE_SHARE * run.nic_gbs, "nodes" if run.machine.nvlink_nodes == 1 else "NVLink domains"
     if operation == "send_recv":
@@ -245,14 +247,14 @@ def _across(operation: Operation, run: _Run) -> Bound:
 
 
 def _least_trunk(operation: Operation, run: _Run) -> list[Bound]:
-    """What trunks leave of it in the best order of ranks; nothing where none is known or NVLink leaves a leaf."""
+    """Return the limits of trunks in the best order of ranks; none when trunks are unknown or NVLink crosses leaves."""
     torn = any(leaf.nodes % run.domain_nodes for leaf in run.leaves[:-1])
     found = [] if torn else [_over_trunk(leaf, _least_crossing(operation, leaf, run), run) for leaf in run.leaves]
     return [Bound(WIRE_SHARE * each.value, f"{each.why}, {WIRE_SHARE:g} of it data") for each in found if each]
 
 
 def _least_crossing(operation: Operation, leaf: LeafLoad, run: _Run) -> float:
-    """How much of busbw leaves a leaf, however it is done."""
+    """Return the minimum part of busbw that leaves a leaf in any algorithm."""
     n, k = run.ranks, leaf.nodes * run.machine.accelerators
     if operation == "send_recv":
         return 0
@@ -262,7 +264,8 @@ def _least_crossing(operation: Operation, leaf: LeafLoad, run: _Run) -> float:
 
 
 def _plain_crossing(operation: Operation, leaf: LeafLoad, run: _Run) -> float:
-    """The same done in the plainest way: rings in leaf order, and pairs of which no two share a leaf."""
+    """Return the part that leaves a leaf in the plainest algorithm: rings in leaf order, and pairs that never share a
+    leaf."""
     if operation == "all_to_all":
         return _least_crossing(operation, leaf, run)
     return leaf.nodes * run.machine.accelerators if operation == "send_recv" else 1
@@ -282,7 +285,8 @@ def _over_trunk(leaf: LeafLoad, crossing: float, run: _Run) -> Bound | None:
 
 @dataclass(frozen=True)
 class _Plainest:
-    """The plainest way that a collective can be done, and what part of it a machine with half of its links has left."""
+    """The plainest algorithm of a collective, and the share that a machine with half of its links dead still
+    reaches."""
 
     gbs: float
     share: float

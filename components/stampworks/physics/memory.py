@@ -1,8 +1,9 @@
-"""What training keeps in the memory of one accelerator, by layout, and which layout fits.
+"""Memory of one accelerator in training by layout, and the layout that fits.
 
-Bytes of one rank. States (weights, gradients, optimizer) are exact arithmetic, activations an estimate: what is kept
-for the backward pass with attention that keeps no scores, in bfloat16. Measured on an H100, the bundled training of 874
-million weights had 47.0 GiB at its peak where this says 40.5: 16 % more, and within its HEADROOM_SHARE.
+Numbers are bytes of one rank. States (weights, gradients, optimizer) are exact arithmetic. Activations are an estimate
+of the data that is kept for the backward pass, in bfloat16, with attention that keeps no scores. Measured on an H100,
+the bundled training of 874 million weights had 47.0 GiB at its peak where this says 40.5: 16 % more, and within its
+HEADROOM_SHARE.
 """
 
 from __future__ import annotations
@@ -20,44 +21,44 @@ from stampworks.text.amounts import many
 Zero = Literal[0, 1, 2, 3]
 GIB = 2**30
 HEADROOM_SHARE = 0.1
-"""Of an accelerator's memory: its context, buffers of collectives, and pieces too small to be used again."""
+"""Part of an accelerator's memory for its context, buffers of collectives, and fragments too small to be reused."""
 NARROW = 2
 """Bytes of a number in bfloat16."""
 LOGIT = 8
-"""Of a score: in float32, and its gradient."""
+"""Bytes of a score in float32 with its gradient."""
 KEPT_OF_PLAIN = 34
-"""Bytes of a layer's width and a token without a gate (Korthikanti et al., arXiv 2205.05198, read 2026-11-22: selective
-recomputation, which is what attention without scores comes to)."""
+"""Bytes per token and unit of a layer's width, without a gate (Korthikanti et al., arXiv 2205.05198, read 2026-11-22:
+selective recomputation, which is equivalent to attention without scores)."""
 BOUNDARY = NARROW
-"""The same with everything computed again: a layer's input."""
+"""The same with full recomputation: only a layer's input is kept."""
 TENSOR_MAX = 8
-"""Ranks that split a layer talk four times in it, so that they stay within a node."""
+"""Maximum number of ranks that split a layer. They communicate four times in it, so that they stay within a node."""
 CONTEXT_TOKENS = 8192
-"""So many tokens of a sample a rank has at least: no fewer were published (Llama 3, arXiv 2407.21783v3, table 4, read
-2026-11-22: 131,072 tokens among 16 ranks). Shorter samples nobody needs to split."""
+"""Minimum number of tokens of a sample on a rank: no fewer were published (Llama 3, arXiv 2407.21783v3, table 4, read
+2026-11-22: 131,072 tokens among 16 ranks). Shorter samples need no split."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a model lies on ranks: copies of it, each of so many stages, each layer of them split, and each sample."""
+    """The placement of a model on ranks: the number of copies and stages, and the split of layers and samples."""
 
     name: str
     ranks: int
     zero: Zero
-    """What the copies do not all keep: optimizer (1), gradients (2), weights (3)."""
+    """States that are sharded among copies: optimizer (1), gradients (2), weights (3)."""
     sharded: int
-    """Among how many ranks."""
+    """Number of ranks among which they are sharded."""
     tensor: int = 1
     pipeline: int = 1
     context: int = 1
-    """Ranks that have parts of the same samples: all weights of their layers, and some of the tokens."""
+    """Ranks with parts of the same samples: each has all weights of its layers, and some of the tokens."""
     whole: bool = False
-    """Whether ranks that split a layer all have what lies between its parts, and the vocabulary. They split that, too,
-    where sequences are parallel (Korthikanti et al., arXiv 2205.05198, section 4.2, read 2026-11-22)."""
+    """Whether all ranks that split a layer keep the vocabulary and the data between its parts. With parallel sequences
+    they split those, too (Korthikanti et al., arXiv 2205.05198, section 4.2, read 2026-11-22)."""
 
     @property
     def copies(self) -> int:
-        """Groups of ranks that work on other samples."""
+        """Return the number of rank groups that work on different samples."""
         return self.ranks // (self.tensor * self.pipeline * self.context)
 
 
@@ -66,7 +67,7 @@ def ddp(ranks: int) -> Layout:
 
 
 def zero(ranks: int, stage: Zero) -> Layout:
-    """ZeRO's third stage is what fsdp is."""
+    """Return a ZeRO layout; the third stage is fsdp."""
     return Layout("fsdp" if stage == 3 else f"zero-{stage}", ranks, stage, ranks)
 
 
@@ -75,8 +76,8 @@ def hsdp(ranks: int, node_ranks: int) -> Layout:
 
 
 def tp(ranks: int, tensor: int, pipeline: int = 1, context: int = 1) -> Layout:
-    """Layers split among `tensor` ranks, stages among `pipeline`, samples among `context`, and what they hold among all
-    that hold the same."""
+    """Split layers among `tensor` ranks, stages among `pipeline` and samples among `context`; shard states among all
+    ranks that hold the same part."""
     if ranks % (tensor * pipeline * context):
         split = f"tensor {tensor} x context {context} x pipeline {pipeline}"
         raise ValueError(f"{ranks} ranks do not divide by {split}: {ranks / (tensor * pipeline * context):.4g}")
@@ -86,7 +87,7 @@ def tp(ranks: int, tensor: int, pipeline: int = 1, context: int = 1) -> Layout:
 
 
 def states(parameters: int, layout: Layout, recipe: ParameterBytes = OURS) -> Bound:
-    """Weights, gradients and optimizer, each cut among as many ranks as the layout says."""
+    """Return the bytes of weights, gradients and optimizer, each sharded as the layout says."""
     part = parameters / (layout.tensor * layout.pipeline)
     cuts = [layout.sharded if layout.zero >= stage else 1 for stage in (3, 2, 1)]
     sizes = (recipe.weights, recipe.gradients, recipe.optimizer)
@@ -97,25 +98,26 @@ def states(parameters: int, layout: Layout, recipe: ParameterBytes = OURS) -> Bo
 
 
 def gathered(model: Transformer, layout: Layout) -> Bound:
-    """What is there for a moment besides the states: weights of the layers that are at work, in bfloat16."""
+    """Return the bytes of temporary bfloat16 weights of the layers at work, besides the states."""
     if layout.zero < 3 or layout.sharded == 1:
         cast = model.parameters / (layout.tensor * layout.pipeline)
         return Bound(NARROW * cast, f"{many(cast)} parameters once more in bfloat16")
     [hidden, vocabulary] = known_shape(model, "hidden", "vocabulary")
     known_shape(model, "heads", "kv_heads", "ffn")
     layer = (layer_parameters(model, model.experts) or 0) / layout.tensor
-    # the embedding and the last layer come together, and stay: they are used first and last
+    # the embedding and the last layer are gathered together and stay: they are used first and last
     ends = (1 if model.tied else 2) * vocabulary * hidden / _alike(layout)
     value = NARROW * (2 * layer + ends)
     return Bound(value, f"two layers of {many(layer)} parameters and {many(ends)} of vocabulary, gathered in bfloat16")
 
 
 def activations(model: Transformer, layout: Layout, samples: int, recomputed: bool) -> Bound:
-    """What is kept of `samples` samples for the backward pass; `recomputed`: only inputs of layers, and one of them."""
+    """Return the bytes that are kept of `samples` samples for the backward pass. `recomputed`: inputs of all layers,
+    and one whole layer."""
     layers, sequence = known_shape(model, "layers", "sequence")
     tokens = samples * ceil(sequence / layout.context)
     mine = ceil(layers / layout.pipeline)
-    # the first stage of a pipeline is at work on as many batches as there are stages
+    # the first stage of a pipeline works on as many batches as there are stages
     flying = layout.pipeline
     whole, boundary = _kept_of_token(model, layout)
     per_layer = boundary if recomputed else whole
@@ -132,7 +134,7 @@ def activations(model: Transformer, layout: Layout, samples: int, recomputed: bo
 
 
 def _kept_of_token(model: Transformer, layout: Layout) -> tuple[float, float]:
-    """Bytes of a layer and a token: everything, and its input alone."""
+    """Return the bytes per layer and token: everything, and the input alone."""
     [hidden] = known_shape(model, "hidden")
     boundary = BOUNDARY * hidden / _alike(layout)
     if not model.gated:
@@ -143,27 +145,28 @@ def _kept_of_token(model: Transformer, layout: Layout) -> tuple[float, float]:
         # inputs of norms and layers are on all ranks that split a layer: 10 of the 34 bytes
         return hidden * (10 + (KEPT_OF_PLAIN - 10) / layout.tensor), boundary
     [ffn], wide = known_shape(model, "ffn"), widths(model)
-    # what is sent to each expert, and what comes back
+    # data sent to each expert, and its results
     sent = 2 * hidden * model.experts_per_token if model.experts > 1 else 0
     if layout.tensor > 1 and not layout.whole:
-        # who splits sequences fuses, too: inputs of norms, products and attention are kept, and what the gate is of
+        # Parallel sequences come with fused kernels: they keep the inputs of norms, products and attention, and the
+        # inputs of the gate.
         attention = 2 * wide.latent + wide.queries + wide.keys + wide.values + wide.given
         fused = 4 * hidden + attention + 3 * ffn * model.experts_per_token
         return NARROW * (fused + sent) / layout.tensor, boundary
-    # two inputs of norms and what these give, and the same of latent heads; queries and keys as made and as turned,
-    # values, what attention gives; gate, up, the gate's function, and the product of both, of each expert
+    # Kept data: two inputs of norms and their outputs, and the same of latent heads; queries and keys before and after
+    # rotation, values, outputs of attention. For each expert: gate, up, the gate's function, and the product of both.
     split = 2 * wide.queries + 2 * wide.keys + wide.values + wide.given + 4 * ffn * model.experts_per_token
     return NARROW * (4 * hidden + 2 * wide.latent + sent + split / layout.tensor), boundary
 
 
 def _alike(layout: Layout) -> int:
-    """Ranks among which all is split that lies on the ranks of a layer."""
+    """Return the number of ranks among which data between the parts of a layer is split."""
     return 1 if layout.whole else layout.tensor
 
 
 @dataclass(frozen=True)
 class Need:
-    """What one rank needs; None where the model's shape does not say."""
+    """The needs of one rank; None when the model's shape does not determine them."""
 
     layout: Layout
     states: Bound
@@ -173,7 +176,7 @@ class Need:
 
     @property
     def least_bytes(self) -> float:
-        """What is certain."""
+        """Return the sum of the known needs, which is a lower bound."""
         return sum(each.value for each in (self.states, self.gathered, self.activations) if each)
 
     @property
@@ -195,7 +198,7 @@ class Need:
 def need(
     model: Transformer, layout: Layout, samples: int, recipe: ParameterBytes = OURS, recomputed: bool = False
 ) -> Need:
-    """Of a rank that works on so many samples at once."""
+    """Return the needs of a rank that works on `samples` samples at once."""
     return Need(
         layout,
         states(model.parameters, layout, recipe),
@@ -206,7 +209,7 @@ def need(
 
 
 def fits(needed: Need, memory_gib: float) -> bool | None:
-    """Whether it fits with headroom; None where that cannot be told."""
+    """Return whether the needs fit with headroom; None when unknown."""
     usable = (1 - HEADROOM_SHARE) * memory_gib * GIB
     if needed.least_bytes > usable:
         return False
@@ -216,9 +219,9 @@ def fits(needed: Need, memory_gib: float) -> bool | None:
 def plainest(
     ranks: int, node_ranks: int, heads: int | None = None, layers: int | None = None, sequence: int | None = None
 ) -> Iterator[Layout]:
-    """Layouts from the plainest to the most involved: each splits more, and says more between ranks.
+    """Yield layouts from the plainest to the most complex: each splits more, and communicates more between ranks.
 
-    Samples are split only where they are so long that one may not fit.
+    Samples are split only when they are so long that one may not fit.
     """
     yield ddp(ranks)
     if ranks > 1:
@@ -240,14 +243,14 @@ def plainest(
 
 
 def bundled(layouts: Iterable[Layout]) -> Iterator[Layout]:
-    """Those that the bundled training has, as it has them; it never computes activations again."""
+    """Yield the layouts that the bundled training supports, in its form; it never recomputes activations."""
     for each in layouts:
         if each.pipeline == each.context == 1 and each.zero in (0, 3):
             yield each if each.tensor == 1 else whole(each)
 
 
 def whole(layout: Layout) -> Layout:
-    """The same without parallel sequences."""
+    """Return the layout without parallel sequences."""
     return replace(layout, name=f"{layout.name} (sequences whole)", whole=True)
 
 
@@ -258,10 +261,10 @@ def suggested(
     batch: int | None = None,
     recipe: ParameterBytes = OURS,
 ) -> Need | None:
-    """The first layout that fits with one sample at once, preferably without computing anything again.
+    """Return the first layout that fits with one sample at once, preferably without recomputation.
 
-    One of which a step of `batch` samples has work for each copy, or else one that fits with more samples. None where
-    nothing fits, or nobody can tell.
+    Layouts in which a step of `batch` samples has work for each copy are preferred to those that need more samples.
+    None when nothing fits, or when it is unknown.
     """
     busy = [layout for layout in layouts if batch is not None and layout.copies <= batch]
     for some in (busy, layouts):

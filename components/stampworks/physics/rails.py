@@ -1,4 +1,4 @@
-"""What a collective reaches on the rails of the local cloud: one rank a node, TCP, links with declared rates."""
+"""Bounds of collectives on the rails of the local cloud: one rank a node, TCP, links with declared rates."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from stampworks.physics.collectives import Operation, bus_factor, size
 from stampworks.physics.links import LeafLoad
 
 ROUND_US = 10.0
-"""No message between two network namespaces takes less, on any machine."""
+"""The minimum time of a message between two network namespaces, on any machine."""
 CROWDED_ROUND_US = 15_000.0
-"""What a round was seen to take with more ranks than cores."""
+"""The longest observed time of a round with more ranks than cores."""
 SHAPER_SHARE = 1.02
-"""A shaper is no more exact than that: 192 Mb/s of data were measured where 191.3 fit."""
+"""Accuracy of a shaper: 192 Mb/s of data were measured where 191.3 fit."""
 HEALTHY_SHARE = 0.75
-"""Measured collectives come within 4 % of the ceiling; a link at half its rate reaches half of it."""
+"""Minimum share of a healthy link: measured collectives come within 4 % of the ceiling, and a link at half its rate
+reaches half of it."""
 HEALTHY_SHARES: Mapping[Operation, float] = {"all_to_all": 0.4, "send_recv": 0.55}
-"""Where everybody sends as it likes, streams take turns on a link: 0.53 and 0.63 of the ceiling were measured of sound
-ones, and half of that where a link has half of its rate."""
+"""The same where all ranks send independently, and streams take turns on a link. Sound links reached 0.53 and 0.63 of
+the ceiling, and a link at half its rate reached half of that."""
 
 
 def collective_on_rails(
@@ -33,7 +34,8 @@ def collective_on_rails(
     rails: int = 1,
     worst_order: bool = False,
 ) -> Bounds:
-    """A collective of one rank a node over rails of this rate, its ranks in leaf order or in the worst one."""
+    """Return the bounds of a collective with one rank a node over rails of this rate, in leaf order or in the worst
+    one."""
     ranks = sum(leaf.nodes for leaf in leaves)
     if ranks < 2 or size_bytes < 1:
         raise ValueError("a collective has two ranks and a byte")
@@ -74,7 +76,8 @@ def _slowest_link(
 
 
 def _all_to_all_link(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog.Fabric) -> Bound:
-    """Everybody sends to everybody, so that all orders of ranks are alike: a trunk carries what leaves its leaf."""
+    """Return the rate of an all-to-all. All orders of ranks are equal: a trunk carries everything that leaves its
+    leaf."""
     ranks = sum(leaf.nodes for leaf in leaves)
     trunks = [
         leaf.trunk_mbps * (ranks - 1) / (leaf.nodes * (ranks - leaf.nodes)) if leaf.trunk_mbps else inf
@@ -93,5 +96,5 @@ def _healthy(operation: Operation) -> str:
 
 
 def _rounds(operation: Operation, ranks: int) -> int:
-    """How often a rank waits for another one, done in the plain way."""
+    """Return how often a rank waits for another one in the plain algorithm."""
     return {"all_reduce": 2 * (ranks - 1), "send_recv": 1}.get(operation, ranks - 1)

@@ -1,7 +1,7 @@
-"""How fast a model trains: a step as compute and the communication that compute does not hide.
+"""The speed of training a model: a step is compute, and communication that compute does not hide.
 
-A step is no faster than the best matmul that was published of its accelerator, and than its links with everything
-hidden that can be; it is as slow as the slowest published run of that accelerator, where nothing is broken.
+A step is no faster than the best published matmul of its accelerator, and than its links with everything hidden that
+can be. When nothing is broken, it is no slower than the slowest published run of that accelerator.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from stampworks.physics.transformer import Transformer, flops_per_token, known_s
 from stampworks.text.amounts import many
 
 Precision = Literal["float32", "bfloat16", "float8"]
-"""What most of the arithmetic is done in: with float8 what lies between the products stays bfloat16."""
+"""The precision of most arithmetic; with float8, data between the products stays bfloat16."""
 REDUCED = 4
-"""Bytes of a gradient on its way: they are added up in float32."""
+"""Bytes of a gradient in transit: gradients are added up in float32."""
 
 
 def peak_tflops(machine: catalog.Machine, precision: Precision = "bfloat16") -> Bound:
-    """Dense, of one accelerator, as its maker says."""
+    """Return the dense peak of one accelerator, according to its maker."""
     row = _accelerator(machine)
     if precision == "float32":
         raise UnknownFactError(f"the catalog has no float32 peak of {row.name}")
@@ -39,7 +39,7 @@ def peak_tflops(machine: catalog.Machine, precision: Precision = "bfloat16") -> 
 
 
 def best_tflops(machine: catalog.Machine, precision: Precision) -> tuple[float, str]:
-    """What no product is faster than, and what that is: the best that was published, or else what the maker says."""
+    """Return an upper limit for any product, and its origin: the best published value, or else the maker's."""
     peak, row = peak_tflops(machine, precision), _accelerator(machine)
     if precision == "float8":
         return peak.value, "of its maker's fp8"
@@ -49,7 +49,7 @@ def best_tflops(machine: catalog.Machine, precision: Precision) -> tuple[float, 
 def published(
     machine: catalog.Machine, precision: Precision = "bfloat16", experts: bool = False
 ) -> list[catalog.PublishedRun]:
-    """Runs that people published of this accelerator, of models with experts or without, the slowest first."""
+    """Return the published runs of this accelerator, with or without experts, the slowest first."""
     row = _accelerator(machine)
     found = (
         each
@@ -64,7 +64,8 @@ def _has_experts(model: Transformer) -> bool:
 
 
 def run_tflops(run: catalog.PublishedRun) -> float:
-    """Of one accelerator: as published, or by our count of FLOPs from the tokens a second that were published."""
+    """Return the rate of one accelerator: as published, or by our count of FLOPs from the published tokens per
+    second."""
     if not isinstance(run.tflops, catalog.Unknown):
         return run.tflops
     tokens = known(run.tokens_per_second, f"how fast {run.name} was")
@@ -72,7 +73,7 @@ def run_tflops(run: catalog.PublishedRun) -> float:
 
 
 def trained(run: catalog.PublishedRun) -> Transformer:
-    """The model of a published run."""
+    """Return the model of a published run."""
     model = catalog.trained_models()[run.model]
     return Transformer(
         parameters=model.parameters,
@@ -90,9 +91,9 @@ def trained(run: catalog.PublishedRun) -> Transformer:
 def mfu_range(
     machine: catalog.Machine, model: Transformer, precision: Precision = "bfloat16"
 ) -> tuple[Bound, Bound, Bound]:
-    """The least, the median and the most of the peak that published runs on this accelerator made use of.
+    """Return the minimum, the median and the maximum share of the peak in published runs on this accelerator.
 
-    Of runs in the same precision, and of models with experts where this one has them: those reach less.
+    The runs have the same precision. Models with experts are compared only with each other, because they reach less.
     """
     experts = _has_experts(model)
     runs, peak = published(machine, precision, experts), peak_tflops(machine, precision).value
@@ -117,20 +118,20 @@ def _of_run(run: catalog.PublishedRun, peak: float) -> str:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that a step moves with one kind of collective, and among which ranks."""
+    """Bytes that a step moves with one kind of collective, and the ranks that take part."""
 
     operation: Operation
     size_bytes: float
-    """Of the whole buffer of one rank."""
+    """Size of the whole buffer of one rank."""
     ranks: int
     neighbours: int
-    """How many of them are on one node: all, or those that share its NICs with other such groups."""
+    """Ranks of the collective on one node: all of its ranks, or those that share its NICs with similar groups."""
     times: int
     what: str
 
 
 def traffic(model: Transformer, layout: Layout, samples: int, node_ranks: int) -> list[Traffic]:
-    """What a step of `samples` samples a rank says between ranks, besides barriers and norms."""
+    """Return the traffic between ranks of a step with `samples` samples a rank, except barriers and norms."""
     found: list[Traffic] = []
     part = model.parameters / (layout.tensor * layout.pipeline)
     beside = max(1, node_ranks // layout.tensor)
@@ -163,12 +164,13 @@ def traffic(model: Transformer, layout: Layout, samples: int, node_ranks: int) -
 
 
 def communication_seconds(moved: Sequence[Traffic], machine: catalog.Machine, nodes: int) -> Bound:
-    """The least that all of it takes, one after the other. Raises UnknownFactError where the catalog lacks a fact."""
+    """Return the minimum time of all traffic, one after the other. Raises UnknownFactError when the catalog lacks a
+    fact."""
     total, words = 0.0, []
     for each in moved:
         within = each.ranks <= each.neighbours
         whole = collective_on_machines(each.operation, 1 if within else nodes, max(1, int(each.size_bytes)), machine)
-        # groups that have only some of a node's accelerators share its NICs with each other
+        # groups with only some of a node's accelerators share its NICs with each other
         busbw = whole.ceiling.value * (1 if within else each.neighbours / machine.accelerators)
         seconds = each.times * bus_factor(each.operation, each.ranks) * each.size_bytes / 1e9 / busbw
         total += seconds
@@ -180,7 +182,7 @@ def communication_seconds(moved: Sequence[Traffic], machine: catalog.Machine, no
 
 
 def compute_seconds(model: Transformer, tokens: float, ranks: int, tflops: float, of: str) -> Bound:
-    """The arithmetic of so many tokens of one copy, on as many accelerators as hold it."""
+    """Return the time of the arithmetic for the tokens of one copy, on the accelerators that hold it."""
     flops = flops_per_token(model)
     value = flops.value * tokens / ranks / tflops / 1e12
     return Bound(
@@ -192,7 +194,7 @@ def compute_seconds(model: Transformer, tokens: float, ranks: int, tflops: float
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """A step of training; None where the catalog does not know enough."""
+    """A training step; `slowest` is None when the catalog lacks facts."""
 
     fastest: Bound
     slowest: Bound | None
@@ -206,7 +208,8 @@ def step(
     nodes: int,
     precision: Precision = "bfloat16",
 ) -> TrainingStep:
-    """`samples` of the copy that has most. Raises UnknownFactError where nothing can be said."""
+    """Return the fastest and the slowest step; `samples` are those of the copy that has most. Raises UnknownFactError
+    when the facts are missing."""
     [sequence] = known_shape(model, "sequence")
     tokens, split = float(samples * sequence), layout.ranks // layout.copies
     best, of = best_tflops(machine, precision)
@@ -233,7 +236,7 @@ def step(
 
 
 def bubble(layout: Layout, batches: int) -> float:
-    """How much longer a pipeline takes, for its stages wait at both ends: (stages - 1) / batches."""
+    """Return the additional share of time of a pipeline, whose stages wait at both ends: (stages - 1) / batches."""
     return (layout.pipeline - 1) / batches
 
 

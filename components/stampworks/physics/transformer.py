@@ -1,4 +1,4 @@
-"""What a decoder-only transformer weighs, and what a token of it costs to train."""
+"""The size of a decoder-only transformer, and the cost of training it on a token."""
 
 from __future__ import annotations
 
@@ -9,52 +9,53 @@ from stampworks.physics.bounds import Bound, UnknownFactError
 from stampworks.text.amounts import many
 
 WIDENING = 8 / 3
-"""Of a gated layer: with three matrices as many weights as two of four times the width."""
+"""Width factor of a gated layer: its three matrices have as many weights as two of four times the width."""
 ROUNDED_TO = 32
 TRAINED = 6
-"""FLOPs of a weight and a token: a multiplication and an addition, once forward and twice backward."""
+"""FLOPs per weight and token: a multiplication and an addition, once forward and twice backward."""
 ATTENDED = 12
-"""The same of the width of attention and a token before: it is compared with, and its value is added."""
+"""FLOPs per unit of attention width and previous token: one comparison, and the addition of its value."""
 
 
 @dataclass(frozen=True)
 class Transformer:
-    """A model; None is what nobody said, and nothing is put in its place."""
+    """A model; None means not given, and no default replaces it."""
 
     parameters: int
-    """All of them, also those of experts that a token passes by."""
+    """All parameters, including those of experts that a token does not use."""
     layers: int | None = None
     hidden: int | None = None
     heads: int | None = None
     kv_heads: int | None = None
     ffn: int | None = None
-    """Inside a feed-forward layer, or inside each of its experts."""
+    """Inner width of a feed-forward layer, or of each of its experts."""
     vocabulary: int | None = None
     sequence: int | None = None
     """Tokens of a sample."""
     gated: bool = True
     """Whether a feed-forward layer has a third matrix, which gates the others."""
     tied: bool = False
-    """Whether the last layer's weights are the first one's."""
+    """Whether the last layer shares the weights of the first one."""
     experts: int = 1
-    """Of each layer. One that all tokens pass through is one of them."""
+    """Experts of each layer, including one that all tokens pass through."""
     experts_per_token: int = 1
     active: int | None = None
-    """Parameters that a token passes through; None: all of them."""
+    """Parameters that a token passes through; None: all."""
     head: int | None = None
-    """How wide a query and a key of one head are; None: all queries together are as wide as a layer."""
+    """Width of the query and key of one head; None: all queries together are as wide as a layer."""
     value_head: int | None = None
-    """The same of a value; None: as wide as a key."""
+    """Width of the value of one head; None: as wide as a key."""
     kv_rank: int | None = None
-    """Of latent attention: how wide that is of which the keys and values of all heads are made."""
+    """Width of the latent vector from which the keys and values of all heads are made, in latent attention."""
     query_rank: int | None = None
-    """The same of queries; None: they are made of the layer's input."""
+    """Width of the latent vector of queries; None: queries are made from the layer's input."""
     rotary: int | None = None
-    """The part of each latent head's key that all heads share, for it is turned by the token's place."""
+    """Width of the part of each latent head's key that all heads share, because it is rotated by the token's
+    position."""
     dense_layers: int | None = None
-    """The first ones, which have one feed-forward layer for all tokens instead of experts."""
+    """Number of the first layers, which have one feed-forward layer for all tokens instead of experts."""
     dense_ffn: int | None = None
-    """Inside of that one."""
+    """Inner width of that feed-forward layer."""
 
     @property
     def used(self) -> int:
@@ -62,7 +63,8 @@ class Transformer:
 
     @property
     def attended(self) -> int | None:
-        """How wide attention is, queries and what it gives on average: as a layer, where nobody says more."""
+        """Return the average width of attention's queries and outputs; the width of a layer when the heads are
+        unknown."""
         if self.hidden is None or self.heads is None:
             return self.hidden
         head = self.head or self.hidden // self.heads
@@ -71,19 +73,20 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Widths:
-    """Of what attention works on, all heads together."""
+    """Widths of the operands of attention, over all heads."""
 
     queries: int
     keys: int
     values: int
     given: int
-    """What it gives: a value for each head of queries."""
+    """Width of the output: a value for each head of queries."""
     latent: int
-    """What the heads of latent attention are made of."""
+    """Width of the latent vectors from which heads are made."""
 
 
 def widths(shape: Transformer) -> Widths:
-    """In latent attention each head has its own keys and values. Raises UnknownFactError where nobody said enough."""
+    """Return the widths. In latent attention each head has its own keys and values. Raises UnknownFactError when facts
+    are missing."""
     hidden, heads, kv_heads = known_shape(shape, "hidden", "heads", "kv_heads")
     head = shape.head or hidden // heads
     value_head, kv_heads = shape.value_head or head, heads if shape.kv_rank else kv_heads
@@ -92,12 +95,12 @@ def widths(shape: Transformer) -> Widths:
 
 
 def usual_ffn(hidden: int, gated: bool) -> int:
-    """Where nobody says how wide a feed-forward layer is."""
+    """Return the default width of a feed-forward layer."""
     return ROUNDED_TO * ceil(hidden * WIDENING / ROUNDED_TO) if gated else 4 * hidden
 
 
 def counted(shape: Transformer, experts: int | None = None) -> Bound | None:
-    """The parameters that a shape has, as far as it is said, with so many of its experts, or all."""
+    """Count the parameters of a shape with this number of experts, or all; None when the shape is incomplete."""
     layer = layer_parameters(shape, shape.experts if experts is None else experts)
     if layer is None or shape.layers is None or shape.vocabulary is None or shape.hidden is None:
         return None
@@ -111,7 +114,7 @@ def counted(shape: Transformer, experts: int | None = None) -> Bound | None:
 
 
 def layer_parameters(shape: Transformer, experts: int) -> int | None:
-    """Attention, feed-forward matrices of so many experts, their router, two norms."""
+    """Count attention, feed-forward matrices of this number of experts, their router, and two norms."""
     if shape.hidden is None or shape.heads is None or shape.kv_heads is None or shape.ffn is None:
         return None
     attention = _attention_parameters(shape, shape.hidden, shape.heads)
@@ -120,7 +123,7 @@ def layer_parameters(shape: Transformer, experts: int) -> int | None:
 
 
 def _attention_parameters(shape: Transformer, hidden: int, heads: int) -> int:
-    """Queries, keys, values, output; latent ones in two steps, with a norm between them."""
+    """Count queries, keys, values and output. Latent ones are made in two steps, with a norm between them."""
     wide, narrow = widths(shape), shape.query_rank
     queries = hidden * narrow + narrow + narrow * wide.queries if narrow else hidden * wide.queries
     output = wide.given * hidden
@@ -132,10 +135,10 @@ def _attention_parameters(shape: Transformer, hidden: int, heads: int) -> int:
 
 
 def flops_per_token(model: Transformer) -> Bound:
-    """6 FLOPs of each weight that multiplies, and 12 of the width of each layer's attention and token that it sees.
+    """Return 6 FLOPs per multiplied weight, plus 12 per layer, unit of attention width and visible token.
 
-    A token multiplies with the experts that it passes through, and with no others. Looking up the input embedding
-    multiplies nothing; attention is counted in full, also where it looks back only.
+    A token multiplies only with the experts that it passes through. Looking up the input embedding multiplies nothing.
+    Attention is counted in full, even if it only looks back.
     """
     which = f"{many(model.used)} active of " if model.used < model.parameters else ""
     weights, why = model.used, f"6 x {which}{many(model.parameters)} parameters"
@@ -151,7 +154,7 @@ def flops_per_token(model: Transformer) -> Bound:
 
 
 def known_shape(model: Transformer, *fields: str) -> tuple[int, ...]:
-    """These facts of a shape; the error names those that nobody said."""
+    """Return these facts of a shape; raise an error that names missing ones."""
     if missing := [name for name in fields if getattr(model, name) is None]:
         raise UnknownFactError(f"the model's {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not said")
     return tuple(getattr(model, name) for name in fields)

@@ -1,4 +1,4 @@
-"""The pure step: a declaration in, a complete plan out; and what rules say about a plan."""
+"""The pure step: turn a declaration into a complete plan, and judge the plan by rules."""
 
 from stampworks.planning.build.planner import plan
 from stampworks.planning.judging import judged

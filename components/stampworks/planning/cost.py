@@ -1,4 +1,4 @@
-"""What a plan costs an hour, as far as somebody has published it."""
+"""The hourly cost of a plan, as far as prices are published."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from stampworks.planning.build.storage import options
 from stampworks.planning.clouds import CLOUDS
 
 MONTH_HOURS = 730
-"""Of a year's 8,760."""
+"""A twelfth of a year's 8,760 hours."""
 BOUGHT_BEFORE = frozenset({"reserved", "block"})
-"""Capacity that is paid for whether nodes run in it or not."""
+"""Purchases that are paid for whether nodes run or not."""
 
 
 @dataclass(frozen=True)
 class NoPrice:
-    """Why a node has none."""
+    """The reason why something has no price."""
 
     why: str
     sold: bool = True
-    """Whether somebody sells it at all."""
+    """Whether it is sold at all."""
 
 
 def cost(plan: Plan) -> Cost:
-    """The sum of all that is paid by the hour; unknown as soon as a part of it is, and each that is says so."""
+    """Add up everything that is billed by the hour. The sum is unknown when a part is; unknown parts are named."""
     groups = plan.running
     nodes = [_of_group(plan, each) for each in groups]
     storage = [_of_storage(plan, each) for each in plan.storage if each.name not in by_use(plan)]
@@ -38,7 +38,8 @@ def cost(plan: Plan) -> Cost:
 
 
 def _of_parts(plan: Plan, groups: Sequence[Group]) -> Iterator[Charge]:
-    """What stands beside nodes and file systems where a cloud starts nodes: disks, and ways out of the network."""
+    """Yield the charges besides nodes and file systems, where a cloud starts nodes: disks, and ways out of the
+    network."""
     launches = CLOUDS[plan.cloud].launches
     if launches is None:
         return
@@ -73,7 +74,8 @@ def _source(found: catalog.Price | catalog.StoragePrice | catalog.PartPrice) -> 
 
 
 def by_use(plan: Plan) -> list[str]:
-    """Storage of a size that nobody declares: empty it costs nothing, and what it will hold is not known."""
+    """List storage that is billed by use, without a declared size. Empty it costs nothing; its future content is
+    unknown."""
     if CLOUDS[plan.cloud].launches is None:
         return []
     rows = {each.name: file_systems.resolve(options(each)) for each in plan.storage if each.kind != DIRECTORY}
@@ -81,7 +83,7 @@ def by_use(plan: Plan) -> list[str]:
 
 
 def _uncounted(plan: Plan) -> Iterator[str]:
-    """What a cloud bills besides, by use or without a price in the catalog."""
+    """Name further items that the cloud bills, by use or without a price in the catalog."""
     launches = CLOUDS[plan.cloud].launches
     if launches is None:
         yield "whatever else is billed, as disks and traffic may be"
@@ -112,7 +114,8 @@ def _of_group(plan: Plan, group: Group) -> Charge:
 
 
 def least_and_most(group: Group, own: float, *others: float) -> tuple[float, float]:
-    """Of all its nodes; elastic ones are there or not, and bought in the dearest of the ways that there are."""
+    """Return the lowest and the highest cost of all nodes. Elastic nodes may or may not run, and count at the highest
+    price among their ways of purchase."""
     elastic = group.count - group.count_min
     if group.purchase in BOUGHT_BEFORE:
         return group.count * own, group.count * own + elastic * max(others, default=0)
@@ -126,7 +129,7 @@ def _price_of_fallback(plan: Plan, group: Group, offer: Offer) -> catalog.Price 
 
 
 def price_of(plan: Plan, group: Group) -> catalog.Price | NoPrice:
-    """Of one of its nodes, where somebody has published it for exactly this."""
+    """Return the price of one node, if it is published for this machine, region and purchase."""
     if group.machine.simulated:
         return NoPrice("nobody sells simulated machines", sold=False)
     if group.purchase == "owned":
@@ -160,7 +163,7 @@ def _basis(storage: Storage) -> str:
 
 
 def price_of_storage(plan: Plan, storage: Storage) -> catalog.StoragePrice | NoPrice:
-    """Of a month of its unit of capacity, where that is all that is billed."""
+    """Return the monthly price per unit of capacity, if nothing else is billed."""
     if plan.controller.machine.simulated:
         return NoPrice("it lies on the machine that simulates the cluster", sold=False)
     if storage.kind == DIRECTORY:

@@ -1,4 +1,4 @@
-"""How a value of a plan came about: what was declared and where, what was derived and why, what a change of it does."""
+"""Explain a value of a plan: where it was declared, why it was derived, and how a change of it takes effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stampworks.text.names import unfold
 
 
 class NoSuchValueError(ValueError):
-    """A path that leads to nothing; the hint says what there is."""
+    """A path that leads to nothing; the hint names existing paths."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"{what}\n  hint: {hint}")
@@ -33,28 +33,28 @@ class NoSuchValueError(ValueError):
 class Explanation:
     path: str
     value: Any
-    """Plain data; of what has parts, each in short; None where it is not known, or a reason of several values."""
+    """Plain data; parts are shortened. None when the value is unknown, or when a reason covers several values."""
     reasons: tuple[Reason, ...]
-    """Those of the value, of what it is part of, and of its parts."""
+    """Reasons of the value, of what contains it, and of its parts."""
     field: str
-    """The declared field that decides it; empty where it is derived."""
+    """The declared field that determines it; empty for a derived value."""
     description: str
     change: str
-    """What a change of that field does."""
+    """How a change of that field takes effect."""
     written: str
-    """Where it is written; empty where nobody wrote it."""
+    """File and line where it is written; empty when it is not written anywhere."""
 
 
 def explain(plan: Plan, source: DeclarationSource | None, path: str, findings: Sequence[Finding] = ()) -> Explanation:
-    """What is known of one value, by its path in the plan, or in the declaration, or as `stampworks plan` shows it.
+    """Explain one value by its path in the plan, in the declaration, or in the output of `stampworks plan`.
 
-    A plan without its declaration, which only a file holds, knows reasons and no lines.
+    A plan that was read from a file has no declaration: then reasons are known, and lines are not.
     """
     if found := _of_page(plan, findings, path):
         return found
-    whole = re.sub("_(min|max)$", "", path)  # both ends of what is expected are unknown for one reason
+    whole = re.sub("_(min|max)$", "", path)  # an expectation's minimum and maximum are unknown for the same reason
     if (reasons := tuple(each for each in plan.reasons if each.path in (path, whole))) and not _leads(plan, path):
-        return Explanation(path, None, reasons, "", "", "", "")  # of several values together
+        return Explanation(path, None, reasons, "", "", "", "")  # a reason for several values together
     try:
         way, value = _walked(plan, _steps(plan, path), path)
     except NoSuchValueError:
@@ -85,7 +85,7 @@ def _leads(plan: Plan, path: str) -> bool:
 
 
 def _of_page(plan: Plan, findings: Sequence[Finding], path: str) -> Explanation | None:
-    """What `stampworks plan` shows besides the plan's own values: expectations, what it costs, what rules say."""
+    """Explain values that only `stampworks plan` shows: expectations, costs and findings of rules."""
     names = unfold(path) if "[" in path else (path,)
     if found := [each for each in plan.expectations if each.name in names]:
         return _of_expectations(path, found)
@@ -108,7 +108,7 @@ def _of_expectations(path: str, found: Sequence[Expectation]) -> Explanation:
 
 
 def _of_cost(plan: Plan, path: str, name: str) -> Explanation | None:
-    """Of all, or of a pool, the head or a storage, which are called as the page calls them, or as they are declared."""
+    """Explain the cost of everything, or of a pool, the head or a storage, named as on the page or as declared."""
     whole = cost(plan)
     found = [each for each in whole.charges if name in ("", each.what, each.what.partition(" ")[2])]
     if not found:
@@ -121,7 +121,8 @@ def _of_cost(plan: Plan, path: str, name: str) -> Explanation | None:
 
 
 def _of_declaration(source: DeclarationSource, path: str) -> Explanation | None:
-    """What is declared and stands in no plan: others follow from it. None where the path leads to no field."""
+    """Explain a declared value that is not in the plan because others follow from it. None when no field has the
+    path."""
     steps = _split(path)
     value: Any = source.declaration
     here: Path = ()
@@ -148,7 +149,7 @@ def _of_declaration(source: DeclarationSource, path: str) -> Explanation | None:
 
 
 def _unused(plan: Plan, field: str) -> Iterator[Reason]:
-    """Of a declared field that has its place in what this plan does not have."""
+    """Yield a reason when a declared field belongs to a part that this plan lacks."""
     for place, written in DECLARED.items():
         above = place.rpartition(".")[0]
         if written == field and above and "[]" not in above and _walked(plan, above.split("."), above)[1] is None:
@@ -156,12 +157,12 @@ def _unused(plan: Plan, field: str) -> Iterator[Reason]:
 
 
 def _split(path: str) -> list[str]:
-    """groups[gpu].machine and groups.gpu.machine alike."""
+    """Split a path; groups[gpu].machine and groups.gpu.machine are equal."""
     return [step for step in re.split(r"[.\[\]]+", path) if step]
 
 
 def _steps(plan: Plan, path: str) -> list[str]:
-    """The same, with pools as the groups that they are in a plan."""
+    """Split a path in the plan, where pools are called groups."""
     steps = _split(path)
     if not steps:
         raise NoSuchValueError("an empty path leads nowhere", "write one, like fabric.rails or groups.gpu.machine")
@@ -179,7 +180,7 @@ def _pools(plan: Plan) -> list[str]:
 
 
 def _named(step: str, names: Sequence[str]) -> str:
-    """The name of an entry that is asked for by its number."""
+    """Return an entry's name, if it is asked for by its number."""
     return names[int(step)] if re.fullmatch("[0-9]{1,9}", step) and int(step) < len(names) else step
 
 
@@ -218,7 +219,7 @@ def _nothing(plan: Plan, path: str, above: str, step: str, names: Sequence[str])
 
 
 def _spellings(plan: Plan) -> Iterator[str]:
-    """The declared fields as they can be asked for, with the names of the entries that there are."""
+    """Yield the paths of declared fields, with the names of this plan's entries."""
     for field in fields():
         section, bracket, below = field.partition("[]")
         if not bracket:
@@ -231,7 +232,7 @@ def _spellings(plan: Plan) -> Iterator[str]:
 
 
 def _shown(value: Any) -> Any:
-    """Of what has parts, each of them; what these have of their own is in their names."""
+    """Return plain data. Parts are shortened to their names."""
     if dataclasses.is_dataclass(value):
         return {each.name: _short(getattr(value, each.name)) for each in dataclasses.fields(value)}
     return _short(value)
@@ -248,8 +249,8 @@ def _spelled(way: Sequence[PathStep]) -> str:
 
 
 def _reasons(plan: Plan, way: Sequence[PathStep]) -> Iterator[Reason]:
-    """Of the value itself first, then of what it is part of, then of its parts. Also those that hold for all entries of
-    a list, and name none: groups.launch.disk_gib."""
+    """Yield reasons of the value first, then of what contains it, then of its parts. Reasons for all entries of a list
+    count too, like groups.launch.disk_gib."""
     path, of_all = _spelled(way), ".".join(step.field for step in way)
     about = [each for each in plan.reasons if each.path in (path, of_all)]
     around = [each for each in plan.reasons if f"{path}.".startswith(f"{each.path}.") and each not in about]
@@ -262,7 +263,7 @@ def _reasons(plan: Plan, way: Sequence[PathStep]) -> Iterator[Reason]:
 
 
 def _written(source: DeclarationSource, way: Sequence[PathStep], field: str) -> str:
-    """The file and line of a declared field; of one in a list, of the entry with the same name."""
+    """Return the file and line of a declared field; in a list, of the entry with the same name."""
     keys = [step.key for step in way if step.key]
     path = field
     for key in keys:
@@ -285,7 +286,7 @@ def _line(source: DeclarationSource, path: Path) -> str:
 
 
 def _entries(field: str, declared: Any) -> list[str]:
-    """What the entries of a declared list are called in a plan; nothing where there are none."""
+    """Return the plan's names of the entries of a declared list; empty when it has none."""
     if not isinstance(declared, tuple) or not all(isinstance(each, Section) for each in declared):
         return []
     of_path = {"extras.roles": role_name, "extras.checks": check_name}.get(field)

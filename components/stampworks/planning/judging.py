@@ -1,4 +1,4 @@
-"""A plan with the findings of rules; where there is no plan, its problems with the errors that rules find."""
+"""Judge a plan by rules. Without a plan, report the declaration's problems together with the errors of rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Add-ons of Kubernetes: those of the release that a cluster has, and who installs each."""
+"""Add-ons of Kubernetes: those of the release that a cluster gets, and the installer of each."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.build.notes import Notes
 
 GPU_OPERATOR, DRIVER, TOOLKIT = "gpu-operator", "driver", "toolkit"
-"""The add-on, and two of its parts that an image of nodes may bring instead."""
+"""The add-on, and two of its parts that a node image may contain instead."""
 WHOLE = "all-disabled"
-"""The profile of MIG that divides nothing."""
+"""The MIG profile that divides nothing."""
 
 
 def build(
     declaration: Declaration, release: Release, fabric: Fabric, groups: Sequence[Group], choices: Choices, notes: Notes
 ) -> tuple[AddOn, ...]:
-    """In the order of the release, which is that of their needs."""
+    """Return the add-ons in the order of the release, in which each comes after its needs."""
     if not traits_of(declaration.scheduler.kind).has_addons:
         return ()
     declared, rows = declaration.scheduler.addons, catalog.releases()[release.name].addons
@@ -49,7 +49,7 @@ def build(
 
 
 def _expect_divisible(declared: AddOns, groups: Sequence[Group], wanted: bool, why: str, notes: Notes) -> None:
-    """A profile that nobody goes by, or that nodes cannot have, would say what is not so."""
+    """Refuse a MIG profile that nothing applies, or that the nodes do not support."""
     path, parts = "scheduler.addons.mig_profile", catalog.accelerators()
     if not wanted:
         text = f"accelerators stay whole: {GPU_OPERATOR}, which divides them, is not part of the cluster: {why}"
@@ -68,14 +68,14 @@ def _said(declared: AddOns, name: str) -> bool | None:
 
 
 def field(name: str) -> str:
-    """Of the declaration, the one that switches it."""
+    """Return the declared field that switches the add-on."""
     return name.replace("-", "_")
 
 
 def _wanted(
     name: str, row: catalog.AddOn, declared: AddOns, fabric: Fabric, groups: Sequence[Group], choices: Choices
 ) -> tuple[bool, str]:
-    """Whether it is part of the cluster, and why."""
+    """Return whether the add-on is part of the cluster, and why."""
     said = _said(declared, name)
     if said is not None:
         return said, "declared" if said else "declared so"
@@ -91,7 +91,7 @@ def _wanted(
 
 
 def has_hardware(row: catalog.AddOn, fabric: Fabric, groups: Sequence[Group]) -> tuple[bool, str]:
-    """Whether a cluster has the hardware that an add-on is for, and why."""
+    """Return whether a cluster has the hardware that an add-on supports, and why."""
     if row.fabrics:
         kind = fabric.kind or "none"
         return fabric.kind in row.fabrics, f"the fabric is {kind}, and it is for {' and '.join(row.fabrics)}"
@@ -106,14 +106,14 @@ def _real(groups: Sequence[Group]) -> list[Group]:
 
 
 def _accelerator(group: Group) -> str | Unknown:
-    """As the catalog calls it: what Slurm is told is shorter."""
+    """Return the catalog's name of the accelerator; Slurm's is shorter."""
     return catalog.machines()[group.machine.name].accelerator
 
 
 def _by(
     name: str, row: catalog.AddOn, declared: AddOns, choices: Choices
 ) -> tuple[Literal["helm", "cloud", "hand"], str]:
-    """Who installs it, with the reason where that is not Helm."""
+    """Return the installer, with the reason when it is not Helm."""
     if name in choices.brings:
         return "cloud", choices.brings[name] + ("" if row.wanted == "brought" else ": it is not installed")
     if not row.chart:
@@ -145,7 +145,7 @@ def _made(
 
 
 def _image(part: str, image: catalog.Image, declaration: Declaration, choices: Choices) -> Image:
-    """What the cloud has in each region is taken from the cluster's own, where that is known."""
+    """Return an image; a regional image of the cloud comes from the cluster's own region, if its registry is known."""
     digest = "" if isinstance(image.digest, Unknown) else image.digest
     registry, slash, name = image.repository.partition("/")
     of_regions = choices.managed.registry_of if choices.managed else {}
@@ -155,7 +155,7 @@ def _image(part: str, image: catalog.Image, declaration: Declaration, choices: C
 
 
 def _driver(declared: AddOns, release: Release, choices: Choices, notes: Notes) -> str:
-    """The version that the GPU operator brings; empty where nodes have one."""
+    """Return the driver version of the GPU operator; empty when nodes have a driver."""
     path = "scheduler.addons.gpu_driver"
     brought = [choices.brings[part] for part in (DRIVER, TOOLKIT) if part in choices.brings]
     if not (declared.gpu_driver if declared.gpu_driver is not None else not brought):

@@ -1,10 +1,10 @@
-"""How a range of addresses is cut, so that growth never moves an address.
+"""Cut a range of addresses so that growth never moves an address.
 
-Where a cloud hands out addresses, the range is cut into equal subnets, and the cloud does the rest. Elsewhere it is cut
-into equal networks, management first, then one for each other NIC and each rail whose ports take addresses, and each
-network into 16 equal slots. Slot 0 belongs to the infrastructure, each pool has the next one in declared order, the
-same in every network. The k-th node of a pool has the k-th address after the start of its slot, so that gpu-001 ends in
-.1; the address at the start of a slot falls to the slot before it.
+Where a cloud assigns addresses, the range is cut into equal subnets, and the cloud does the rest. Elsewhere it is cut
+into equal networks: management first, then one for each additional NIC and each rail whose ports take addresses. Each
+network is cut into 16 equal slots. Slot 0 belongs to the infrastructure. Each pool has the next slot in declared order,
+the same in every network. The k-th node of a pool has the k-th address after the start of its slot, so that gpu-001
+ends in .1. The address at the start of a slot belongs to the slot before it.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ GATEWAY, HEAD = 1, 2
 @dataclass(frozen=True)
 class AddressMap:
     networks: Mapping[str, IPv4Network]
-    """By name, all of one size; management among them."""
+    """Networks by name, all of one size; management is one of them."""
 
     @property
     def slot_size(self) -> int:
         return self.networks[MANAGEMENT].num_addresses // SLOTS
 
     def capacity(self, slot: int) -> int:
-        """How many addresses a slot has for nodes: the last one gives up what it lacks of a successor and broadcast."""
+        """Return the addresses of a slot for nodes. The last slot has 2 fewer: it has no successor, and contains the
+        broadcast address."""
         return self.slot_size - 2 if slot == SLOTS - 1 else self.slot_size
 
     def address(self, network: str, slot: int, number: int) -> str:
-        """The address of the number-th (from 1) member of a slot in a network."""
+        """Return the address of the number-th member of a slot, counted from 1."""
         if not 1 <= number <= self.capacity(slot):
             raise ValueError(f"slot {slot} has {self.capacity(slot)} addresses, not {number}")
         return str(self.networks[network][slot * self.slot_size + number])
 
 
 def cut(cidr: str, others: Sequence[str], members: Sequence[tuple[str, int]], notes: Notes) -> AddressMap:
-    """Cuts the range into management and these others for members, each a name and a number of addresses.
+    """Cut the range into management and these other networks; each member is a name and a number of addresses.
 
     The first member is the head.
     """
@@ -80,11 +81,11 @@ def subnets(
     notes: Notes,
     less: Callable[[int], str],
 ) -> tuple[Subnet, ...]:
-    """Equal subnets for these, each a name and a number of addresses: growth of one moves no other.
+    """Cut equal subnets; each need is a name and a number of addresses. Growth of one subnet moves no other.
 
-    One that is small and never grows lies at the end of the last one, which is half as large then.
+    A small subnet that never grows takes the end of the last one, which is then half as large.
 
-    Where no network of the cloud is large enough, `less` says how a subnet of so many addresses could be.
+    When no network of the cloud is large enough, `less` suggests how to fit into a subnet of so many addresses.
     """
     range_, parts = IPv4Network(cidr), _power_of_two(len(needs))
     if range_.prefixlen < rules.shortest_prefix:
@@ -161,7 +162,7 @@ def _too_small(range_: IPv4Network, parts: int, members: Sequence[tuple[str, int
 
 def _large_enough(range_: IPv4Network, prefix: int, names: Sequence[str], parts: int) -> str:
     example = range_.supernet(new_prefix=prefix)
-    if not example.is_private:  # what surrounds a small private range need not be private
+    if not example.is_private:  # the supernet of a small private range may be public
         example = IPv4Network(("10.77.0.0", prefix), strict=False)
     size = range_.num_addresses / parts / SLOTS
     return (

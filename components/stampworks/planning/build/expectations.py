@@ -1,4 +1,4 @@
-"""What the finished cluster can be expected to reach, each number with its derivation."""
+"""Expect the rates that the finished cluster can reach, each number with its derivation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPERATIONS: tuple[Operation, ...] = ("all_reduce", "all_gather", "reduce_scatter
 
 
 def expect(fabric: Fabric, groups: tuple[Group, ...], notes: Notes) -> tuple[Expectation, ...]:
-    """What is unknown of machines is a reason, with the fact that lacks."""
+    """Return expectations; for an unknown fact of a machine, note a reason that names the fact."""
     if fabric.kind != "simulated":
         return tuple(each for group in groups if group.role == "worker" for each in _of_machines(group, fabric, notes))
     kind = catalog.fabrics()[fabric.kind]
@@ -39,7 +39,8 @@ def expect(fabric: Fabric, groups: tuple[Group, ...], notes: Notes) -> tuple[Exp
 
 
 def _of_machines(group: Group, fabric: Fabric, notes: Notes) -> Iterator[Expectation]:
-    """Of one node and of the whole pool, from what vendors say of their links: the most, and what is broken below."""
+    """Expect the bounds of one node and of the whole pool, from the vendors' link rates: the maximum, and the minimum
+    of a sound machine."""
     row = catalog.machines()[group.machine.name]
     leaves = _trunks_of(group, fabric)
     for who, nodes in ((f"{group.name}.node", 1), (group.name, group.count)):
@@ -57,7 +58,7 @@ def _of_machines(group: Group, fabric: Fabric, notes: Notes) -> Iterator[Expecta
 
 
 def _trunks_of(group: Group, fabric: Fabric) -> list[LeafLoad]:
-    """A pool's leaves, each with the trunks of all its rails together; none where the fabric is a cloud's own."""
+    """Return a pool's leaves, each with the sum of its trunks on all rails; none when the fabric belongs to a cloud."""
     trunks: Counter[str] = Counter()
     for rail in fabric.met_by(group):
         trunks.update({trunk.leaf: trunk.rate_mbps for trunk in rail.trunks})

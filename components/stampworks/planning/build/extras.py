@@ -1,4 +1,4 @@
-"""The roles and checks that the user adds."""
+"""The user's roles and checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stampworks.plan import CONTROLLER, LOGIN, Extras, OwnCheck, OwnRole
 
 
 def build(declaration: Declaration) -> Extras:
-    """Where each role and check goes. What is in their files is no part of a plan."""
+    """Return the targets of each role and check. The contents of their files are no part of a plan."""
     pools = tuple(pool.name for pool in declaration.pools if not pool.scheduling_only)
     everyone = (CONTROLLER, *pools, *([LOGIN] if declaration.scheduler.login_nodes else []))
     return Extras(

@@ -1,4 +1,4 @@
-"""The network between the GPUs: rails, leaves and trunks, and what joins nodes above and below the leaves."""
+"""Build the network between the GPUs: rails, leaves, trunks, and the levels above and below the leaves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stampworks.text.amounts import counted
 
 SIMULATED_RAIL_MBPS = 200
 SIZES = "fabric.switches"
-"""What the sizes of the pools' trees stand under: no value of a plan, which has leaves and trunks."""
+"""Path of the reasons for the sizes of switch trees. It is no value of the plan, which has only leaves and trunks."""
 
 
 def build(declaration: Declaration, layout: ClusterLayout, choices: Choices, notes: Notes) -> Fabric:
@@ -39,7 +39,7 @@ def build(declaration: Declaration, layout: ClusterLayout, choices: Choices, not
     of_leaf = {node.leaf: uplinks.get(group.name) for group in layout.groups for node in group.nodes}
     narrowed = Fraction(leaf_nodes, declared.oversubscription)
     leaves_of_spines = {pool: leaves for pool, (_, leaves) in trees.items()} | _declared_spines(declaration, notes)
-    # one that was declared is a level even alone: else growth would give the fabric other levels
+    # A declared spine is a level even when it is alone: otherwise growth would change the levels of the fabric.
     spines = _spines(layout, leaves_of_spines, leaf_nodes, least=1 if declared.spine_leaves else 2)
     rails = tuple(
         Rail(
@@ -72,13 +72,14 @@ def build(declaration: Declaration, layout: ClusterLayout, choices: Choices, not
 
 
 def _trees(declaration: Declaration, leaf_nodes: int, notes: Notes) -> dict[str, tuple[int, int]]:
-    """By pool the uplinks of a leaf, and how many leaves share spines, 0 for all; only of pools of real switches."""
+    """Return, for each pool with real switches, the uplinks of a leaf, and the number of leaves that share spines (0:
+    all)."""
     found = {}
     for index, pool in enumerate(declaration.pools):
         row, thin = catalog.machines()[pool.machine], declaration.fabric.oversubscription
         if row.simulated or not catalog.known_nics(row) or pool.scheduling_only:
             continue
-        try:  # of a leaf that is not the only one
+        try:  # design for several leaves
             tree = design(row, max(pool.count, leaf_nodes + 1), unit=leaf_nodes, oversubscription=thin)
             found[pool.name] = (tree.uplinks, tree.group_units if tree.tiers == 3 else 0)
         except NoFatTreeError:
@@ -93,12 +94,12 @@ def _trees(declaration: Declaration, leaf_nodes: int, notes: Notes) -> dict[str,
 
 
 def _say_sizes(declaration: Declaration, leaf_nodes: int, notes: Notes) -> None:
-    """What `stampworks fabric` answers for the nodes of each pool, where there is a design."""
+    """Note the result of `stampworks fabric` for the nodes of each pool that has a design."""
     for pool in declaration.pools:
         row = catalog.machines()[pool.machine]
         if row.simulated or not catalog.known_nics(row) or pool.scheduling_only:
             continue
-        with suppress(NoFatTreeError, FabricError):  # what cannot be built is a problem of `_trees`
+        with suppress(NoFatTreeError, FabricError):  # `_trees` reports a tree that cannot be built
             tree = design(row, pool.count, unit=leaf_nodes, oversubscription=declaration.fabric.oversubscription)
             notes.reason(SIZES, f"{pool.name}: {_size(tree)}")
 
@@ -119,7 +120,7 @@ def _size(tree: FatTree) -> str:
 def _spines(
     layout: ClusterLayout, leaves_of_spines: Mapping[str, int], leaf_nodes: int, *, least: int
 ) -> tuple[Domain, ...] | None:
-    """Each pool has spines of its own where there are cores above them, so that growth moves no other pool."""
+    """Give each pool its own spines when cores join them, so that growth moves no other pool."""
     if not any(leaves_of_spines.values()):
         return None
     nodes = {pool: leaves * leaf_nodes for pool, leaves in leaves_of_spines.items()}
@@ -128,7 +129,7 @@ def _spines(
 
 
 def _declared_spines(declaration: Declaration, notes: Notes) -> dict[str, int]:
-    """By pool of simulated machines how many leaves share a spine, where that is declared."""
+    """Return, for each pool of simulated machines, the declared number of leaves that share a spine."""
     wanted = declaration.fabric.spine_leaves
     rows = {pool.name: catalog.machines()[pool.machine] for pool in declaration.pools}
     if wanted and (real := [row.name for row in rows.values() if not row.simulated]):
@@ -138,7 +139,7 @@ def _declared_spines(declaration: Declaration, notes: Notes) -> dict[str, int]:
 
 
 def _below(spines: Sequence[Domain], spine_leaves: int, rail: Rail, leaves: Sequence[Leaf]) -> Rail:
-    """A rail whose trunks lead to the spines of their leaves, and from each spine as much to a core."""
+    """Connect the trunks of a rail to the spines of their leaves, and each spine to a core at the sum of its trunks."""
     spine_of = {node: spine.name for spine in spines for node in spine.nodes}
     to = {leaf.name: spine_of[leaf.nodes[0]] for leaf in leaves}
     trunks = tuple(replace(trunk, to=to[trunk.leaf]) for trunk in rail.trunks)
@@ -150,7 +151,8 @@ def _below(spines: Sequence[Domain], spine_leaves: int, rail: Rail, leaves: Sequ
 def _nvlink_domains(
     declaration: Declaration, layout: ClusterLayout, leaf_nodes: int, notes: Notes
 ) -> tuple[Domain, ...] | None:
-    """Where all pools on the fabric have some: schedulers want every node to have a place on every level."""
+    """Return NVLink domains if all pools on the fabric have them: schedulers require every node to have a place on each
+    level."""
     there = [group for group in layout.groups if any(node.leaf for node in group.nodes)]
     sizes = {group.name: joined_nodes(catalog.machines()[group.machine.name]) for group in there}
     if not sizes or min(sizes.values()) == 1:
@@ -170,7 +172,7 @@ def _nvlink_domains(
 
 
 def _runs(layout: ClusterLayout, level: str, sizes: Mapping[str, int]) -> tuple[Domain, ...]:
-    """The nodes of each pool in runs of its size; all of a pool without one."""
+    """Split each pool into runs of its size; a pool without a size is one run."""
     found: dict[str, list[str]] = {}
     for slot, group in enumerate(declared_pools(layout.groups)):
         size = sizes.get(group.name) or group.count
@@ -181,7 +183,7 @@ def _runs(layout: ClusterLayout, level: str, sizes: Mapping[str, int]) -> tuple[
 
 
 def _of_a_cloud(declaration: Declaration, layout: ClusterLayout, kind: str, rates: Sequence[int], notes: Notes) -> Fabric:
-    """Its rails are known, and how they are joined is not."""
+    """Return the rails of a cloud's own fabric. The cloud does not publish how it joins them."""
     for name, default in (("leaf_nodes", 0), ("spine_leaves", 0), ("oversubscription", 1)):
         if getattr(declaration.fabric, name) != default:
             notes.problem(
@@ -201,7 +203,7 @@ def _of_a_cloud(declaration: Declaration, layout: ClusterLayout, kind: str, rate
 
 
 def _kind(declaration: Declaration, machines: Sequence[catalog.Machine], notes: Notes) -> str:
-    """What the NICs speak: those of the first pool that has some."""
+    """Return the protocol of the NICs, which is that of the first pool that has NICs."""
     there = [machine for machine in machines if catalog.known_nics(machine)]
     unsaid = [machine for machine in machines if machine.nics is UNKNOWN]
     if there:
@@ -219,7 +221,7 @@ def _kind(declaration: Declaration, machines: Sequence[catalog.Machine], notes: 
 
 
 def _rates(declaration: Declaration, machines: Sequence[catalog.Machine], rails: int, notes: Notes) -> list[int]:
-    """Of each rail: that of the slowest NIC on it; none at all where one is not published."""
+    """Return the rate of each rail, which is that of its slowest NIC; empty when one is not published."""
     declared = declaration.fabric.rail_rate_mbps
     real = [machine for machine in machines if catalog.known_nics(machine) and not machine.simulated]
     if not real:
@@ -243,7 +245,7 @@ def _rates(declaration: Declaration, machines: Sequence[catalog.Machine], rails:
 
 
 def leaves_of_rail(groups: tuple[Group, ...], leaves: tuple[Leaf, ...], rail: int) -> tuple[Leaf, ...]:
-    """The leaves that have nodes on a rail: nodes of a machine with fewer NICs meet the first rails only."""
+    """Return the leaves that have nodes on a rail: machines with fewer NICs are on the first rails only."""
     there = {node.leaf for group in groups for node in group.nodes if rail < len(node.rail_addresses)}
     return tuple(leaf for leaf in leaves if leaf.name in there)
 
@@ -253,7 +255,7 @@ def _trunks(leaves: tuple[Leaf, ...], rates_mbps: Mapping[str, int]) -> tuple[Tr
 
 
 def _check_accelerators(layout: ClusterLayout, notes: Notes) -> None:
-    """Refuses pools whose nodes cannot train together; where their NICs are unknown, a rule says so."""
+    """Refuse pools whose nodes cannot train together. Unknown NICs are left to a rule."""
     for index, pool in enumerate(declared_pools(layout.groups)):
         row = catalog.machines()[pool.machine.name]
         joined = joined_nodes(row)

@@ -1,4 +1,4 @@
-"""What a declared file system may be, what it delivers, and what changing it does."""
+"""Declared file systems: their valid options, their performance, and the effects of changes."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ MetadataIops = int | Literal["automatic"]
 
 @dataclass(frozen=True)
 class Options:
-    """A file system as it is declared. None: not declared, which is right where there is one choice or none."""
+    """The options of a declared file system. None: not declared, which is valid when there is at most one choice."""
 
     kind: str
     tier: str | None = None
     mbps_per_tib: int | None = None
     capacity: int | None = None
-    """In the unit that its kind is counted in, which is GiB for all but one: see the catalog."""
+    """In the unit of the kind, which is GiB for all but one: see the catalog."""
     throughput_mbps: int | None = None
-    """Of the whole file system, where throughput is bought apart from capacity."""
+    """Throughput of the whole file system, where it is sold separately from capacity."""
     read_cache_gib: int | None = None
     metadata_iops: MetadataIops | None = None
     efa: bool = False
     features: tuple[str, ...] = ()
-    """What else is asked for: backups, compression, root-squash, data-repository, hdd-read-cache."""
+    """Further features: backups, compression, root-squash, data-repository, hdd-read-cache."""
 
 
 @dataclass(frozen=True)
 class OptionFinding:
-    """What is wrong with an option, or cannot be told."""
+    """An option that is invalid, or that cannot be judged."""
 
     rule: str
     verdict: Literal["fail", "unknown"]
@@ -58,19 +58,19 @@ class OptionFinding:
     text: str
     hint: str
     below: int | None = None
-    """The nearest legal number under it, where there is one."""
+    """The nearest valid number below, if any."""
     above: int | None = None
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What a file system carries for long, in GB/s, without bursts from caches."""
+    """Sustained rates of a file system, in GB/s, without bursts from caches."""
 
     read: Bound | Unknown
     write: Bound | Unknown
     metadata_iops: Bound | Unknown
     notes: Mapping[str, str]
-    """Of each that is unknown, by its name here: why it is."""
+    """Why a rate is unknown, by its name here."""
 
 
 NOTHING_KNOWN = Delivered(UNKNOWN, UNKNOWN, UNKNOWN, {})
@@ -83,24 +83,24 @@ class OptionChange:
     after: object
     effect: Effect | Unknown
     interrupts: str | Unknown
-    """What clients notice; empty for nothing."""
+    """Interruption that clients notice; empty for none."""
     rule: str
 
 
 @dataclass(frozen=True)
 class Changed:
     effect: Effect | Unknown | None
-    """The worst of all options; None when nothing changes."""
+    """The worst effect of all options; None when nothing changes."""
     options: tuple[OptionChange, ...]
 
 
 def check(options: Options, cloud: str) -> tuple[OptionFinding, ...]:
-    """All that is wrong with a file system on a cloud; empty when it can be made."""
+    """Return all findings about a file system on a cloud; empty when it can be created."""
     return tuple(_findings(options, cloud))
 
 
 def resolve(options: Options) -> FileSystemTier | None:
-    """The catalog row that options mean; None when they mean none, or more than one."""
+    """Return the catalog row that the options determine; None when they fit no row, or several."""
     found = [row for row in _of_tier(options) if options.mbps_per_tib in (None, row.mbps_per_tib)]
     return found[0] if len(found) == 1 else None
 
@@ -121,13 +121,13 @@ def delivered(options: Options, cloud: str) -> Delivered:
 
 
 def over_efa(options: Options, machine: Machine) -> bool:
-    """Whether nodes of a machine reach it over EFA. Without, they do over TCP."""
+    """Whether nodes of a machine reach it over EFA; otherwise they use TCP."""
     kind = file_systems()[options.kind]
     return options.efa and protocol_of(machine) == "efa" and machine.name not in kind.without_efa
 
 
 def client(options: Options, machine: Machine) -> Bound | Unknown:
-    """What one node of a machine reaches: as much as its vendor says of a client, and its NICs carry."""
+    """Return the rate of one node: the vendor's limit of a client, or that of its NICs if lower."""
     kind = file_systems()[options.kind]
     efa = over_efa(options, machine)
     rate, over = (kind.client_efa_gbs, "EFA") if efa else (kind.client_gbs, "TCP")
@@ -138,7 +138,7 @@ def client(options: Options, machine: Machine) -> Bound | Unknown:
 
 
 def client_most(options: Options, machine: Machine) -> Bound | Unknown:
-    """The same, or what surely no client on the machine exceeds where the vendor says nothing of them."""
+    """Return the rate of one node, or an upper limit when the vendor publishes none."""
     found = client(options, machine)
     if isinstance(found, Bound) or file_systems()[options.kind].protocol == "local":
         return found
@@ -149,26 +149,26 @@ def client_most(options: Options, machine: Machine) -> Bound | Unknown:
 
 
 def _carried(efa: bool, machine: Machine) -> Iterator[Bound]:
-    """What the NICs carry together, where it is known which ones: nobody gives the rate of those beside the fabric."""
+    """Yield the limit of all NICs together, if they are known. The rate of NICs outside the fabric is not published."""
     if efa or machine.other_nics == 0:
         with suppress(UnknownFactError):
             yield devices.nics(machine).ceiling
 
 
 def change(before: Options, after: Options) -> Changed:
-    """What it takes to make one declared file system the other."""
+    """Return the effect of changing one declared file system into the other."""
     if before.kind != after.kind:
         rule = "another kind of file system is another file system"
         only = OptionChange("kind", before.kind, after.kind, "replace", UNKNOWN, rule)
         return Changed("replace", (only,))
     options = tuple(_option_changes(before, after))
-    # A new file system may have whatever is legal: one option that replaces it settles what the others do.
+    # A new file system may have any valid options, so that one replacing option settles the others.
     worst = [effect for effect in ("replace", "refused", UNKNOWN, "in place") if effect in {o.effect for o in options}]
     return Changed(worst[0] if worst else None, options)
 
 
 def nearest(ranges: Ranges, value: int) -> tuple[int | None, int | None]:
-    """The nearest legal numbers at or under a value, and at or over it."""
+    """Return the nearest valid numbers: at or below a value, and at or above it."""
     below: list[int] = []
     above: list[int] = []
     for first, last, step in ranges:
@@ -209,7 +209,7 @@ def _findings(options: Options, cloud: str) -> Iterator[OptionFinding]:
 
 
 def _which(options: Options, kind: FileSystem) -> Iterator[OptionFinding]:
-    """Whether tier and throughput name exactly one way to buy it."""
+    """Check that tier and throughput determine exactly one way to buy it."""
     tiers = list(dict.fromkeys(row.tier for row in tiers_of(kind.name)))
     rows = _of_tier(options)
     if not rows and options.tier is None:
@@ -250,13 +250,13 @@ def _capacity(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterat
             if getattr(options, need) is None:
                 text = f"{title} with EFA needs {need}"
                 yield OptionFinding("storage.efa", "fail", need, text, f"write {need}: automatic, or a number")
-        ranges = row.capacity_efa if row.capacity != () else ()  # what grows by itself has none of either
+        ranges = row.capacity_efa if row.capacity != () else ()  # none when it grows by itself
         title += " with EFA"
     yield from _number("storage.capacity", "capacity", options.capacity, ranges, title, kind.capacity_unit)
 
 
 def _bought(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator[OptionFinding]:
-    """Throughput that is bought by itself, and the cache whose size goes with it."""
+    """Check throughput that is sold separately, and the cache whose size depends on it."""
     title = _title(kind, row)
     asked = options.throughput_mbps
     if row.throughput_mbps is not UNKNOWN or asked is not None:
@@ -268,7 +268,7 @@ def _bought(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterator
 
 
 def _steps(ranges: Ranges | Unknown, value: int | None) -> int:
-    """How many steps a legal number is; 1 for any other."""
+    """Return the number of steps in a valid number; 1 for any other."""
     if isinstance(ranges, Unknown) or not ranges or value is None:
         return 1
     step = ranges[0][2]
@@ -361,7 +361,7 @@ def _option_change(
 
 
 def _rule(was: Options, option: str) -> FileSystemChange | None:
-    """The first row of the catalog that fits."""
+    """Return the first fitting row of the catalog."""
     fitting = (
         each
         for each in file_system_changes().values()
@@ -374,9 +374,9 @@ def _rule(was: Options, option: str) -> FileSystemChange | None:
 
 def _effect(rule: FileSystemChange, before: object, after: object) -> Effect | Unknown:
     if None in (before, after):
-        return "in place" if rule.down == "in place" else "refused"  # declared only now, or no longer
+        return "in place" if rule.down == "in place" else "refused"  # declared only before, or only after
     if "automatic" in (before, after):
-        return UNKNOWN  # it depends on the number that the cloud has chosen, or would choose
+        return UNKNOWN  # depends on the number that the cloud chooses
     if isinstance(before, int) and isinstance(after, int):
         return rule.up if after > before else rule.down
     return rule.up
@@ -403,7 +403,7 @@ def _throughput(per_tib: float | Unknown, options: Options, kind: FileSystem, bo
 
 
 def _large(kind: FileSystem) -> str:
-    """What throughput is sold by: TiB of GiB, TB of GB."""
+    """Return the unit in which throughput is sold: TiB for GiB, TB for GB."""
     return kind.capacity_unit.replace("G", "T")
 
 
@@ -417,13 +417,13 @@ def _of_tier(options: Options) -> list[FileSystemTier]:
     rows = tiers_of(options.kind)
     if options.tier is not None:
         return [row for row in rows if row.tier == options.tier]
-    if len({row.tier for row in rows}) > 1:  # where nobody names it, the throughput may: one tier alone has it
+    if len({row.tier for row in rows}) > 1:  # without a tier, the throughput may determine it
         rows = [row for row in rows if options.mbps_per_tib and row.mbps_per_tib == options.mbps_per_tib]
     return rows if len({row.tier for row in rows}) == 1 else []
 
 
 def _asked(row: FileSystemTier | None, options: Options) -> int | None:
-    """The throughput per TiB that is meant, also where there is only one."""
+    """Return the throughput per TiB, also when the tier has only one."""
     return row.mbps_per_tib if row and isinstance(row.mbps_per_tib, int) else options.mbps_per_tib
 
 

@@ -1,4 +1,4 @@
-"""Say whether the declared model fits on the declared nodes, and which layout would."""
+"""Check whether the declared model fits on the declared nodes, and which layout would."""
 
 from __future__ import annotations
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,8 @@ class Fit:
 
 
 def fits(plan: Plan) -> Iterator[Fit]:
-    """Say whether the declared model fits, on each pool of the default queue; nothing where none is declared."""
+    """Check whether the declared model fits on each pool of the default queue; yield nothing when no model is
+    declared."""
     if plan.training.model.parameters is None:
         return
     model = transformer(plan.training.model)
@@ -39,7 +40,8 @@ def fits(plan: Plan) -> Iterator[Fit]:
 
 
 def _fit(model: Transformer, place: Placement) -> Fit:
-    """Judge a run with the declared settings. A layout that fits once the run asks for it is a warning, no error."""
+    """Judge a run with the declared settings. A layout that fits if the run asks for it causes a warning, not an
+    error."""
     needed = memory.need(model, place.layout, place.samples)
     total = f"{laid_out(place)}, a rank needs {figure(needed.least_bytes / GIB)} GiB{'' if needed.whole else ' or more'}"
     row = catalog.accelerators().get(place.machine.accelerator)
@@ -78,13 +80,13 @@ def idle(plan: Plan) -> Iterator[Fit]:
 
 
 def _hopeless(model: Transformer, place: Placement, memory_gib: int) -> bool:
-    """Whether no run can have this layout: not with one sample at once, nor if it computed activations again."""
+    """Whether no run can have this layout, neither with one sample at once nor with recomputed activations."""
     least = (memory.need(model, place.layout, 1, recomputed=again) for again in (False, True))
     return all(memory.fits(needed, memory_gib) is False for needed in least)
 
 
 def _suggestion(place: Placement, others: Alternatives) -> str:
-    """Suggest the declared layout where one sample at once fits, and otherwise the plainest that does."""
+    """Suggest the declared layout if it fits with one sample at once, and otherwise the plainest that fits."""
     if found := others.bundled:
         how = [f"write {_written(found.layout)}"] if found.layout != place.layout else []
         if replace(place, layout=found.layout).samples > 1:

@@ -11,7 +11,7 @@ from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
 
 STATE = Volume("state", STATE_DIRECTORY)
-"""The state of the scheduler, which is nowhere else."""
+"""The volume of the scheduler's state, which exists nowhere else."""
 
 
 def machine_facts(row: catalog.Machine) -> Machine:
@@ -60,7 +60,7 @@ def controller_group(declaration: Declaration, choices: Choices, notes: Notes) -
 
 
 def login_groups(declaration: Declaration, head: Group, notes: Notes) -> list[Group]:
-    """Return one group where login nodes are declared: nodes like the head, without the state of the scheduler."""
+    """Return one group if login nodes are declared: nodes like the head, without the scheduler's state."""
     count = declaration.scheduler.login_nodes
     if not count:
         return []

@@ -1,4 +1,4 @@
-"""Which roles make a group's nodes what their hardware is: a function of machine, release and file systems."""
+"""Choose the roles for a group's hardware, by machine, release and file systems."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Managed
 
 KERNEL = "kernel"
-"""The role of a release that keeps a kernel of its own, on all nodes."""
+"""The role that installs the release's own kernel, on all nodes."""
 SLURM = "slurm_build"
-"""The role of a release that builds its Slurm, on all nodes."""
+"""The role that builds the release's Slurm, on all nodes."""
 FABRICS = {"efa": "efa", "infiniband": "infiniband", "roce": "infiniband"}
-"""The hardware of the registry, by what a machine's NICs speak."""
+"""The registry's name of the hardware, by the protocol of the NICs."""
 SCRATCH = "/scratch"
-"""Where every node that has disks inside has them."""
+"""Mount point of the local disks on every node that has some."""
 
 
 def equipped(groups: Sequence[Group], release: Release, declaration: Declaration, notes: Notes) -> tuple[Group, ...]:
-    """The groups with the hardware roles of each, in the order of the release.
+    """Add the hardware roles to each group, in the order of the release.
 
-    On Kubernetes none: there a node's image or an operator brings what its hardware needs.
+    On Kubernetes there are none: the node's image or an operator brings the software for the hardware.
     """
     if not traits_of(declaration.scheduler.kind).equips_nodes:
         return _of_image(groups, CLOUDS[declaration.cloud].managed, notes)
@@ -40,7 +40,7 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     }
     everywhere = {"releases"}
     if any("accelerators" in hardware for hardware in of_machine.values()):
-        everywhere.add("containers")  # on all nodes: whoever submits a job must know its options, too
+        everywhere.add("containers")  # On all nodes: a node that submits jobs must know the options, too
     made = []
     for group in groups:
         hardware = of_machine[group.name] | everywhere if group in real else set()
@@ -61,7 +61,7 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
 
 
 def _of_image(groups: Sequence[Group], managed: Managed | None, notes: Notes) -> tuple[Group, ...]:
-    """Those whose nodes the cloud makes, with what their image makes of the disks inside."""
+    """Add, for nodes that the cloud makes, the array that their image creates from local disks."""
     if managed is None:
         return tuple(groups)
     made = []
@@ -75,7 +75,7 @@ def _of_image(groups: Sequence[Group], managed: Managed | None, notes: Notes) ->
 
 
 def _scratch(row: catalog.Machine, path: str = SCRATCH) -> Scratch | None:
-    """Nothing where nobody knows how many disks there are: one that is missing could not be told."""
+    """Return the local disks; None when their number is unknown, because a missing disk could not be detected."""
     disks, model = row.local_nvme.count, catalog.scratch_model(row)
     return Scratch(path, model, disks) if model and isinstance(disks, int) and disks else None
 
@@ -85,20 +85,20 @@ def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool,
     with_driver = row.accelerator in release.accelerators
     if with_driver:
         yield "accelerators"
-        # an NVLink domain of several nodes has its switches, and what manages them, outside of the nodes
+        # an NVLink domain of several nodes has its switches and their managers outside of the nodes
         switched = catalog.accelerators()[row.accelerator].links == "switched" and row.nvlink_nodes == 1
         if switched and row.accelerators > 1:
             yield "switched accelerators"
     if on_fabric and isinstance(row.nic, str) and row.nic and (nic := catalog.nics()[row.nic]).protocol in FABRICS:
         yield FABRICS[nic.protocol]
         if bare_metal and with_driver:
-            yield "bare metal"  # on others the hypervisor decides how devices reach each other
+            yield "bare metal"  # on virtual machines the hypervisor decides how devices reach each other
     if _scratch(row):
         yield "disks"
 
 
 def equipment(release: Release, groups: Sequence[Group], declaration: Declaration) -> Release:
-    """The release with what any of the groups needs, and any of the file systems."""
+    """Add the software that any group or file system needs to the release."""
     row = catalog.releases()[release.name]
     needed = {role for group in groups for role in group.hardware}
     mounted = {catalog.file_systems()[each.kind].mount for each in declaration.storage}

@@ -1,4 +1,4 @@
-"""How a cloud starts nodes: what it is told of each, and how they reach the world."""
+"""Choose how a cloud starts nodes: launch parameters, and their way to the internet."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stampworks.planning.build.ports import STORAGE
 from stampworks.planning.build.notes import Notes
 
 EGRESS = "egress"
-"""The subnet that the way out is in."""
+"""Name of the subnet of the NAT gateway."""
 DATABASE = "database"
-"""The subnet in another zone than all others, which a managed database wants beside that of file systems."""
+"""Name of the subnet in another zone; a managed database requires it besides the subnet of file systems."""
 MAKE_IMAGE = "make an image that has the release, and lock that, as docs/aws.md says"
 
 
 def launched(
     groups: Sequence[Group], source: DeclarationSource, release: Release, choices: Choices, notes: Notes
 ) -> tuple[Group, ...]:
-    """The groups with what their cloud is told when it starts one of their nodes."""
+    """Add launch parameters to the groups whose nodes the cloud starts."""
     if choices.launches is None:
         return tuple(groups)
     how, lock = choices.launches, source.lock
@@ -44,7 +44,8 @@ def launched(
 
 
 def tagged(declaration: Declaration, groups: Sequence[Group], choices: Choices, notes: Notes) -> tuple[Tag, ...]:
-    """What is on all that the cloud makes: it makes nothing that has too many, and starts no node with a wrong one."""
+    """Return the tags of all created resources. A cloud refuses a resource with too many tags, and a node with a wrong
+    one."""
     tags, how = tuple(Tag(each.name, each.value) for each in declaration.tags), choices.launches
     if how is None:
         return tags
@@ -60,19 +61,19 @@ def tagged(declaration: Declaration, groups: Sequence[Group], choices: Choices, 
 
 
 def elsewhere(release: Release) -> Iterator[tuple[Software, str]]:
-    """What its nodes need and find nowhere by themselves, with where its publisher has it."""
+    """Yield the software that nodes need and their repositories lack, with its publisher's repository."""
     row = catalog.releases()[release.name]
     for rows, needed in ((row.hardware, release.hardware), (row.clients, release.clients)):
         yield from ((each, where) for each in needed if (where := rows[each.name].repository))
 
 
 def minor(release: Release) -> str:
-    """The version of Kubernetes as clouds have it: 1.35. Nothing for another scheduler."""
+    """Return the minor version of Kubernetes as clouds write it, like 1.35; empty for another scheduler."""
     return ".".join(dict(release.kubernetes).get("kubernetes", "").split(".")[:2])
 
 
 def locked(part: str, release: Release) -> str:
-    """What a lock calls a part of a cloud's Kubernetes, which for another one has another version."""
+    """Return the lock's name of a managed component, whose version depends on that of Kubernetes."""
     return f"{minor(release)}/{part}"
 
 
@@ -106,7 +107,7 @@ def _launched(group: Group, release: Release, source: DeclarationSource, how: La
 
 
 def connected(network: Network, declaration: Declaration, choices: Choices, notes: Notes) -> Network:
-    """The network with a way out for its nodes, and what they reach without one."""
+    """Return the network with a way out for its nodes, and the endpoints that they need."""
     wanted, card_addresses = declaration.network.egress, declaration.network.card_addresses
     if choices.launches is None:
         if card_addresses:
@@ -161,7 +162,7 @@ _BESIDE_STORAGE = f"half of what {STORAGE} had, which takes few addresses"
 
 
 def _beside_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> Iterator[Subnet]:
-    """File systems take few addresses, so that the range of their subnet has room for another one, which has one."""
+    """Split the subnet of file systems, which takes few addresses, to make room for a subnet that takes one."""
     for subnet in subnets:
         if subnet.name == STORAGE:
             lower, upper = (str(half) for half in IPv4Network(subnet.cidr).subnets())
@@ -172,8 +173,8 @@ def _beside_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> It
 
 
 def _refuse_small(cidr: str, subnets: Sequence[Subnet], rules: Subnets, notes: Notes) -> None:
-    """The subnets that share a range may each be smaller than any can be."""
-    prefix = max((IPv4Network(each.cidr).prefixlen for each in subnets), default=0)  # none where another problem is
+    """Refuse split subnets that are smaller than the cloud allows."""
+    prefix = max((IPv4Network(each.cidr).prefixlen for each in subnets), default=0)  # empty after another problem
     if (beyond := prefix - rules.longest_prefix) <= 0:
         return
     small = [each.name for each in subnets if IPv4Network(each.cidr).prefixlen == prefix]

@@ -21,20 +21,20 @@ from stampworks.planning.clouds.choices import Choices
 from stampworks.text.names import fold
 
 NUMBERED_RESERVED = 2
-"""Addresses of a network that no port has: the first and the last one."""
+"""The first and the last address of a network, which no port gets."""
 
 
 @dataclass(frozen=True)
 class ClusterLayout:
     network: Network
     rail_cidrs: tuple[str, ...]
-    """One for each rail; empty where its ports have no address in the cluster's range."""
+    """One for each rail; empty when its ports have no address in the cluster's range."""
     groups: tuple[Group, ...]
     leaves: tuple[Leaf, ...]
 
 
 def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> ClusterLayout:
-    """Place every node. Nothing of a pool depends on the size of another one, so that growth moves nobody."""
+    """Place every node. A pool's layout does not depend on the size of other pools, so that growth moves no node."""
     refuse(declaration, choices, notes)
     machines = [catalog.machines()[pool.machine] for pool in declaration.pools]
     if choices.numbers_ports:
@@ -88,7 +88,7 @@ def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], cho
 def _on_a_cloud(
     declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes
 ) -> ClusterLayout:
-    """Leave places and addresses of nodes to the cloud. Where it starts machines for us, they have our names."""
+    """Leave places and addresses of nodes to the cloud. Machines that it starts for us have our names."""
     pools = [pool_group(declaration, index, machine, choices) for index, machine in enumerate(machines)]
     head = replace(controller_group(declaration, choices, notes), zone=pools[0].zone)
     others = [*pools, *login_groups(declaration, head, notes)]
@@ -121,7 +121,7 @@ def _on_a_cloud(
 
 
 def _range(declaration: Declaration) -> str:
-    """Return the default range where the declared one is wrong: nearly all of a plan is the same in any range."""
+    """Return the declared range, or the default when it is wrong: most of a plan is the same in any range."""
     try:
         return declaration.network.cidr
     except AbsentError:

@@ -9,16 +9,17 @@ from stampworks.planning.fat_tree.tree import FabricError, NoFatTreeError, desig
 
 SIMULATED_LEAF_NODES = 2
 REAL_LEAF_NODES = 32
-"""Where no switch of the catalog takes the NICs: half of the ports of one with 64; the other half are uplinks."""
+"""Default when no switch in the catalog takes the NICs: half the ports of a switch with 64; the other half are
+uplinks."""
 
 
 def joined_nodes(row: catalog.Machine) -> int:
-    """Return how many nodes share links between their accelerators; 1 where the catalog does not know."""
+    """Return the number of nodes that share links between their accelerators; 1 when unknown."""
     return row.nvlink_nodes if isinstance(row.nvlink_nodes, int) else 1
 
 
 def leaf_size(declaration: Declaration) -> int:
-    """Return how many nodes of a pool share a leaf: with several kinds of NICs, as many as the smallest switch takes."""
+    """Return the number of nodes that share a leaf; with several kinds of NICs, that of the smallest switch."""
     if declaration.fabric.leaf_nodes:
         return declaration.fabric.leaf_nodes
     rows = [catalog.machines()[pool.machine] for pool in declaration.pools if not pool.scheduling_only]
@@ -27,7 +28,7 @@ def leaf_size(declaration: Declaration) -> int:
 
 
 def unit_of(row: catalog.Machine, oversubscription: int) -> int:
-    """Return how many nodes of a machine a leaf takes."""
+    """Return the number of nodes of a machine that a leaf takes."""
     try:
         return design(row, 1, oversubscription=oversubscription).unit
     except (FabricError, NoFatTreeError):
@@ -35,7 +36,7 @@ def unit_of(row: catalog.Machine, oversubscription: int) -> int:
 
 
 def leaves_of(pools: list[Group]) -> tuple[Leaf, ...]:
-    """Return the leaves with their nodes; pools for scheduling only are in no fabric."""
+    """Return the leaves with their nodes; scheduling-only pools are on no fabric."""
     leaves: dict[str, list[str]] = {}
     for node in (node for pool in pools if pool.role == "worker" for node in pool.nodes if node.leaf):
         leaves.setdefault(node.leaf, []).append(node.name)

@@ -1,4 +1,4 @@
-"""Where what nodes say is kept when they are gone, and for how long."""
+"""Plan the storage of the nodes' logs, and how many days it keeps them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stampworks.planning.clouds.choices import Choices
 
 DAYS = 30
 ROLE = "logs"
-"""What of a release only nodes need whose words are kept."""
+"""The role of a release that ships logs; nodes need it only when logs are kept."""
 
 
 def build(declaration: Declaration, choices: Choices, notes: Notes) -> Logs:

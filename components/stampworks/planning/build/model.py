@@ -1,4 +1,4 @@
-"""The declared model: its shape, with what follows from it, and whether its facts agree."""
+"""The declared model: its shape, the values that follow from it, and the consistency of its facts."""
 
 from __future__ import annotations
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from stampworks.text.amounts import many
 
 PATH = "training.model"
 NAMED_SHARE = 0.1
-"""Names of models are rounded: a 7B has 6.74B parameters."""
+"""Tolerance for rounded names of models: a 7B has 6.74B parameters."""
 TOGETHER = (
     ("experts", "experts_per_token"),
     ("experts_per_token", "experts"),
@@ -32,11 +32,11 @@ TOGETHER = (
     ("dense_ffn", "dense_layers"),
     ("dense_layers", "experts"),
 )
-"""Fields of which the first says nothing without the second."""
+"""Pairs of fields; the first has no meaning without the second."""
 
 
 def build(declared: declaration.Training, batch: int, notes: Notes) -> Model:
-    """The declared model with what follows from it; a problem where two facts contradict each other.
+    """Complete the declared model with derived values; note a problem when two facts contradict each other.
 
     `batch`: samples of a step.
     """
@@ -97,7 +97,7 @@ def _check_heads(declared: declaration.Training, notes: Notes) -> None:
 
 
 def _check_together(told: declaration.Model, notes: Notes) -> None:
-    """Of what says something only beside another field, the first that lacks it."""
+    """Note the first field that lacks the field it depends on."""
     for said, lacks in TOGETHER:
         if getattr(told, said) and not getattr(told, lacks):
             hint = f"write {lacks}, too, or take {said} out"
@@ -106,7 +106,7 @@ def _check_together(told: declaration.Model, notes: Notes) -> None:
 
 
 def _check_parts(told: declaration.Model, notes: Notes) -> None:
-    """What is a part of something else is not more than that."""
+    """Refuse a part that is larger than its whole."""
     for part, whole in (("experts_per_token", "experts"), ("rotary", "head"), ("dense_layers", "layers")):
         most = getattr(told, whole)
         if most and getattr(told, part) > most:
@@ -118,12 +118,12 @@ def _check_parts(told: declaration.Model, notes: Notes) -> None:
 
 
 def _left(whole: int, parts: int) -> str:
-    """A division that leaves something, however little it is of the whole."""
+    """Show a division with its remainder, however small it is compared with the whole."""
     return f"{whole} = {parts} x {whole // parts} + {whole % parts}"
 
 
 def _parameters(model: Model, notes: Notes) -> int | None:
-    """As written, or counted; what is written must agree with what can be counted."""
+    """Return the parameters as written or counted; a written number must agree with the count."""
     found, written = counted(transformer(model)), model.parameters
     if not found:
         if not written:
@@ -142,7 +142,7 @@ def _parameters(model: Model, notes: Notes) -> int | None:
 
 
 def _active(model: Model, notes: Notes) -> int | None:
-    """As written, or counted: what a token passes through, of a model with experts."""
+    """Return the parameters that a token passes through in a model with experts, as written or counted."""
     if model.parameters is None or bool(model.experts) != bool(model.experts_per_token):
         return None
     if not model.experts:

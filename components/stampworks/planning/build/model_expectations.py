@@ -23,15 +23,15 @@ from stampworks.planning.build.placement import Placement, as_it_fits, laid_out,
 
 DAY_S = 86_400
 IN_ANY_LAYOUT = ("failure_hours_", "checkpoint_")
-"""Expectations that are the same however a model lies on ranks."""
+"""Expectations that do not depend on the layout of the model."""
 
 
 def expect(
     told: Training, groups: Sequence[Group], scheduler: Scheduler, storage: Mounted | None, notes: Notes
 ) -> tuple[Expectation, ...]:
-    """Expect what training the declared model takes; a missing fact becomes a reason.
+    """Expect the costs of training the declared model; a missing fact becomes a reason.
 
-    The storage is that of the checkpoints; None where none is declared.
+    `storage` is that of the checkpoints; None when none is declared.
     """
     if told.model.parameters is None:
         return ()
@@ -96,8 +96,8 @@ def _speed(model: Transformer, tokens: int | None, head: str, place: Placement, 
 
 
 def _survival(size: Bound, head: str, place: Placement, storage: Mounted | None, notes: Notes) -> Iterator[Expectation]:
-    """Expect how often something fails, what a checkpoint costs, and the time that is left for work."""
-    accelerators = place.nodes * place.machine.accelerators  # also one without a rank takes its node with it
+    """Expect the failure rate, the cost of a checkpoint, and the share of time that is left for work."""
+    accelerators = place.nodes * place.machine.accelerators  # an accelerator without a rank takes its node down, too
     least, most = failures.mtbf_range_hours(accelerators, catalog.deployments().values())
     yield _of(f"{head}.failure_hours_min", least, "h")
     yield _of(f"{head}.failure_hours_max", most, "h")

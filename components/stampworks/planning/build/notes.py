@@ -1,4 +1,4 @@
-"""What planning finds out on its way besides the plan itself."""
+"""Problems and reasons that planning collects besides the plan."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Asked = ParamSpec("Asked")
 class Notes:
     """Problems with the declaration and reasons for derived values, in the order in which they were found.
 
-    Planning goes on after a problem, as if the user had followed its hint, so that all problems come out together.
-    Those of the declaration by itself are among them.
+    After a problem, planning goes on as if the user had followed its hint, so that all problems come out together. They
+    include those of the declaration by itself.
     """
 
     def __init__(self, source: DeclarationSource) -> None:
@@ -25,7 +25,7 @@ class Notes:
         self._reasons: list[Reason] = []
 
     def problem(self, path: str, message: str, hint: str = "", last: bool = False) -> None:
-        """Of a value that is wrong by itself nothing more is said: planning has seen another in its place, or none."""
+        """Add a problem, unless the value itself is wrong: then planning saw a substitute, or none."""
         if self._source.knows(path):
             self._problems.append(self._source.problem(path, message, hint, last))
 
@@ -33,9 +33,9 @@ class Notes:
         self._reasons.append(Reason(path, why))
 
     def step(self, make: Callable[Asked, Made], *asked: Asked.args, **named: Asked.kwargs) -> Made:
-        """What a step makes; nothing where it needs what is wrong in the declaration, or what such a step has not made.
+        """Run a step. Return a placeholder when it needs a wrong part of the declaration, or the result of such a step.
 
-        What it has found before holds: a problem hides none but those that may follow from it.
+        Its earlier findings stay: a problem hides only those that may follow from it.
         """
         try:
             return make(*asked, **named)
@@ -56,7 +56,7 @@ class Notes:
 
 
 class _Absent:
-    """In place of what a step has not made."""
+    """A placeholder for the result of a step that could not run."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AbsentError(name)
@@ -65,5 +65,5 @@ class _Absent:
         raise AbsentError
 
     def __hash__(self) -> NoReturn:
-        """Raise AbsentError, so that it is no key of a table either."""
+        """Raise AbsentError, so that it cannot be a key of a table either."""
         raise AbsentError

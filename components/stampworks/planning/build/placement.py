@@ -1,4 +1,4 @@
-"""How a declared model lies on the nodes of a pool: as declared, or in a layout that fits instead."""
+"""Place a declared model on the nodes of a pool: as declared, or in a layout that fits instead."""
 
 from __future__ import annotations
 from collections.abc import Iterator, Sequence
@@ -30,29 +30,29 @@ class Placement:
     node_ranks: int
     layout: Layout
     batch: int
-    """Samples of a step, of all copies together."""
+    """Samples of a step, over all copies."""
     precision: Precision
 
     @property
     def samples(self) -> int:
-        """Samples of the copy that has most of them; the others wait for it."""
+        """Return the samples of the copy with the most of them; the other copies wait for it."""
         return ceil(self.batch / self.layout.copies)
 
     @property
     def working(self) -> float:
-        """Share of all copies' time that they work: copies with fewer samples wait for the one that has most."""
+        """Return the share of time that copies work: those with fewer samples wait for the copy with the most."""
         return self.batch / (self.samples * self.layout.copies)
 
 
 def precision(told: Declared) -> Precision:
-    """Return the precision of a run that asks for none, where there are accelerators."""
+    """Return the precision of a run that requests none, on accelerators."""
     return "bfloat16" if told == "auto" else told
 
 
 def places(told: Training, groups: Sequence[Group], scheduler: Scheduler) -> list[Placement]:
-    """Return the places of a run that asks for none: all nodes of a pool of the default queue.
+    """Return the placements of a run that requests none: all nodes of a pool of the default queue.
 
-    It has pools without accelerators only where no other has any: nobody declares a model for these.
+    Pools without accelerators are returned only when no other exists: nobody declares a model for them.
     """
     default = next((queue.pools for queue in scheduler.queues if queue.default), ())
     ranks, computes = dict(told.ranks), precision(told.precision)
@@ -81,7 +81,8 @@ def _layout(told: Training, ranks: int, node_ranks: int) -> Layout:
 
 
 def as_it_fits(model: Transformer, place: Placement) -> tuple[Placement | None, str]:
-    """Return the place as declared, or with the suggested layout where that does not fit, and words for the change."""
+    """Return the placement as declared, or with the suggested layout when that does not fit, and a description of the
+    change."""
     row = catalog.accelerators().get(place.machine.accelerator)
     if row is None or place.machine.simulated or isinstance(row.memory_gib, catalog.Unknown):
         return place, ""
@@ -98,14 +99,14 @@ def as_it_fits(model: Transformer, place: Placement) -> tuple[Placement | None, 
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Layouts that fit with one sample at once; None where none is known to."""
+    """Layouts that fit with one sample at once; None when none is known."""
 
     bundled: Need | None
-    """With the bundled training: as declared, or the plainest of its layouts."""
+    """A layout of the bundled training: the declared one, or the plainest that fits."""
     again: bool
-    """Whether one of its layouts would fit if it computed activations again, which it does not."""
+    """Whether a bundled layout would fit with recomputed activations, which the training does not support."""
     plainest: Need | None
-    """With any framework."""
+    """A layout of any framework."""
 
     @property
     def best(self) -> Need | None:

@@ -1,4 +1,4 @@
-"""From a declaration to a plan: the stages, in the order in which they run."""
+"""Turn a declaration into a plan: the stages, in their order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
 
 _LATER: Any = object()
-"""Stands for a part that no stage has made yet: a stage that reads it is in the wrong place of the list, and fails."""
+"""A placeholder for a part that no stage has made yet. A stage that reads it is at the wrong place in the list, and
+fails."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +58,22 @@ class Draft:
 
     declared: Declaration
     source: DeclarationSource
-    """The file of the declaration and the lock beside it."""
+    """The declaration's file, and the lock beside it."""
     notes: Notes
     """Collects problems and reasons, in the order of the stages."""
     name: str = _LATER
     cloud: str = _LATER
     region: str = _LATER
     choices: Choices = _LATER
-    """What the cloud decides."""
+    """The choices of the cloud."""
     logs: Logs = _LATER
     release: Release = _LATER
-    """All software of the release; the last stage that makes it adds drivers and clients for the groups."""
+    """All software of the release. The last stage that makes it adds drivers and clients for the groups."""
     placed: ClusterLayout = _LATER
-    """Groups with machines, names and addresses. They stay as they are, for stages that need nothing else of them."""
+    """Groups with machines, names and addresses. Later stages that need nothing else read this part, which does not
+    change."""
     groups: tuple[Group, ...] = _LATER
-    """The placed groups, complete after the last stage that makes them."""
+    """The placed groups with everything that later stages add."""
     tags: tuple[Tag, ...] = _LATER
     pods: Pods | None = _LATER
     network: Network = _LATER
@@ -117,9 +119,9 @@ STAGES: tuple[tuple[str, Callable[[Draft], Any]], ...] = (
     ("proof", lambda d: _proof(d.declared, d.notes)),
     ("roll", lambda d: _roll(d.declared, d.placed.groups)),
 )
-"""Each stage: the part that it makes, and how from the parts of the draft that the stages above it made.
+"""The stages. Each is the part that it makes, and a function of the parts that the stages above it made.
 
-To add a stage, add a line here; for a new part a field of `Draft`, and of `Plan` where the part stays in the plan.
+To add a stage, add a line here; for a new part a field of `Draft`, and of `Plan` if the part stays in the plan.
 """
 
 
@@ -132,9 +134,9 @@ def plan(source: DeclarationSource) -> Plan:
 
 
 def draft(source: DeclarationSource) -> tuple[Plan, Notes]:
-    """Return the plan without expectations; of a wrong declaration the parts that do not depend on what is wrong.
+    """Return the plan without expectations. For a wrong declaration, it has the parts that do not depend on the errors.
 
-    Reading another part of that raises AbsentError.
+    Reading another part raises AbsentError.
     """
     notes = Notes(source)
     made = Draft(source.sound, source, notes)
@@ -145,7 +147,7 @@ def draft(source: DeclarationSource) -> tuple[Plan, Notes]:
 
 
 def completed(made: Plan, notes: Notes) -> Plan:
-    """Return a draft without problems, with the expectations that follow from the whole of it."""
+    """Return the complete plan of a draft without problems, with the expectations that follow from it."""
     notes.refuse_problems()
     kept = storage.of_checkpoints(made.storage, made.groups, made.training.checkpoints.directory, made.cloud)
     trained = model_expectations.expect(made.training, made.groups, made.scheduler, kept, notes)

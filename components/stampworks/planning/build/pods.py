@@ -1,4 +1,4 @@
-"""Where a Kubernetes has addresses for pods and services from, by the rule of its cloud, and for how many nodes."""
+"""Plan the addresses of pods and services by the rule of the cloud, and the number of nodes that they allow."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from stampworks.planning.clouds.choices import Choices, PodAddressing
 from stampworks.text.amounts import counted
 
 SERVICES_SHORTEST_PREFIX = 12
-"""Of the largest range that Kubernetes takes for services: kube-apiserver, options/validation.go, read 2026-11-22."""
+"""Prefix length of the largest range for services that Kubernetes allows: kube-apiserver, options/validation.go, read
+2026-11-22."""
 SERVICES_PREFIX = 16
-"""Of one that is usual."""
+"""Prefix length of a usual range."""
 
 
 def build(
     declaration: Declaration, network: Network, groups: Sequence[Group], choices: Choices, notes: Notes
 ) -> Planned | None:
-    """None for another scheduler than Kubernetes, and where nobody knows."""
+    """Return the addresses of pods; None when the scheduler is not Kubernetes, or when they are unknown."""
     rules, per_node = choices.pods, declaration.scheduler.pods_per_node
     if not traits_of(declaration.scheduler.kind).runs_pods:
         return None
@@ -35,7 +36,7 @@ def build(
         return None
     there = [group for group in groups if group.role != "scheduling only"]
     if rules.own_range and any(group.role == "worker" for group in groups):
-        there = list(groups)  # who gives nodes their ranges does not know which of them are simulated
+        there = list(groups)  # the component that assigns ranges does not know which nodes are simulated
     takes = rules.node_addresses(per_node)
     notes.reason("network.pods.way", f"{rules.way}: {rules.why}")
     notes.reason("network.pods.node_addresses", f"{takes} for {per_node} pods at most: {rules.node_why}")
@@ -54,7 +55,7 @@ def build(
 
 
 def _of_own_range(declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes) -> int:
-    """For how many nodes there are addresses where pods have a range of their own."""
+    """Return the number of nodes for which a separate pod range has addresses."""
     range_, per_node = IPv4Network(declaration.network.pods_cidr), declaration.scheduler.pods_per_node
     takes, nodes = rules.node_addresses(per_node), sum(group.count for group in there)
     most = range_.num_addresses // takes
@@ -80,7 +81,7 @@ def _of_own_range(declaration: Declaration, network: Network, there: Sequence[Gr
 
 
 def _of_subnet(declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes) -> int:
-    """The same where they have that of the nodes, which planning has made large enough."""
+    """Return the number of nodes when pods use the nodes' subnet, which planning has made large enough."""
     if "pods_cidr" in declaration.network.given():
         notes.problem(
             "network.pods_cidr",
@@ -105,7 +106,7 @@ def _of_subnet(declaration: Declaration, network: Network, there: Sequence[Group
 
 
 def _check_apart(declaration: Declaration, network: Network, rules: PodAddressing, notes: Notes) -> None:
-    """No two ranges may meet: an address would be in two places."""
+    """Refuse overlapping ranges: an address would be in two places."""
     taken = list(_taken(declaration, network, rules))
     for index, (path, range_) in enumerate(taken):
         met = next(((name, other) for name, other in taken[:index] if other.overlaps(range_)), None)
@@ -121,9 +122,9 @@ def _check_apart(declaration: Declaration, network: Network, rules: PodAddressin
 
 
 def _taken(declaration: Declaration, network: Network, rules: PodAddressing) -> Iterator[tuple[str, IPv4Network]]:
-    """Every range and where it is written, the ones that cannot be changed first."""
+    """Yield every range with the place where it is written, fixed ranges first."""
     yield from ((f"{declaration.cloud}'s own", IPv4Network(range_)) for range_ in rules.kept)
-    if network.cidr:  # of the cluster that is planned, which has another one where the declared one is wrong
+    if network.cidr:  # the planned cluster has a default range when the declared one is wrong
         yield "network.cidr", IPv4Network(declaration.network.cidr)
     if rules.own_range:
         yield "network.pods_cidr", IPv4Network(declaration.network.pods_cidr)
@@ -131,7 +132,7 @@ def _taken(declaration: Declaration, network: Network, rules: PodAddressing) -> 
 
 
 def _check_services(declaration: Declaration, network: Network, rules: PodAddressing, notes: Notes) -> None:
-    """Their range is neither too large nor too small."""
+    """Refuse a service range that is too large or too small."""
     path, range_ = "network.services_cidr", IPv4Network(declaration.network.services_cidr)
     if range_.prefixlen < SERVICES_SHORTEST_PREFIX:
         notes.problem(
@@ -150,7 +151,7 @@ def _check_services(declaration: Declaration, network: Network, rules: PodAddres
 
 
 def _free(near: IPv4Network, prefix: int, taken: Iterable[IPv4Network]) -> str | None:
-    """A private range of a size that meets none of these: the one around, or the first there is."""
+    """Return a private range of this size that overlaps none of these: the surrounding one, or the first free one."""
     others = list(taken)
     around = IPv4Network((near.network_address, prefix), strict=False)
     firsts = (IPv4Network((each.network_address, prefix)) for each in PRIVATE_RANGES if prefix >= each.prefixlen)

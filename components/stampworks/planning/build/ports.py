@@ -1,4 +1,4 @@
-"""Rails that nodes meet, and addresses that their NICs take of each subnet."""
+"""The rails of nodes, and the addresses that their NICs take from each subnet."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stampworks.declaration import Declaration
 from stampworks.plan import Group, Plan, Subnet
 
 NODES, STORAGE, CONTROL = "nodes", "storage", "control-plane"
-"""Subnets: of nodes; of file systems and all else that is not a node, as a way out; of a control plane."""
+"""Subnets: of nodes; of file systems and of everything else that is not a node; of a control plane."""
 
 
 def taken_of(subnets: Sequence[Subnet], group: Group, card_addresses: bool) -> Iterator[tuple[Subnet, int]]:
-    """Yield the subnets that a node of a group is in, and how many addresses it takes of each, without its pods."""
+    """Yield the subnets of a group's nodes, with the addresses that a node takes from each, without its pods."""
     machine = group.machine.name
     apart = {*nics_apart(machine)} & {subnet.name for subnet in subnets}
     rails = rails_of(group) if rail_addresses(machine) else []
@@ -28,7 +28,7 @@ def taken_of(subnets: Sequence[Subnet], group: Group, card_addresses: bool) -> I
 
 
 def taken_by(plan: Plan, group: Group) -> Iterator[tuple[Subnet, int]]:
-    """Yield the same for a plan, with the pods that a node may run."""
+    """Yield the same for a plan, including the addresses of pods."""
     pods = plan.network.pods
     for subnet, each in taken_of(plan.network.subnets, group, plan.network.card_addresses):
         yield subnet, each + (pods.node_addresses if pods and pods.subnet == subnet.name else 0)
@@ -39,13 +39,13 @@ def rails_of(group: Group) -> list[str]:
 
 
 def rails_met(declaration: Declaration, machines: Sequence[catalog.Machine]) -> int:
-    """Return the number of rails: as many as the machine with the most NICs meets."""
+    """Return the number of rails, which is that of the machine with the most NICs."""
     real = (machine for pool, machine in zip(declaration.pools, machines, strict=True) if not pool.scheduling_only)
     return max(map(catalog.known_nics, real), default=0)
 
 
 def nics_apart(machine: str) -> tuple[str, ...]:
-    """Return the subnets of the NICs beside the first that are on no rail, where each has one of its own."""
+    """Return the subnets of additional NICs that are not on a rail, if each has its own."""
     others = catalog.machines()[machine].other_nics
     return () if isinstance(others, catalog.Unknown) else tuple(f"nic{number}" for number in range(1, others))
 
@@ -58,9 +58,10 @@ def on_nics_apart(groups: Sequence[Group]) -> list[tuple[str, int]]:
 
 
 def node_addresses(machine: str, card_addresses: bool) -> int:
-    """Count the addresses that a node takes beside its rails, most from the subnet of nodes: for one NIC at least."""
+    """Count the addresses of a node besides its rails, most of them from the subnet of nodes; at least one NIC has
+    one."""
     row = catalog.machines()[machine]
-    if card_addresses:  # and the first card has one, whatever it is on
+    if card_addresses:  # the first card always has an address
         return len({0, *catalog.fabric_cards(row)})
     nic = catalog.nic_of(row)
     others = 1 if isinstance(row.other_nics, catalog.Unknown) else row.other_nics

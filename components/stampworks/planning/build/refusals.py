@@ -1,4 +1,4 @@
-"""Refuse what the cloud does not have: names, regions, zones, purchases, fallbacks and reservations."""
+"""Refuse what the cloud lacks or forbids: names, regions, zones, purchases, fallbacks and reservations."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
 
 ZONE_OF_REGION = "-?[a-z]|-[a-z0-9-]*[a-z0-9]"
-"""How the name of a zone goes on behind its region's: us-east-1a, us-east1-b, us-east-1-bos-1a."""
+"""Suffix of a zone's name after its region: us-east-1a, us-east1-b, us-east-1-bos-1a."""
 
 
 def refuse(declaration: Declaration, choices: Choices, notes: Notes) -> None:
-    """Note a problem for each, pool by pool."""
+    """Note a problem for each refused value, pool by pool."""
     notes.step(_check_name, declaration, choices, notes)
     notes.step(_check_region, declaration, choices, notes)
     for index, pool in enumerate(declaration.pools):
@@ -52,7 +52,7 @@ def _check_region(declaration: Declaration, choices: Choices, notes: Notes) -> N
 def _check_zone(path: str, pool: Pool, declaration: Declaration, choices: Choices, notes: Notes) -> None:
     region, zone, listed = declaration.region, pool.zone, catalog.regions().get(declaration.cloud)
     if not choices.zones_begin_with_region or not zone or not region or (listed and region not in listed.names):
-        return  # of a wrong region no zone is right
+        return  # no zone is right in a wrong region
     if not zone.startswith(region) or not re.fullmatch(ZONE_OF_REGION, zone.removeprefix(region)):
         notes.problem(
             f"{path}.zone",

@@ -1,4 +1,4 @@
-"""Which software goes into a cluster."""
+"""Choose the software of a cluster."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes)
 
 
 def _fitting(declaration: Declaration, row: catalog.Release, notes: Notes) -> catalog.Release:
-    """The row itself, or after a problem the one that can be taken instead."""
+    """Return the row itself, or note a problem and return a row that fits."""
     newest = catalog.releases()[catalog.newest_release()]
     if row.clouds and declaration.cloud not in row.clouds:
         problem = f"release {row.name} is for {' and '.join(row.clouds)}, and no node of {declaration.cloud} can run it"

@@ -1,4 +1,4 @@
-"""The scheduler's part of a plan: queues, priorities, accounts and what it knows of the fabric."""
+"""Plan the scheduler: queues, priorities, accounts and topology."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stampworks.planning.clouds.choices import Choices, Managed
 
 Topology = Literal["flat", "tree", "block"]
 POOL_NODES_MAX = 4096
-"""What the declaration allows."""
+"""The maximum that the declaration allows."""
 IDLE_MINUTES = 10
-"""A job that somebody hands in after the last one finds a machine, and a night is not paid for."""
+"""Default idle time. The next job still finds a machine soon after the last one, and no idle night is paid for."""
 SCHEDULING_ONLY = "scheduling-only"
-"""The queue of pools for scheduling only, where no queue is declared."""
+"""The queue of scheduling-only pools when no queue is declared."""
 
 
 def build(
@@ -79,7 +79,7 @@ def build(
 
 
 def _access(declaration: Declaration, choices: Choices, notes: Notes) -> None:
-    """Who may ask the server of a cloud's own Kubernetes, and from where; any other one says it in other ways."""
+    """Check who may access a managed API server, and from where. Other schedulers refuse these fields."""
     declared, managed = declaration.scheduler, choices.runs(declaration.scheduler.kind)
     if managed is None:
         for name in ("api_from", "admins"):
@@ -95,7 +95,7 @@ def _access(declaration: Declaration, choices: Choices, notes: Notes) -> None:
 
 
 def _parts(built: Iterable[AddOn], source: DeclarationSource, release: Release, managed: Managed | None) -> tuple[Part, ...]:
-    """What a cloud's own Kubernetes is made of, in the versions of the lock, which knows for which one they are."""
+    """Return the components of a managed Kubernetes, with the versions of the lock for its version."""
     if managed is None:
         return ()
     drivers = filter(None, (managed.drivers.get(each.kind) for each in source.sound.storage))
@@ -105,7 +105,7 @@ def _parts(built: Iterable[AddOn], source: DeclarationSource, release: Release, 
 
 
 def _preemption(declaration: Declaration, notes: Notes) -> None:
-    """Where who makes room is no answer of the priorities alone."""
+    """Note how preemption works when priorities alone do not decide it."""
     declared, why = declaration.scheduler, ""
     if not any(priority.preempts for priority in declared.priorities):
         why = "but no priority preempts another: no job makes room"
@@ -146,7 +146,7 @@ def _queues(declaration: Declaration, notes: Notes) -> tuple[Queue, ...]:
 def _topology(
     declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...], notes: Notes
 ) -> tuple[Topology, int]:
-    """What the scheduler knows of the fabric, and how many nodes a block has."""
+    """Return the topology that the scheduler knows, and the number of nodes in a block."""
     declared = declaration.scheduler.topology
     if declared == "block":
         return declared, _blocks(declaration, fabric, groups, notes)
@@ -187,9 +187,9 @@ def _meets_fabric(group: Group) -> bool:
 
 
 def _check_blocks(declaration: Declaration, size: int, groups: tuple[Group, ...], what: str, notes: Notes) -> None:
-    """Refuses what slurmctld would die of: a block with fewer nodes than the base block."""
+    """Refuse blocks with fewer nodes than the base block: slurmctld would exit."""
     if not traits_of(declaration.scheduler.kind).fills_blocks:
-        return  # to others a block is a label of its nodes, however many there are
+        return  # for other schedulers a block is a label, with any number of nodes
     for index, pool in enumerate(declared_pools(groups)):
         full, left = divmod(pool.count, size)
         if not _meets_fabric(pool):

@@ -1,4 +1,4 @@
-"""File systems of a plan: whether they can be made as declared, and what they deliver."""
+"""File systems of a plan: whether they can be created as declared, and their performance."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices, Managed
 
 REPOSITORIES = {"fsx-lustre": "s3", "azure-managed-lustre": "blob"}
-"""The protocol of what a kind's feature data-repository shows."""
+"""The protocol of the storage that a kind's feature data-repository shows."""
 EXPIRES = ("s3",)
-"""Kinds of which objects can go by themselves after a time."""
+"""Kinds whose objects can expire."""
 EXPIRY = ("expire_days", "expire_folder")
-"""The fields that say which ones."""
+"""Fields that determine which objects expire."""
 WITHOUT_SUBNET = ("s3", "blob", "gcs", "local")
-"""Protocols of what has no address in the cluster's range: object stores, and disks of the nodes."""
+"""Protocols without addresses in the cluster's range: object stores, and disks of the nodes."""
 
 
 def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Storage, ...]:
-    """What is declared, with a problem at each option that cannot be."""
+    """Return the declared storage, with a problem at each impossible option."""
     for index, storage in enumerate(declaration.storage):
         notes.step(_check, f"storage[{index}]", storage, declaration.cloud, choices, notes)
         notes.step(_check_repository, f"storage[{index}]", storage, declaration, notes)
@@ -39,7 +39,7 @@ def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Sto
 
 
 def _driven(planned: Storage, managed: Managed | None, notes: Notes) -> Storage:
-    """With what brings it into pods, where the cloud makes their nodes."""
+    """Add the CSI driver where the cloud makes the pods' nodes."""
     if managed is None or not (driver := managed.drivers.get(planned.kind)):
         return planned
     why = f"the add-on of {managed.what} that brings {planned.kind} into pods, where a team's claim has this name"
@@ -48,7 +48,7 @@ def _driven(planned: Storage, managed: Managed | None, notes: Notes) -> Storage:
 
 
 def _planned(declared: Declared, notes: Notes) -> Storage:
-    """With the tier, where the throughput alone says which."""
+    """Add the tier when the throughput alone determines it."""
     planned = Storage(**{name: getattr(declared, name) for name in Declared.model_fields})
     row = None if declared.kind == DIRECTORY or declared.tier else file_systems.resolve(options(declared))
     if row is None or len({each.tier for each in catalog.tiers_of(declared.kind)}) == 1:
@@ -74,7 +74,7 @@ def _check(path: str, storage: Declared, cloud: str, choices: Choices, notes: No
 
 
 def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices, notes: Notes) -> None:
-    """It is as large and as fast as the disk that it is on."""
+    """Refuse options of a directory: it is as large and as fast as its disk."""
     for name, value in storage.given().items():
         if value and name not in ("name", "kind", "mount", "protect"):
             problem = "a directory has none: it is on whatever disk is there"
@@ -88,7 +88,7 @@ def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices,
 
 
 def _check_repository(path: str, storage: Declared, declaration: Declaration, notes: Notes) -> None:
-    """A storage like others here, or a bucket that is somebody else's."""
+    """Require a repository that is a declared storage, or a foreign bucket."""
     asked, wanted, protocol = "data-repository" in storage.features, storage.repository, REPOSITORIES.get(storage.kind)
     kinds = catalog.file_systems()
     here = [each.name for each in declaration.storage if each.kind in kinds and kinds[each.kind].protocol == protocol]
@@ -104,7 +104,7 @@ def _check_repository(path: str, storage: Declared, declaration: Declaration, no
 
 
 def _check_expiry(path: str, storage: Declared, notes: Notes) -> None:
-    """Of a directory all that it cannot have is said elsewhere."""
+    """Check the expiry of objects. Directories are skipped: another check refuses every option that they lack."""
     if storage.kind == DIRECTORY:
         return
     for name in EXPIRY:
@@ -117,7 +117,7 @@ def _check_expiry(path: str, storage: Declared, notes: Notes) -> None:
 
 
 def expiring(before: Storage, after: Storage) -> str:
-    """Which objects go that would have stayed, in words; empty where none does."""
+    """Describe the objects that expire although they would have stayed; empty for none."""
     sooner = after.expire_days and (after.expire_days < before.expire_days or not before.expire_days)
     wider = after.expire_days and not after.expire_folder.startswith(before.expire_folder)
     if not sooner and not wider:
@@ -127,13 +127,15 @@ def expiring(before: Storage, after: Storage) -> str:
 
 
 def _kinds_of(cloud: str, choices: Choices) -> Iterator[str]:
-    """Those of somebody's own servers among them, but where all that nodes mount is made here."""
+    """Return the kinds of file systems for a cloud. A user's own servers are included unless the toolkit creates
+    everything that nodes mount."""
     kinds = catalog.file_systems().values()
     return (kind.name for kind in kinds if cloud in kind.clouds or not (kind.clouds or choices.launches))
 
 
 def subnet_addresses(storage: Declared, reserved: int) -> int | catalog.Unknown:
-    """What it takes of the subnet of file systems: what no server of ours stands behind takes none."""
+    """Return the addresses that a storage takes from the subnet of file systems; object stores and local disks take
+    none."""
     kind = catalog.file_systems().get(storage.kind)
     if kind is None or kind.protocol in WITHOUT_SUBNET:
         return 0
@@ -142,7 +144,8 @@ def subnet_addresses(storage: Declared, reserved: int) -> int | catalog.Unknown:
 
 
 def reached(groups: Sequence[Group], declaration: Declaration, notes: Notes) -> tuple[Group, ...]:
-    """The groups with how many of its NICs a node gives to file systems over EFA, which take so many of all nodes."""
+    """Add the number of NICs that a node uses for file systems over EFA. A file system limits the connections of all
+    nodes."""
     equipped = traits_of(declaration.scheduler.kind).equips_nodes
     asked = next((options(each) for each in declaration.storage if each.efa and equipped), None)
     takes = catalog.efa_clients().get(asked.kind) if asked else None
@@ -162,7 +165,7 @@ def reached(groups: Sequence[Group], declaration: Declaration, notes: Notes) -> 
 
 
 def _interfaces(group: Group, asked: Options, takes: catalog.EfaClients) -> int:
-    """What nodes of the group give where there are few of them."""
+    """Return the NICs that nodes of the group use when there are few nodes."""
     machine = catalog.machines()[group.machine.name]
     if group.role != "worker" or not file_systems.over_efa(asked, machine):
         return 0
@@ -170,7 +173,8 @@ def _interfaces(group: Group, asked: Options, takes: catalog.EfaClients) -> int:
 
 
 def options(storage: Storage | Declared) -> Options:
-    """Over EFA some kinds need their metadata operations said: where nobody says them, the cloud chooses."""
+    """Return the catalog options of a storage. Over EFA some kinds require metadata IOPS; undeclared, the cloud chooses
+    them."""
     plain = _options(storage)
     row = file_systems.resolve(plain) if storage.efa and not storage.metadata_iops else None
     automatic = row is not None and row.metadata_automatic is True
@@ -193,7 +197,7 @@ def _options(storage: Storage | Declared) -> Options:
 
 @dataclass(frozen=True)
 class Mounted:
-    """A file system as nodes see it: each with its machine, and how many there are of it."""
+    """A file system as nodes see it; nodes are given as pairs (machine, count)."""
 
     options: Options
     delivered: Delivered
@@ -210,7 +214,8 @@ class Mounted:
 
 
 def mounted(storage: Storage, groups: Sequence[Group], cloud: str) -> Mounted:
-    """Over EFA where nodes give interfaces to it, and else over TCP. Of a directory nobody knows what it is on."""
+    """Mount over EFA when nodes use interfaces for it, otherwise over TCP. The performance of a directory is
+    unknown."""
     asked = options(storage)
     known = file_systems.delivered(asked, cloud) if storage.kind != DIRECTORY else file_systems.NOTHING_KNOWN
     over_efa = asked.efa and any(group.storage_interfaces for group in groups)
@@ -218,7 +223,8 @@ def mounted(storage: Storage, groups: Sequence[Group], cloud: str) -> Mounted:
 
 
 def expect(storages: Sequence[Storage], groups: Sequence[Group], cloud: str) -> Iterator[Expectation]:
-    """What each delivers for long, as far as its vendor says, and what a node of each pool reaches of it."""
+    """Expect the sustained rates of each file system that its vendor publishes, and the rate of one node of each
+    pool."""
     for storage in storages:
         if storage.kind == DIRECTORY:
             continue
@@ -234,7 +240,8 @@ def expect(storages: Sequence[Storage], groups: Sequence[Group], cloud: str) -> 
 
 
 def of_checkpoints(storages: Sequence[Storage], groups: Sequence[Group], directory: str, cloud: str) -> Mounted | None:
-    """Where checkpoints are: without a directory in the run's folder, on the first one. None where there is none."""
+    """Return the storage of checkpoints. Without a directory it is the first one, with the run's folder; None when none
+    is declared."""
     above = (each for each in storages if directory == each.mount or directory.startswith(f"{each.mount}/"))
     one = next(above if directory else iter(storages), None)
     return mounted(one, groups, cloud) if one else None

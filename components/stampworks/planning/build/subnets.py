@@ -1,4 +1,4 @@
-"""Subnets of a cloud's network, each with the addresses that nodes, pods and file systems need of it."""
+"""The subnets of a cloud's network, with the addresses that nodes, pods and file systems need."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], card_addresse
 def _on_nodes(
     declaration: Declaration, groups: Sequence[Group], choices: Choices
 ) -> tuple[list[tuple[str, int]], tuple[str, int] | None, Callable[[int], str]]:
-    """Return the needs of the subnets of every cloud, a small one that never grows, and how it could be less."""
+    """Return the needs of a cloud's subnets, of a small one that never grows, and a function that suggests lower
+    needs."""
     there = [group for group in groups if group.role != "scheduling only"]
     count = sum(group.count for group in there)
     apart = on_nics_apart(there) if choices.subnets and choices.subnets.nic_networks else []
@@ -94,7 +95,7 @@ def _on_nodes(
 
 
 def _on_storage(declared: DeclaredStorage, rules: Subnets) -> int | catalog.Unknown:
-    """Count the addresses of a file system; 0 where its declaration is wrong, so that nodes are placed all the same."""
+    """Count the addresses of a file system; 0 when its declaration is wrong, so that planning can go on."""
     try:
         return subnet_addresses(declared, rules.reserved)
     except AbsentError:

@@ -1,4 +1,4 @@
-"""What training runs take by default, and whether the declared layout can be had on the declared nodes."""
+"""Plan the defaults of training runs, and check that the declared nodes support the declared layout."""
 
 from __future__ import annotations
 
@@ -42,12 +42,14 @@ def build(declared: declaration.Training, groups: Sequence[Group], scheduler: Sc
 
 
 def _ranks(machine: Machine) -> int:
-    """One for each accelerator. Those of a simulated machine compute nothing: its nodes have one rank."""
+    """Return one rank for each accelerator. Accelerators of simulated machines compute nothing, so their nodes have one
+    rank."""
     return 1 if machine.simulated else machine.accelerators or 1
 
 
 def _batch(declared: declaration.Training, pools: Sequence[Group], ranks: Mapping[str, int], notes: Notes) -> int:
-    """As written. The usual one is for anything small: a model that nodes are there for has work for all of them."""
+    """Return the batch as written. The default is meant for small runs; a declared model gets a sample for every
+    copy."""
     if "batch" in declared.model_fields_set or declared.model == type(declared.model)():
         return declared.batch
     split = declared.tensor_parallel if declared.layout == "tp" else 1
@@ -75,7 +77,7 @@ def _peaks(pools: Sequence[Group], precision: Precision) -> tuple[tuple[str, flo
 
 
 def _check_ranks(ranks: int, pools: Sequence[Group], notes: Notes) -> None:
-    """Each rank has an accelerator of its own; what is simulated or has none takes as many as there is room for."""
+    """Require an accelerator for each rank; simulated machines and those without accelerators have no limit."""
     for pool in pools:
         least = _ranks(pool.machine)
         if pool.machine.accelerators and not pool.machine.simulated and ranks > least:
@@ -103,7 +105,7 @@ def _check_precision(training: Training, pools: Sequence[Group], notes: Notes) -
 
 
 def _check_layout(training: Training, pools: Sequence[Group], notes: Notes) -> None:
-    """Refuses a layout that no number of nodes can have, and says it where not all nodes can have it."""
+    """Refuse a layout that no number of nodes can have, and note when not all nodes can have it."""
     ranks = dict(training.ranks)
     found = [(pool, fitting(training.layout, training.tensor_parallel, pool.count, ranks[pool.name])) for pool in pools]
     for pool, largest in found:

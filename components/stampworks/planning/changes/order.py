@@ -1,4 +1,4 @@
-"""Whose nodes a change stops, and in which order an `up` makes it: that of cluster/component.py."""
+"""The nodes that a change stops, and the order of steps in an `up`, which is that of cluster/component.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stampworks.text.names import fold
 
 
 def restarting(each: Difference, policy: Policy | None, a: Plan, b: Plan) -> frozenset[str]:
-    """The groups whose nodes are made anew."""
+    """Return the groups whose nodes are replaced."""
     if policy not in ("roll", "replace"):
         return frozenset()
     first = each.way[0]
@@ -29,12 +29,12 @@ def restarting(each: Difference, policy: Policy | None, a: Plan, b: Plan) -> fro
 
 
 def _recables(each: Difference, plan: Plan) -> bool:
-    """Whether it is a matter of cables, and not of how nodes are made, as where the fabric is simulated."""
+    """Whether the change concerns real cables. A simulated fabric belongs to the creation of nodes instead."""
     return each.way[0].field == "fabric" and plan.fabric.kind != "simulated"
 
 
 def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
-    """The nodes of these groups that are there before and after."""
+    """Return the nodes of these groups that exist before and after."""
     return tuple(
         AffectedNodes(one.name, min(one.count, other.count), min(_names(one), _names(other), key=len))
         for one, other in _in_both(a, b)
@@ -43,18 +43,18 @@ def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[AffectedNodes, ..
 
 
 def restarted(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
-    """The nodes that any of these changes makes anew."""
+    """Return the nodes that any of these changes replaces."""
     of_each = (restarting(each.difference, each.policy, a, b) for each in changes)
     return staying(frozenset[str]().union(*of_each), a, b)
 
 
 def joining(a: Plan | None, b: Plan | None) -> tuple[AffectedNodes, ...]:
-    """The nodes that the `up` from one plan to the other starts; elastic ones start with the work, before and after."""
+    """Return the nodes that the `up` starts. Elastic nodes start with the work, before and after."""
     return _only_in(b, a, lambda group: group.count_min)
 
 
 def leaving(a: Plan | None, b: Plan | None) -> tuple[AffectedNodes, ...]:
-    """The nodes that go with it, if all of them run."""
+    """Return the nodes that the `up` removes, assuming that all of them run."""
     return _only_in(a, b, lambda group: group.count)
 
 
@@ -72,20 +72,21 @@ def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int])
 
 
 def idling(a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
-    """The nodes that always ran, and start and stop with the work from then on."""
+    """Return the nodes that always ran, and become elastic."""
     found = [(one.name, _names(other)[other.count_min : one.count_min]) for one, other in _in_both(a, b)]
     return tuple(AffectedNodes(name, len(names), names) for name, names in found if names)
 
 
 def operations(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> tuple[Operation, ...]:
-    """The steps of the `up` that makes the changes; none when one of them is refused, for then nothing is made."""
+    """Return the steps of the `up` that makes the changes; none when one of them is refused, because then nothing is
+    made."""
     if any(each.policy == "refuse" for each in changes):
         return ()
     return tuple(Operation(stage, text) for stage, text in _steps(changes, a, b))
 
 
 def making(plan: Plan) -> tuple[Operation, ...]:
-    """The steps in which a cluster is made that is not there."""
+    """Return the steps that create a new cluster."""
     pools = [each for each in joining(None, plan) if each.group != plan.controller.name]
     steps: list[tuple[Stage, str]] = [
         ("network", "is made"),
@@ -123,7 +124,7 @@ def _steps(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[tupl
 
 
 def namespaces_gone(a: Plan, b: Plan) -> tuple[str, ...]:
-    """The namespaces of accounts that are taken out, where the scheduler stays the same."""
+    """Return the namespaces of removed accounts, if the scheduler stays the same."""
     if a.scheduler.kind != b.scheduler.kind or not a.scheduler.traits.has_namespaces:
         return ()
     before, after = ([each.name for each in plan.scheduler.accounts] or [EVERYBODY] for plan in (a, b))
@@ -137,7 +138,7 @@ def _network(changes: Sequence[DeclaredChange], plan: Plan) -> str:
 
 
 def _made_anew(changes: Sequence[DeclaredChange]) -> tuple[str, ...]:
-    """A bucket that objects go from stays itself."""
+    """Return storage that is replaced and loses its data. A bucket whose objects expire stays the same bucket."""
     anew = (each for each in changes if _stage(each) != "removal" and each.difference.way[-1].field not in EXPIRY)
     return tuple(dict.fromkeys(name for each in anew for name in each.loses))
 
@@ -181,7 +182,7 @@ def _roll(rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[str]:
 
 
 def _made_from(name: str, rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> str:
-    """What its nodes get: a cloud keeps a machine where its disk alone is another one."""
+    """Describe the replacement of a group's nodes: a cloud keeps the machine when only its disk changes."""
     if all(_recables(each.difference, b) for each in rolled):
         return "other cables"
     before, after = ({group.started_as for group in plan.groups if group.name == name} for plan in (a, b))
@@ -189,7 +190,7 @@ def _made_from(name: str, rolled: Sequence[DeclaredChange], a: Plan, b: Plan) ->
 
 
 def _configured(plan: Plan, text: str) -> tuple[tuple[Stage, str], ...]:
-    """By no playbook where nodes are the cloud's own."""
+    """Return the configuration step; none where the cloud makes the nodes, because no playbook configures them."""
     return () if plan.managed else (("playbook", text),)
 
 
@@ -200,7 +201,7 @@ def _proof(plan: Plan) -> tuple[tuple[Stage, str], ...]:
 
 
 def _stage(each: DeclaredChange) -> Stage:
-    """In which step of an `up` it is made."""
+    """Return the step of an `up` that makes the change."""
     way = each.difference.way
     first = way[0].field
     if each.policy == "roll" or first in ("release", "roll"):
@@ -222,7 +223,7 @@ def _words(nodes: AffectedNodes) -> str:
 
 
 def _in_both(a: Plan, b: Plan) -> list[tuple[Group, Group]]:
-    """The groups that are there before and after."""
+    """Return the groups that exist before and after."""
     after = {group.name: group for group in _real(b)}
     return [(group, after[group.name]) for group in _real(a) if group.name in after]
 

@@ -1,6 +1,6 @@
-"""Find the declared field behind a value of the plan, and say what its change does.
+"""Find the declared field behind a value of the plan, and the effect of its change.
 
-The policy stands beside the declared field. A plan has other names for some of them: here is which is which.
+The policy is defined beside the declared field. Some fields have other names in a plan; the table here maps them.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ DECLARED: Mapping[str, str] = {
     "training.node_ranks": "training.ranks",
     "training.ranks": "",
 }
-"""The declared field of a value of the plan where it has another name; empty where the value follows from others."""
+"""Declared fields of plan values that have another name; empty for derived values."""
 LOCKED: Mapping[str, Policy] = {"groups[].launch.image": "roll", "scheduler.parts[].version": "in place"}
-"""What a change does of a value that nobody declares: it was looked up, and is in the stack's lock."""
+"""Effects of a change of values that are not declared: they were looked up and are kept in the stack's lock."""
 LOGIN = "scheduler.login_nodes"
-"""Decides all that is planned of login nodes."""
+"""The field that determines everything about login nodes."""
 API = "scheduler.api_from"
-"""Of a stack that comes said, too: it is what the world may see of it."""
+"""A field that is reported even for a new stack: it exposes the API server to the internet."""
 RECABLING = ("fabric.leaf_nodes", "fabric.oversubscription")
-"""Fields that say how many nodes a leaf has."""
+"""Fields that determine how many nodes a leaf has."""
 
 
 def declared(way: Sequence[PathStep]) -> str:
-    """The field that a value of the plan was declared with; empty where none leads to it."""
+    """Return the declared field of a plan value; empty when no field leads to it."""
     for length in range(len(way), 0, -1):
         here = _plain([step for step in way[:length] if step.field != "order"])
         path = _spelled(here)
         whole = length == len(way)
-        if whole and path.endswith("[]"):  # an entry that comes or goes is a matter of its list
+        if whole and path.endswith("[]"):  # adding or removing an entry is a change of its list
             path = path.removesuffix("[]")
         if (field := fields().get(path)) and (whole or not (section_of(field) or is_list(field))):
             return path
@@ -65,7 +65,7 @@ def _spelled(here: str) -> str:
 
 
 def spelled(field: str, each: Difference) -> str:
-    """The field with the names of the entries that it is about, as whoever declares it looks for it."""
+    """Return the field with the names of its entries, as the user would look for it."""
     if field == LOGIN:
         return field
     keys = [step.key for step in each.way if step.key]
@@ -77,12 +77,12 @@ def spelled(field: str, each: Difference) -> str:
 
 
 def of_lock(each: Difference, names: Collection[tuple[PathStep, ...]]) -> bool:
-    """Whether it was looked up anew, and not because nodes are to boot something else."""
+    """Whether it was looked up again, while the nodes' published image stayed the same."""
     return _plain(each.way) in LOCKED and (*each.way[:-1], PathStep("published_image")) not in names
 
 
 def _looked_up(each: Difference) -> Policy | None:
-    """What another value does; of the first one nothing, for without it no cluster is made."""
+    """Return the effect of another value. The first value has none: no cluster is created without it."""
     policy = LOCKED.get(_plain(each.way))
     return policy if each.a else policy and "in place"
 
@@ -92,7 +92,7 @@ def _plain(way: Sequence[PathStep]) -> str:
 
 
 def field_of(way: Sequence[PathStep], *plans: Plan) -> str:
-    """The same in these plans, where nobody declares the head, and of login nodes only how many."""
+    """Return the declared field of a value in these plans. The head has none; login nodes have only their number."""
     if way[0].field == "groups" and any(way[0].key == plan.controller.name for plan in plans):
         return ""
     if way[0].field == "groups" and any(way[0].key == group.name for plan in plans for group in plan.login):
@@ -101,7 +101,7 @@ def field_of(way: Sequence[PathStep], *plans: Plan) -> str:
 
 
 def decided_by(way: Sequence[PathStep], a: Plan, b: Plan) -> str:
-    """The field that makes a difference of these: the head is where the first of the pools is."""
+    """Return the field that causes a difference. The zone of the head follows the first pool."""
     its_zone = tuple(way) == (PathStep("groups", b.controller.name), PathStep("zone"))
     return "pools" if its_zone else field_of(way, a, b)
 
@@ -134,12 +134,12 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Decla
 
 def _policy(each: Difference, field: str) -> Policy | None:
     if field == "pools" and each.way[-1].field in ("order", "zone"):
-        return "replace"  # addresses follow the order, and the head the first pool
+        return "replace"  # addresses follow the order of pools, and the head follows the first pool
     return change(fields()[field]) if field else _looked_up(each)
 
 
 def _of_gangs(each: Difference, a: Plan, b: Plan) -> str:
-    """What goes in a Kubernetes with gangs in it, where the entry of a list comes or goes."""
+    """Describe the namespaces or queues that Kubernetes deletes, which it refuses while they contain gangs."""
     where, refused = [step.field for step in each.way], "the `up` refuses while a gang is in it"
     if where == ["scheduler", "accounts"] and (gone := order.namespaces_gone(a, b)):
         named = each.way[-1].key if each.b is None else EVERYBODY
@@ -157,13 +157,14 @@ def _of_protected(kept: Sequence[stateful.Stateful]) -> str:
 
 
 def _expiring(each: Difference, a: Plan, b: Plan) -> str:
-    """What a bucket deletes from now on."""
+    """Describe the objects that a bucket deletes from now on; empty for none."""
     before, after = ({one.name: one for one in plan.storage}.get(each.way[0].key) for plan in (a, b))
     return expiring(before, after) if before and after and each.way[-1].field in EXPIRY else ""
 
 
 def _of_file_system(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:
-    """What its vendor does with a change of an option; what would make it anew is refused, for it holds data."""
+    """Return the vendor's effect of a changed option. A change that would replace the file system is refused, because
+    it holds data."""
     before, after = ({one.name: one for one in plan.storage}.get(each.way[0].key) for plan in (a, b))
     if before is None or after is None or DIRECTORY in (before.kind, after.kind):
         return None

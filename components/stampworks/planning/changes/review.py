@@ -1,4 +1,4 @@
-"""All that can be said about the way from one plan to another: changes, order, costs, expectations and rules."""
+"""Review the change from one plan to another: changes, order, costs, expectations and rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stampworks.planning.rules.findings import Finding
 from stampworks.planning.rules.managed import public
 
 Contents = Mapping[tuple[str, str], str]
-"""A digest of what is in the files of each role and check, by kind (roles, checks) and name."""
+"""Digests of the files of each role and check, by kind (roles, checks) and name."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class ReviewedStack:
 
     name: str
     plan: Plan | None
-    """None where the stack is not there."""
+    """None when the stack does not exist."""
     findings: tuple[Finding, ...] = ()
     contents: Contents | None = None
-    """None where nobody can tell: a plan has no files."""
+    """None when unknown: a plan contains no files."""
     written: frozenset[str] | None = None
-    """The fields that somebody wrote; None where nobody can tell: a plan does not say."""
+    """The fields that the user wrote; None when unknown: a plan does not record them."""
     unread: tuple[str, ...] = ()
-    """What is in its roles and was not read, so that it is in no digest."""
+    """Names in its roles that could not be read, so that no digest covers them."""
 
 
 def review(
@@ -80,10 +80,10 @@ def _changes(base: ReviewedStack, head: ReviewedStack) -> tuple[tuple[DeclaredCh
     written = [each for each in found if fields_[each] and not _derived(fields_[each], base, head)]
     decisions = [*written, *(each for each in found if of_lock(each, names))]
     causes = [each for each in decisions if not _follows(each, names, a, b)]
-    if not causes:  # a plan that nobody planned like this: whatever differs is a change, and what it does is unknown
+    if not causes:  # A plan made outside of planning: every difference is a change, and its effect is unknown
         causes = list(found)
     changes: dict[str, DeclaredChange] = {}
-    for each in causes:  # all rails have one rate, and a release many versions: that is one change
+    for each in causes:  # one change of the rate affects all rails, and one of the release affects many versions
         named = spelled(fields_[each], each) or each.path
         changes.setdefault(named, ruled(each, fields_[each], named, a, b))
     shown = {each.difference for each in changes.values()}
@@ -91,31 +91,31 @@ def _changes(base: ReviewedStack, head: ReviewedStack) -> tuple[tuple[DeclaredCh
 
 
 def _derived(field: str, *sides: ReviewedStack) -> bool:
-    """Whether nobody wrote it, before or after: then it is so because of what somebody did write."""
+    """Whether the field was not written, before or after, so that the value follows from others."""
     return all(side.written is not None and field not in side.written for side in sides)
 
 
 def _follows(each: Difference, names: Iterable[tuple[PathStep, ...]], a: Plan, b: Plan) -> bool:
-    """Whether it is so because of something else that was changed."""
+    """Whether the difference follows from another change."""
     *above, last = each.way
     if above and above[-1].field == "release" and (last.key or (last.field == "kernel" and not (each.a and each.b))):
-        return True  # software that comes or goes with the pool or the storage that needs it
-    if above and above[-1].field in ("machine", "release"):  # a row: what is in it goes with its name
+        return True  # software that is added or removed with the pool or storage that needs it
+    if above and above[-1].field in ("machine", "release"):  # a catalog row: its contents change with its name
         return last.field != "name" and (*above, PathStep("name")) in names
-    if last.field == "unavailable_max":  # a part of the nodes that a pool has
+    if last.field == "unavailable_max":  # a share of the pool's nodes
         counts = [{pool.name: pool.count for pool in plan.pools} for plan in (a, b)]
         at_most = [dict(plan.roll.unavailable_max) for plan in (a, b)]
         same = [name for name, count in counts[0].items() if counts[1].get(name) == count]
         return all(at_most[0].get(name) == at_most[1].get(name) for name in same)
     if last.field == "zone" and each.way[0].key == b.controller.name:
         return any(way != each.way and stateful.moves_head(way, a, b) for way in names)
-    if last.field == "rate_mbps" and b.fabric.kind != "simulated":  # that of the machines' NICs, where they have any
+    if last.field == "rate_mbps" and b.fabric.kind != "simulated":  # derived from the NICs of the machines, if any
         return any(way[-1] == PathStep("name") and way[-2:-1] == (PathStep("machine"),) for way in names)
     return each.follows
 
 
 def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
-    """A stack that comes or goes, by what it consists of."""
+    """Yield the parts of a stack that is created or destroyed, as differences."""
     if plan is None:
         return
     lists: tuple[tuple[tuple[str, ...], Sequence[Any]], ...] = (
@@ -152,7 +152,7 @@ def _of_whole(each: Difference, base: Plan | None) -> DeclaredChange:
 
 
 def _contents(base: ReviewedStack, head: ReviewedStack) -> Iterable[DeclaredChange]:
-    """Roles and checks whose files are others under the same name."""
+    """Yield roles and checks whose files changed under the same name."""
     one, other = base.contents or {}, head.contents or {}
     for key in one.keys() & other.keys():
         if one[key] != other[key]:
@@ -181,7 +181,7 @@ def _unknown_contents(base: ReviewedStack, head: ReviewedStack) -> list[str]:
 def _unknown(
     changes: Sequence[DeclaredChange], base: ReviewedStack, head: ReviewedStack, before: Cost, after: Cost
 ) -> Iterable[str]:
-    """What nobody could tell of the change. What was as unknown before is not the matter of a review."""
+    """Describe what could not be determined about the change. Facts that were unknown before do not count."""
     if not changes:
         return
     yield from (f"what a change of {each.difference.path} does" for each in changes if each.policy is None)
@@ -215,7 +215,7 @@ def _expectations(a: Plan | None, b: Plan | None) -> tuple[Reach, ...]:
 
 
 def _rules(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Ruling, ...]:
-    """What rules say else than before; those that still find nothing wrong have nothing to say."""
+    """Return findings of rules that changed, unless a rule passes on both sides."""
     earlier, later = _numbered(before), _numbered(after)
     found = []
     for key in dict.fromkeys((*earlier, *later)):
@@ -227,12 +227,12 @@ def _rules(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Ruling,
 
 
 def _only(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Ruling, ...]:
-    """Of a stack that is new; one that goes breaks no rule."""
+    """Return the findings of a new stack; a stack that is destroyed breaks no rule."""
     return tuple(_ruling(None, each) for each in after if each.outcome != "pass") if not before else ()
 
 
 def _numbered(findings: Sequence[Finding]) -> dict[tuple[str, str, int], Finding]:
-    """A rule may say something about several pools, and several things about each."""
+    """Number findings with the same id and subject: a rule may report several about each pool."""
     numbers: Counter[tuple[str, str]] = Counter()
     found = {}
     for each in findings:
@@ -244,7 +244,7 @@ def _numbered(findings: Sequence[Finding]) -> dict[tuple[str, str, int], Finding
 
 def _ruling(one: Finding | None, other: Finding | None) -> Ruling:
     said = other or one
-    assert said  # noqa: S101  # a rule that says nothing at both sides is not asked
+    assert said  # noqa: S101  # a rule without findings on both sides is not asked
     before, after = one.outcome if one else None, other.outcome if other else None
     return Ruling(said.id, before, after, said.text, said.hint)
 

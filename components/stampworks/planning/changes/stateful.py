@@ -1,4 +1,4 @@
-"""What holds data and would be made anew, empty, by a change of the place that it stands in."""
+"""Find stateful resources that a change of their location would replace with empty ones."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from stampworks.planning.build.storage import WITHOUT_SUBNET
 
 @dataclass(frozen=True)
 class Stateful:
-    """A file system, or what the scheduler keeps."""
+    """A file system, or the scheduler's state."""
 
     name: str
     protect: bool
     let_go: str
-    """What to write before it may go."""
+    """The declaration that permits its deletion."""
 
 
 def anew(way: Sequence[PathStep], a: Plan, b: Plan) -> tuple[Stateful, ...]:
-    """Of the plan before; where the plan numbers the ports itself, folders and volumes stay where they are."""
+    """Return the resources of the previous plan that would be replaced. Where the plan numbers ports, folders and
+    volumes stay."""
     if not a.network.subnets:
         return ()
     if tuple(way) == (PathStep("network"), PathStep("cidr")):
@@ -32,7 +33,7 @@ def anew(way: Sequence[PathStep], a: Plan, b: Plan) -> tuple[Stateful, ...]:
 
 
 def moves_head(way: Sequence[PathStep], a: Plan, b: Plan) -> bool:
-    """Whether it is the zone that the head is in: its own, or that of the first pool, which it follows."""
+    """Whether the zone of the head changes: its own zone, or that of the first pool, which it follows."""
     if a.controller.zone == b.controller.zone or len(way) != 2 or way[-1] != PathStep("zone"):
         return False
     return way[0].key in (b.controller.name, _first_pool(b))
@@ -43,7 +44,7 @@ def _first_pool(plan: Plan) -> str:
 
 
 def _in_the_zone(plan: Plan) -> Iterator[Stateful]:
-    """A volume is in one zone, and so are some file systems: where the head is."""
+    """Yield resources in the zone of the head: volumes are zonal, and so are some file systems."""
     if plan.controller.volumes:
         yield Stateful(plan.scheduler.traits.keeps, plan.scheduler.protect, "scheduler.protect: false")
     yield from _database(plan)
@@ -51,7 +52,7 @@ def _in_the_zone(plan: Plan) -> Iterator[Stateful]:
 
 
 def _database(plan: Plan) -> Iterator[Stateful]:
-    """That of the accounting, where it is no part of what the head keeps."""
+    """Yield the managed accounting database; one on the head is part of the scheduler's state."""
     if plan.scheduler.database == "managed":
         yield Stateful("the managed database", plan.scheduler.protect, "scheduler.protect: false")
 

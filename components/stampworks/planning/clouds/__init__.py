@@ -1,4 +1,4 @@
-"""What differs between clouds when a plan is made: one module for each that differs, and this table of them."""
+"""The differences between clouds in planning: one module for each cloud with its own choices, and their table."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ _OWN: Mapping[catalog.Cloud, Choices] = {
     "hosts": hosts.CHOICES,
 }
 CLOUDS: Mapping[str, Choices] = MappingProxyType({name: _OWN.get(name, rented.CHOICES) for name in catalog.CLOUDS})
-"""All that the catalog has machines of; where nothing of its own is said, machines are rented one by one."""
+"""Choices of every cloud in the catalog; clouds without a module rent out machines one by one."""

@@ -1,4 +1,4 @@
-"""What AWS chooses."""
+"""The choices of AWS."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,22 +16,22 @@ from stampworks.planning.clouds.choices import (
     Support,
 )
 
-# Prefixes: Amazon EKS User Guide, "Assign more IP addresses to Amazon EKS nodes with prefixes". That a node stops when
-# its prefixes hold all pods it may run, however many it keeps warm: amazon-vpc-cni-k8s, ipamd.go; and that it never
-# needs a second interface for them, which would take an address: b52188387, vpc_ip_resource_limit.go, 15 addresses or
-# prefixes an interface on m7i.2xlarge and 50 on nodes of several accelerators (P6e-GB200 is not in it), the first of
-# them the node's own; on those of one, 30, as EC2's DescribeInstanceTypes says. Services: Amazon EKS API Reference,
-# KubernetesNetworkConfigRequest. Surge: Amazon EKS User Guide, "Understand each phase of node updates": the larger of
-# twice the zones of a group, here one, and of maxUnavailable, one by default. Control plane: the same, "View Amazon EKS
-# networking requirements for VPC and subnets": two subnets in different zones, 6 addresses in each at least, 16
-# recommended. All read 2026-11-22.
+# Prefixes: Amazon EKS User Guide, "Assign more IP addresses to Amazon EKS nodes with prefixes". A node stops taking
+# prefixes when they hold all pods that it may run, however many it keeps warm: amazon-vpc-cni-k8s, ipamd.go. It never
+# needs a second interface for them, which would take an address: b52188387, vpc_ip_resource_limit.go. An interface has
+# 15 addresses or prefixes on m7i.2xlarge and 50 on nodes with several accelerators (P6e-GB200 is not listed); the first
+# is the node's own. With one accelerator it has 30, according to EC2's DescribeInstanceTypes. Services: Amazon EKS API
+# Reference, KubernetesNetworkConfigRequest. Surge: Amazon EKS User Guide, "Understand each phase of node updates": the
+# larger of twice the zones of a group, here one, and of maxUnavailable, one by default. Control plane: the same, "View
+# Amazon EKS networking requirements for VPC and subnets": two subnets in different zones, each with at least 6
+# addresses, 16 recommended. All read 2026-11-22.
 PODS = PodAddressing(
     way="Amazon VPC CNI with prefixes",
     why="it is what EKS comes with, and with prefixes many nodes ask less often for addresses than with single ones",
     node_addresses=lambda pods: 16 * -(-pods // 16),
     node_why="whole prefixes of 16 addresses, all on the first interface",
     own_range=False,
-    lost=16,  # the addresses that AWS keeps are in the first and the last prefix, and spoil both of them
+    lost=16,  # AWS's reserved addresses spoil the first and the last prefix of a subnet
     surge=2,
     control=16,
     services_longest_prefix=24,
@@ -39,13 +39,13 @@ PODS = PodAddressing(
 
 
 def _interfaces(machine: catalog.Machine, card_addresses: bool) -> tuple[Interface, ...]:
-    """One that has an address, and one of EFA alone on each card of the fabric: a node takes one address, whatever it
-    has. Every machine with EFA takes them (AWS, "AWS announces EFA update for scalability with AI/ML applications",
-    2024-10-24, read 2026-11-22). EFA alone is a card's first device, and the second one of the card that has the
-    node's own: some cards of P6e-GB200 take no second one (Amazon EC2 User Guide, efa-acc-inst-types;
-    aws-parallelcluster 6930; both read 2026-11-23). With addresses on cards, one of EFA with IP on each, the first of
-    which is the node's own where its card has EFA, and the second device of every other card (the same guide, as it was
-    before, read 2026-11-22)."""
+    """Return one interface with an address, and one with EFA alone on each card of the fabric: a node takes one
+    address, whatever hardware it has. Every machine with EFA supports this (AWS, "AWS announces EFA update for
+    scalability with AI/ML applications", 2024-10-24, read 2026-11-22). An EFA-only interface is a card's first device.
+    On the card with the node's primary interface it is the second one. Some cards of P6e-GB200 support no second device
+    (Amazon EC2 User Guide, efa-acc-inst-types; aws-parallelcluster 6930; both read 2026-11-23). With card addresses,
+    every card has one EFA interface with IP. The first one is the node's primary interface if its card has EFA. On
+    every other card it is the second device (the same guide, an earlier version, read 2026-11-22)."""
     cards = catalog.fabric_cards(machine)
     own = Interface("own", card=0, device=0, fabric=card_addresses and 0 in cards, address=True)
     others = [card for card in cards if not (own.fabric and card == 0)]
@@ -58,16 +58,16 @@ def _interfaces(machine: catalog.Machine, card_addresses: bool) -> tuple[Interfa
     )
 
 
-# What nodes without a way out need of AWS: their packages and bundles (s3), who they are (sts), whom they belong to and
-# how to start others (ec2), a way in for whoever looks after them (ssm, ssmmessages, ec2messages), images (ecr), file
-# systems (fsx), and somewhere to say how they are (logs).
+# AWS services that nodes without a way out need: packages and bundles (s3), their identity (sts), their cluster and the
+# start of other nodes (ec2), access for administrators (ssm, ssmmessages, ec2messages), images (ecr), file systems
+# (fsx), and logs (logs).
 _SERVICES = ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "ssm", "ssmmessages", "sts")
 _ROUTED = ("s3",)
 
-# Amazon EC2 User Guide, "Placement strategies" and "Work with Capacity Blocks": those are placed close together, and no
-# group can be asked for; a reservation was made in a group of its own, or in none. Read 2026-11-22.
-# Tags: the same guide, "Tag your Amazon EC2 resources" and "View tags for your EC2 instances using instance metadata";
-# nodes of EKS have fewer of ours, and five of its own. Read 2026-11-25.
+# Amazon EC2 User Guide, "Placement strategies" and "Work with Capacity Blocks": capacity blocks are placed close
+# together, and take no placement group. A reservation was created in a placement group of its own, or in none. Read
+# 2026-11-22. Tags: the same guide, "Tag your Amazon EC2 resources" and "View tags for your EC2 instances using instance
+# metadata". Nodes of EKS have fewer of our tags, and five of EKS's own. Read 2026-11-25.
 LAUNCHES = Launches(
     interfaces=_interfaces,
     together=("on-demand", "spot"),
@@ -86,8 +86,8 @@ LAUNCHES = Launches(
 )
 
 # Amazon EKS User Guide, "View Amazon container image registries for Amazon EKS add-ons" (amazon-eks-user-guide
-# 1cc6ebb4; ap-southeast-5 is in its Chinese edition alone). Of ap-east-2 it names one in ap-east-1, so that it is not
-# here. Read 2026-11-26.
+# 1cc6ebb4; ap-southeast-5 is only in its Chinese edition). For ap-east-2 it names a registry in ap-east-1, so that this
+# region is left out. Read 2026-11-26.
 _REGISTRY = "602401143452"
 _REGIONS_OF_REGISTRY = (
     *("ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1", "ap-southeast-1", "ap-southeast-2"),
@@ -125,9 +125,9 @@ def _registries() -> Iterator[tuple[str, str]]:
         yield region, f"{account}.dkr.ecr.{region}.{_DOMAINS.get(region.partition('-')[0], 'amazonaws.com')}"
 
 
-# Amazon EKS User Guide, "Create access entries": roles, with their path, and users, of any account, each in one entry;
-# no service's own role. EKS API Reference, CreateAccessEntry: no session. What is made for declared users has seven
-# digits behind its name (Pulumi's "Autonaming"). All read 2026-11-27.
+# Amazon EKS User Guide, "Create access entries": roles with their path, and users, of any account, each in one entry;
+# no service-linked role. EKS API Reference, CreateAccessEntry: no session. Names of roles for declared users end in
+# seven digits (Pulumi's "Autonaming"). All read 2026-11-27.
 _ADMIN = re.compile(
     r"arn:(?P<partition>aws[a-z-]*):iam::[0-9]{12}:(role|user)(?P<path>(/[A-Za-z0-9+=,.@_-]+)*)/"
     r"(?P<name>[A-Za-z0-9+=,.@_-]{1,64})"
@@ -156,16 +156,16 @@ def _admin_refused(arn: str, region: str, of_users: Sequence[str]) -> tuple[str,
     return "", ""
 
 
-# Drivers: Amazon EKS User Guide, "AWS add-ons". They run on nodes with taints, too: aws-fsx-csi-driver 5b227125,
+# Drivers: Amazon EKS User Guide, "AWS add-ons". They also run on tainted nodes: aws-fsx-csi-driver 5b227125,
 # docs/install.md; aws-efs-csi-driver a4fc6760, values.yaml; mountpoint-s3-csi-driver 57c6bedb, CONFIGURATION.md.
-# Scratch: amazon-eks-ami 81fec2e8, setup-local-disks, where the array is, and what is on it. Fabric: the kernel of
-# EKS's image knows Lustre (bottlerocket-kernel-kit 311, of the same kernel), and the driver brings what mounts (its
-# Dockerfile; 460 there). What sets Lustre's network up is in a package that the image is not to have (amazon-eks-ami
-# 2696); AWS shows it for nodes of EKS on Ubuntu (Amazon EKS User Guide, "Optimize Amazon FSx for Lustre performance on
-# nodes (EFA)"). All read 2026-11-24.
-# Endpoints: Amazon EKS User Guide, "Deploy private clusters with limited internet access"; eks for nodes and people who
-# ask where the server is, eks-auth for pod identity. Size: a quota that AWS raises for who asks, as several projects
-# quote it; others have 100, as AWS's guide once had. All read 2026-11-24.
+# Scratch: amazon-eks-ami 81fec2e8, setup-local-disks, for the path of the array and its contents. Fabric: the kernel of
+# EKS's image supports Lustre (bottlerocket-kernel-kit 311, of the same kernel), and the driver brings the mount
+# programs (its Dockerfile; 460 there). The package that sets up Lustre's network is excluded from the image
+# (amazon-eks-ami 2696). AWS shows it for EKS nodes on Ubuntu (Amazon EKS User Guide, "Optimize Amazon FSx for Lustre
+# performance on nodes (EFA)"). All read 2026-11-24. Endpoints: Amazon EKS User Guide, "Deploy private clusters with
+# limited internet access"; eks for nodes and people who look up the API server, eks-auth for pod identity. Size: a
+# quota that AWS raises on request, as several projects quote it; other projects have 100, like an earlier version of
+# AWS's guide. All read 2026-11-24.
 MANAGED = Managed(
     what="EKS",
     suite="al2023",
@@ -201,18 +201,19 @@ MANAGED = Managed(
     admin_refused=_admin_refused,
 )
 
-# What a log group's retention can be: service description of CloudWatch Logs in botocore 1.44.5, read 2026-11-24.
+# Valid retention days of a log group: service description of CloudWatch Logs in botocore 1.44.5, read 2026-11-24.
 _LOG_DAYS = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096),
     *(1827, 2192, 2557, 2922, 3288, 3653),
 )
 
 _PARTITIONS = {"cn": "China", "eusc": "the European Sovereign Cloud", "iso": "closed networks"}
-"""Those whose services are called otherwise. GovCloud is none of them: only its ARNs are its own."""
+"""Partitions whose services have other names. GovCloud is not among them: only its ARNs differ."""
 
 
 def _apart(region: str) -> str:
-    """Where services have names and addresses of their own (botocore 1.44.5, data/partitions.json)."""
+    """Explain why a region is unsupported: its services have other names and addresses (botocore 1.44.5,
+    data/partitions.json)."""
     words = region.split("-")[:2]
     where = next((name for begin, name in _PARTITIONS.items() if any(word.startswith(begin) for word in words)), "")
     return where and (
@@ -222,7 +223,7 @@ def _apart(region: str) -> str:
 
 
 def _name_refused(cluster: str) -> str:
-    """CreateSecurityGroup of the EC2 API, GroupName."""
+    """Explain why a name is refused: CreateSecurityGroup of the EC2 API, GroupName."""
     if not cluster.startswith("sg-"):
         return ""
     return "AWS has no security group whose name begins with sg-, and names of what is made begin with the cluster's"
@@ -235,7 +236,7 @@ ACCOUNT = Accounts(
     groups_console="Resource Groups",
     is_group=lambda reservation: reservation.startswith("arn:"),
     coming=("scheduled", "payment-pending", "assessing", "pending"),
-    among_machines=("addresses",),  # EC2's own quotas have public addresses beside machines
+    among_machines=("addresses",),  # EC2's own quotas include public addresses
     of_one_zone=("gateways",),
 )
 
@@ -247,7 +248,7 @@ CHOICES = Choices(
     stamped=True,
     region_apart=_apart,
     name_refused=_name_refused,
-    # A group is known by its ARN, a reservation by its id alone: CapacityReservationTarget of the EC2 API.
+    # The ARN identifies a group, the id alone a reservation: CapacityReservationTarget of the EC2 API.
     reservation="cr-[0-9a-f]+|arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/.+",
     reservation_hint="write the id of a reservation or a block, like cr-0123456789abcdef0, or the ARN of a group, "
     "like arn:aws:resource-groups:us-east-1:123456789012:group/ours",

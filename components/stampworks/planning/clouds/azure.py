@@ -1,8 +1,8 @@
-"""What Azure chooses."""
+"""The choices of Azure."""
 
 from stampworks.planning.clouds.choices import Choices, GroupSize, PodAddressing, Subnets
 
-# "Azure CNI Overlay networking" and, for what no range of a cluster may meet, "Legacy CNI networking in AKS", both on
+# "Azure CNI Overlay networking"; for the ranges that a cluster must not use, "Legacy CNI networking in AKS"; both on
 # learn.microsoft.com, read 2026-11-22.
 PODS = PodAddressing(
     way="Azure CNI Overlay",
@@ -26,7 +26,7 @@ CHOICES = Choices(
         longest_prefix=29,
     ),
     pods=PODS,
-    # "Virtual Machine Scale Sets and placement groups": 1,000, and 100 in one placement group, which is what InfiniBand
-    # is set up in; learn.microsoft.com, read 2026-11-22.
+    # "Virtual Machine Scale Sets and placement groups": 1,000, and 100 in one placement group, which is the unit of
+    # InfiniBand; learn.microsoft.com, read 2026-11-22.
     group_size=GroupSize("scale set", nodes_max=1000, rails_nodes_max=100),
 )

@@ -1,4 +1,4 @@
-"""What a cloud decides about a plan."""
+"""The properties of a cloud that determine a plan."""
 
 from __future__ import annotations
 
@@ -10,227 +10,229 @@ from stampworks import catalog
 from stampworks.plan import Egress, Interface, Purchase, SchedulerKind, traits_of
 
 ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
-"""Why the controller runs on one, where nobody has names for sizes."""
+"""Reason for the controller's machine, where servers have no size names."""
 PODS_MIN = 16
-"""What the declaration allows."""
+"""The minimum that the declaration allows."""
 
 
 @dataclass(frozen=True)
 class Subnets:
-    """What a cloud does with the ranges of a network of ours."""
+    """A cloud's rules for the ranges of our networks."""
 
     reserved: int
-    """Addresses of each subnet that nobody gets."""
+    """Addresses of each subnet that cannot be assigned."""
     reserved_why: str
     shortest_prefix: int
-    """Of the largest network."""
+    """Prefix length of the largest network."""
     longest_prefix: int
-    """Of the smallest subnet."""
+    """Prefix length of the smallest subnet."""
     nic_networks: bool = False
-    """Whether each NIC of a node is in a network of its own, and has a subnet of its own."""
+    """Whether each NIC of a node needs a separate network, with a separate subnet."""
 
 
 @dataclass(frozen=True)
 class PodAddressing:
-    """Where the pods of a Kubernetes on a cloud have their addresses from: the one way that is planned."""
+    """The source of pod addresses of a Kubernetes on a cloud: the one way that is planned."""
 
     way: str
-    """What the cloud calls it."""
+    """The cloud's name for it."""
     why: str
-    """Why this one of the ways that there are."""
+    """Why this way was chosen."""
     node_addresses: Callable[[int], int]
-    """What a node takes at most, by how many pods it may run."""
+    """Maximum number of addresses of a node, by the number of pods that it may run."""
     node_why: str
     own_range: bool = True
-    """Whether pods have a range apart from the cluster's; else it is the subnet of nodes."""
+    """Whether pods have a separate range; otherwise they use the subnet of nodes."""
     lost: int = 0
-    """Addresses of the subnet of nodes that fall away, beside those that the cloud keeps."""
+    """Addresses of the nodes' subnet that are lost, besides those that the cloud keeps."""
     kept: tuple[str, ...] = ()
-    """Ranges that the cloud needs itself."""
+    """Ranges that the cloud itself needs."""
     surge: int = 0
-    """Nodes that each group has besides its own while the cloud replaces them."""
+    """Additional nodes of each group while the cloud replaces nodes."""
     control: int = 0
-    """Addresses that its control plane takes of the subnet of nodes, and as many of one in another zone."""
+    """Addresses that the control plane takes from the nodes' subnet, and the same number from a subnet in another
+    zone."""
     services_longest_prefix: int = 28
-    """Of the smallest range that services can have."""
+    """Prefix length of the smallest range for services."""
 
     @property
     def apart(self) -> int:
-        """Addresses of the subnet of nodes that no node gets, beside those that the cloud keeps."""
+        """Return the addresses of the nodes' subnet that no node gets, besides those that the cloud keeps."""
         return self.lost + self.control
 
     def fewer(self, pods: int, nodes: int, room: int) -> str:
-        """How many pods a node may run for so many nodes to have room; nothing where that helps nobody."""
+        """Return a hint with the number of pods per node that makes room for all nodes; empty when none does."""
         fit = (each for each in range(pods - 1, PODS_MIN - 1, -1) if nodes * self.node_addresses(each) <= room)
         return f"write scheduler.pods_per_node: {found}" if (found := next(fit, 0)) else ""
 
 
 @dataclass(frozen=True)
 class GroupSize:
-    """How many nodes the cloud's resource for a pool can have."""
+    """The maximum size of the cloud's resource for a pool."""
 
     what: str
-    """What the cloud calls it."""
+    """The cloud's name for the resource."""
     nodes_max: int
     rails_nodes_max: int | None = None
-    """How many of them share a fabric for sure; None where that is no other number."""
+    """Number of nodes that certainly share a fabric; None when it equals nodes_max."""
 
 
 @dataclass(frozen=True)
 class Support:
-    """Of a version of Kubernetes: the days on which a cloud's support of it ends."""
+    """The days on which a cloud's support of a Kubernetes version ends."""
 
     standard: str
     extended: str
-    """After that clusters get another version; until then, since the other day, they cost more."""
+    """The end of extended support. Between the two days a cluster costs more; afterwards it gets another version."""
 
 
 @dataclass(frozen=True)
 class Managed:
-    """A Kubernetes that a cloud runs, with nodes that it starts and names itself: no playbook makes them."""
+    """A managed Kubernetes, whose nodes the cloud starts and names; no playbook configures them."""
 
     what: str
-    """What the cloud calls it."""
+    """The cloud's name for it."""
     suite: str
-    """What its nodes run; with accelerators the same, with what these need."""
+    """The operating system of its nodes; with accelerators, the variant with their software."""
     versions: Mapping[str, Support]
-    """Of Kubernetes, as it has them."""
+    """The supported versions of Kubernetes."""
     versions_source: str
     system_nodes: int
-    """What runs the pods of the cluster itself: the members of the head's group, and nothing else is a head."""
+    """Number of nodes for the cluster's own pods. They form the head's group; there is no other head."""
     system_why: str
     endpoints: tuple[str, ...]
-    """Which of the cloud's services have to be in a network without a way out, besides."""
+    """Additional services that need an endpoint in a network without a way out."""
     registries: str
-    """Those that nodes reach without one."""
+    """Registries that nodes reach without a way out."""
     registry_of: Mapping[str, str]
-    """By region, where in it the cloud has the images of its own programs."""
+    """The registry of the cloud's own images in each region."""
     group_size: GroupSize
     parts: tuple[str, ...]
-    """What each of its clusters has, in versions of its own; so have drivers."""
+    """Components of every cluster with their own versions; drivers have them too."""
     brought: Mapping[str, str]
-    """Add-ons that are parts of it as well, with what the cloud calls them."""
+    """Add-ons that are also such components, with the cloud's names."""
     drivers: Mapping[str, str]
-    """By the kind of a file system, what brings it into pods, as the cloud calls it."""
+    """CSI driver of each kind of file system, as the cloud names it."""
     scratch: str
-    """Where its nodes have the disks inside a machine, as one array."""
+    """Path of the array of local disks on its nodes."""
     scratch_why: str
     page: str
-    """Where the docs say how to reach its server without a public address."""
+    """The docs section on reaching the API server without a public address."""
     programs: tuple[str, ...]
-    """What has to be on a machine that its server is asked from."""
+    """Programs that a machine needs to call the API server."""
     programs_hint: str
     without_fabric: str
     """Why its nodes reach no file system over the fabric."""
     admin_refused: Callable[[str, str, Sequence[str]], tuple[str, str]]
-    """Why it takes somebody for no administrator, and what to do about it; two empty texts where it does. By the
-    region, and by how the roles begin that declared users act in."""
+    """Function that explains why an administrator is refused, with a hint; both are empty for a valid one. Its
+    arguments are the administrator, the region, and the name prefixes of the declared users' roles."""
 
 
 @dataclass(frozen=True)
 class Launches:
-    """How a cloud starts nodes."""
+    """The way a cloud starts nodes."""
 
     interfaces: Callable[[catalog.Machine, bool], tuple[Interface, ...]]
-    """The NICs that a node of this machine is given, by whether each card of the fabric has an address."""
+    """The NICs of a node with this machine; the flag says whether each card of the fabric has an address."""
     together: tuple[Purchase, ...]
-    """Machines that are paid for in this way can be asked to be close to each other."""
+    """Purchases that support placing nodes close to each other."""
     together_why: str
     apart_why: str
     disk_gib: int
     disk_why: str
     state_gib: int
-    """Of the volume that what the scheduler knows is on."""
+    """Size of the volume for the scheduler's state."""
     endpoints: Mapping[Egress, tuple[str, ...]]
-    """Which of its services have to be in the network, by how else nodes reach the world."""
+    """Services that need an endpoint in the network, by the way nodes reach the internet."""
     routed: tuple[str, ...]
-    """Those of them that are a route, which costs nothing; each of the others takes an address."""
+    """Services among them that need only a route, which is free; each of the others takes an address."""
     programs: tuple[str, ...]
-    """What has to be on a machine that nodes are logged in to from."""
+    """Programs that a machine needs to log in to nodes."""
     programs_hint: str
     tags_max: int
-    """How many of the declaration's tags go on one resource."""
+    """Maximum number of declared tags on one resource."""
     tags_why: str
     tags_unread: str
-    """Characters that are in no tag's name where machines read their own: those that start with the work do."""
+    """Characters that a tag's name must not have where machines read their own tags, as elastic nodes do."""
 
 
 @dataclass(frozen=True)
 class Accounts:
-    """How a cloud names and counts what is in an account."""
+    """How a cloud names and counts the resources of an account."""
 
     limits_hint: str = "look the limit up at the cloud"
-    """Advice where an account lists no limit of a name."""
+    """Advice when an account lists no limit of that name."""
     endpoint_variable: str = ""
-    """Variable of the environment that has something else answer in the cloud's place."""
+    """Environment variable that redirects requests from the cloud to another address."""
     reservations_console: str = ""
-    """Console that lists reservations."""
+    """The console page that lists reservations."""
     groups_console: str = ""
-    """Console that lists groups of reservations."""
+    """The console page that lists reservation groups."""
     is_group: Callable[[str], bool] = lambda _: False
-    """Whether a name of reserved capacity is that of a group of reservations."""
+    """Whether a reservation name is that of a group."""
     coming: tuple[str, ...] = ()
     """States of a reservation before it begins."""
     among_machines: tuple[str, ...] = ()
-    """What is counted by a limit that the account lists among those of machines."""
+    """Resources whose limits the account lists among those of machines."""
     of_one_zone: tuple[str, ...] = ()
-    """What is counted in all zones, and limited in each."""
+    """Resources that are counted in all zones, but limited in each."""
 
 
 @dataclass(frozen=True)
 class Choices:
     controller_machine: str
-    """The catalog's name of the machine that the scheduler's controller runs on."""
+    """The catalog's name of the controller's machine."""
     purchases: tuple[Purchase, ...]
-    """How machines can be paid for; the first one is what it is where nobody says it."""
+    """Supported purchases; the first one is the default."""
     regions: bool
-    """Whether a cluster has to say in which region it is."""
+    """Whether a cluster must declare its region."""
     zones_begin_with_region: bool
-    """Whether the name of a zone begins with that of the region that it is in, as in us-east-1a."""
+    """Whether zone names begin with the name of their region, like us-east-1a."""
     numbers_ports: bool
-    """Whether a plan says the address of every port, because no cloud does."""
+    """Whether the plan assigns the address of every port, because no cloud does."""
     storage: Literal["directory", "file systems", "both"]
-    """Whether nodes share a folder of a machine, or what vendors sell."""
+    """Whether nodes share a directory of one machine, or file systems of vendors."""
     subnets: Subnets | None
-    """None where the plan numbers every port itself, or the cloud every one."""
+    """None when the plan or the cloud numbers every port."""
     pods: PodAddressing | None
-    """None where it was not found out."""
+    """None when unknown."""
     stamped: bool = False
-    """Whether its clusters can be stamped; else they can be planned, estimated and reviewed only."""
+    """Whether its clusters can be stamped; else they can only be planned, estimated and reviewed."""
     region_apart: Callable[[str], str] = lambda _: ""
-    """Why nothing of ours makes a cluster in a region that the cloud has; empty where something does."""
+    """Why the toolkit supports no clusters in a region that the cloud has; empty for a supported region."""
     name_refused: Callable[[str], str] = lambda _: ""
-    """Why it takes no cluster of a name that is legal here; empty where it does."""
+    """Why the cloud refuses a cluster name that the toolkit allows; empty for an accepted one."""
     reservation: str = ""
-    """What names of capacity that was bought before look like, a regular expression; empty where nobody knows."""
+    """Regular expression for names of reserved capacity; empty when unknown."""
     reservation_hint: str = ""
     controller_why: str = "the controller runs no jobs, so it takes a small machine without accelerators"
     launches: Launches | None = None
-    """None where nothing starts nodes yet."""
+    """None when nothing starts nodes yet."""
     account: Accounts = Accounts()
     bare_metal: Callable[[str], bool] = lambda _: False
-    """Which of its machines, by their names, have no hypervisor below what we start: how devices reach each other there
-    is ours to say. On a virtual machine it is the cloud's."""
+    """Whether a machine, by its name, has no hypervisor. Then we configure how devices reach each other; on a virtual
+    machine the cloud does."""
     group_size: GroupSize | None = None
-    """None where nobody has found a limit."""
+    """None when no limit is known."""
     managed: Managed | None = None
-    """Its own Kubernetes; None where nothing of ours makes one."""
+    """The cloud's managed Kubernetes; None when the toolkit creates none."""
     log_days: tuple[int, ...] = ()
-    """For how many days it can be told to keep what nodes say; empty where nothing is made for that."""
+    """Valid numbers of days to keep logs of nodes; empty when no log storage is created."""
     managed_database: bool = False
-    """Whether it runs a database for the accounting."""
+    """Whether it runs a database for accounting."""
     brings: Mapping[str, str] = field(default_factory=dict)
-    """Add-ons and parts of them that are in its Kubernetes, or in the image of its nodes, each with the reason."""
+    """Add-ons, and parts of them, that its Kubernetes or its node images contain, each with the reason."""
     no_charts: str = ""
-    """Why nothing is installed from charts; empty where it is."""
+    """Why no charts are installed; empty when they are."""
     told: str = ""
-    """How somebody is told what is spent, and what ends; empty where nothing is made for that."""
+    """How people are notified of spending and of ending capacity; empty when nothing is created for that."""
 
     @property
     def names_nodes(self) -> bool:
-        """Whether a plan knows what nodes are called: it says so where no cloud does, and where it starts them."""
+        """Whether a plan knows the names of nodes: it does when it numbers ports, and when the cloud starts nodes for
+        us."""
         return self.numbers_ports or self.launches is not None
 
     def runs(self, scheduler: SchedulerKind) -> Managed | None:
-        """What it runs of this kind, nodes and all."""
+        """Return the managed service for this kind of scheduler, if the cloud has one."""
         return self.managed if traits_of(scheduler).runs_pods else None

@@ -1,8 +1,8 @@
-"""What Google Cloud chooses."""
+"""The choices of Google Cloud."""
 
 from stampworks.planning.clouds.choices import Choices, GroupSize, PodAddressing, Subnets
 
-# "Configure maximum Pods per node" of the documentation of GKE, read 2026-11-22.
+# "Configure maximum Pods per node" in the documentation of GKE, read 2026-11-22.
 PODS = PodAddressing(
     way="VPC-native",
     why="it is what GKE makes, and the only one in which the pods of a node can be limited",
@@ -22,13 +22,14 @@ CHOICES = Choices(
         reserved_why="Google keeps the first two addresses of a range and the last two",
         shortest_prefix=8,
         longest_prefix=29,
-        # Each interface in a subnet of another VPC network, but for those for RDMA: Compute Engine, "Create an instance
-        # with multiple network interfaces", read 2026-11-22; so do the examples of cluster-toolkit 10470803 for A3
-        # Ultra and A4, with two networks. That some NICs may share the first one's network, a newer page of VPC says.
+        # Each interface needs a subnet of another VPC network, except those for RDMA: Compute Engine, "Create an
+        # instance with multiple network interfaces", read 2026-11-22. The examples of cluster-toolkit 10470803 for A3
+        # Ultra and A4 do the same, with two networks. A newer page of VPC says that some NICs may share the first one's
+        # network.
         nic_networks=True,
     ),
     pods=PODS,
-    # Of one zone, 1,000 unless its list comes in pages: Compute Engine, "Increase a managed instance group's (MIG's)
-    # size limit", read 2026-11-22.
+    # For one zone; 1,000 unless the API lists instances in pages: Compute Engine, "Increase a managed instance group's
+    # (MIG's) size limit", read 2026-11-22.
     group_size=GroupSize("managed instance group", nodes_max=2000),
 )

@@ -1,4 +1,4 @@
-"""What is chosen for machines that are there already and answer ssh, on premises or wherever they stand."""
+"""The choices for existing machines that answer ssh, on premises or elsewhere."""
 
 from stampworks.planning.clouds.choices import ANY_SERVER, Choices
 from stampworks.planning.clouds.kubeadm import PODS

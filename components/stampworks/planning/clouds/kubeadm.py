@@ -1,9 +1,8 @@
-"""What a Kubernetes does with addresses that no cloud makes."""
+"""Pod addresses of a Kubernetes without a cloud."""
 
 from stampworks.planning.clouds.choices import PodAddressing
 
-# Kubernetes, reference of kube-controller-manager: --node-cidr-mask-size is 24 unless somebody says another one; read
-# 2026-11-22.
+# Kubernetes, reference of kube-controller-manager: the default of --node-cidr-mask-size is 24; read 2026-11-22.
 PODS = PodAddressing(
     way="a range for each node",
     why="it is what Kubernetes does where nobody says otherwise",

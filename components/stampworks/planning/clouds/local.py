@@ -1,4 +1,4 @@
-"""What the local cloud chooses."""
+"""The choices of the local cloud."""
 
 from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.clouds.kubeadm import PODS

@@ -1,4 +1,4 @@
-"""What is chosen on Nebius: as wherever machines are rented one by one, but that it has one for the controller."""
+"""The choices of Nebius: those of rented machines, but with a machine for the controller."""
 
 from dataclasses import replace
 

@@ -1,9 +1,9 @@
-"""What Oracle Cloud chooses."""
+"""The choices of Oracle Cloud."""
 
 from stampworks.planning.clouds.choices import Choices, PodAddressing, Subnets
 
-# "CIDR Blocks and Kubernetes Engine (OKE)" of the documentation of Oracle Cloud, read 2026-11-22. Oracle's own set-up
-# for RDMA on OKE (oci-hpc-oke, terraform/oke-cluster.tf, of the same day) has the same range of pods.
+# "CIDR Blocks and Kubernetes Engine (OKE)" in the documentation of Oracle Cloud, read 2026-11-22. Oracle's own setup
+# for RDMA on OKE (oci-hpc-oke, terraform/oke-cluster.tf, of the same day) uses the same pod range.
 PODS = PodAddressing(
     way="flannel",
     why="pods take no address of the network and no VNIC of the node, and what trains goes over RDMA past it",
@@ -25,5 +25,5 @@ CHOICES = Choices(
         longest_prefix=30,
     ),
     pods=PODS,
-    bare_metal=lambda machine: machine.startswith("BM."),  # as Oracle calls all of them
+    bare_metal=lambda machine: machine.startswith("BM."),  # the prefix of all bare-metal shapes
 )

@@ -1,4 +1,4 @@
-"""What is chosen for machines that are rented one by one, and come with an address in a network that is not ours."""
+"""The choices for machines that are rented one by one, each with an address in a network that is not ours."""
 
 from stampworks.planning.clouds.choices import ANY_SERVER, Choices
 

@@ -1,1 +1,1 @@
-"""The fat tree of a fabric: switches, cables, tenants, and a cabling that was found."""
+"""The fat tree of a fabric: switches, cables, tenants, and comparison with a real cabling."""

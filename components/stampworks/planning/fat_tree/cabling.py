@@ -1,7 +1,7 @@
-"""A cabling as somebody found it, held against the plan: which cables are missing, surplus, swapped, wrong or slow.
+"""Compare a real cabling with the plan: missing, surplus, swapped, wrong and slow cables.
 
-Planned and found cables that share ends and do not agree hang together in chains: two cables that were swapped are a
-ring of four, a cable that was plugged elsewhere is a chain of two. Each chain is one finding: a mistake is told once.
+Planned and real cables that share ends and disagree form chains: two swapped cables are a ring of four, a misplaced
+cable is a chain of two. Each chain is one finding, so that a mistake is reported once.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _LEAF = re.compile(r"leaf-(?P<unit>\d+)-rail(?P<rail>\d+)(?:-plane(?P<plane>\d+)
 
 @dataclass(frozen=True)
 class FoundCable:
-    """A cable that a dump shows."""
+    """A cable in a dump."""
 
     one: End
     other: End
     rate_gbps: float | None
-    """None where the dump does not say it."""
+    """None when the dump lacks it."""
 
     @property
     def ends(self) -> tuple[End, End]:
@@ -36,11 +36,11 @@ class FoundCable:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a dump shows."""
+    """The contents of a dump."""
 
     links: tuple[FoundCable, ...]
     devices: Set[str] | None
-    """Whose ports were looked at; None where that is every device there is."""
+    """Devices whose ports were examined; None for all devices."""
 
 
 @dataclass(frozen=True)
@@ -54,25 +54,25 @@ class CableFinding:
 @dataclass(frozen=True)
 class Comparison:
     right: int
-    """Cables that are where the plan has them, slow ones too."""
+    """Cables at their planned places, including slow ones."""
     findings: tuple[CableFinding, ...]
     unseen: int
-    """Planned cables neither of whose devices was looked at."""
+    """Planned cables with neither device examined."""
     rates_unknown: int
-    """Of the cables that were found, those of whose rate the dump says nothing."""
+    """Number of real cables whose rate the dump lacks."""
     others: int
-    """Cables of other networks, or of this one between devices that are not of the plan: nothing is said of them."""
+    """Cables of other networks, or between devices that are not in the plan. They are not judged."""
 
 
 class DumpError(ValueError):
-    """A dump that cannot be held against a plan: where, why, and what to do."""
+    """A dump that cannot be compared with a plan: where, why, and what to do."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"{what}\n  hint: {hint}")
 
 
 def compare(tree: FatTree, seen: Seen) -> Comparison:
-    """Every difference once, in the order of the plan's cables; what the plan does not know of comes last."""
+    """Report every difference once, in the order of the plan's cables. Cables unknown to the plan come last."""
     planned = [*tree.cables()]
     plan_at = {end: cable for cable in planned for end in (cable.lower, cable.upper)}
     devices = {end.device for end in plan_at}
@@ -127,7 +127,7 @@ def _is_planned(link: FoundCable, plan_at: Mapping[End, Cable]) -> bool:
 def _chains(
     cables: Sequence[Cable], plan_at: Mapping[End, Cable], found_at: Mapping[End, FoundCable]
 ) -> Iterator[tuple[tuple[Cable, ...], tuple[FoundCable, ...]]]:
-    """What hangs together over shared ends, of what does not agree."""
+    """Yield groups of disagreeing cables that are connected by shared ends."""
     done: set[End] = set()
     for start in [*(each.lower for each in cables), *found_at]:
         if start in done:
@@ -150,7 +150,7 @@ def _chains(
 
 
 def _exchanged(found: Sequence[tuple[End, FoundCable]], plan_at: Mapping[End, Cable]) -> Iterator[CableFinding]:
-    """Pairs of devices, each of which has at least half of the other's cables, on the same ports: told once."""
+    """Report once each pair of devices that each have at least half of the other's cables, on the same ports."""
     links: dict[tuple[str, str], dict[FoundCable, None]] = defaultdict(dict)
     for end, link in found:
         there = link.other if end == link.one else link.one
@@ -181,7 +181,7 @@ def _finding(planned: tuple[Cable, ...], found: tuple[FoundCable, ...], plan_at:
 
 
 def _misplaced(link: FoundCable, plan_at: Mapping[End, Cable]) -> str:
-    """Told from the end that is planned, the lower one where both are."""
+    """Describe a wrong cable from its planned end; from the lower one if both are planned."""
     ends = [end for end in link.ends if end in plan_at]
     end = next((each for each in ends if plan_at[each].lower == each), ends[0])
     there = link.other if end == link.one else link.one
@@ -201,7 +201,7 @@ def _difference(meant: End, there: End) -> str:
 
 
 def _missing(cables: Sequence[Cable], connected: Set[str]) -> list[CableFinding]:
-    """A device without a single cable is told once, as one that is down or not there."""
+    """Report a device without any cable once, because it is down or absent."""
     lost = defaultdict[str, list[Cable]](list)
     for each in cables:
         for device in _devices(each):

@@ -1,6 +1,6 @@
-"""What tools print of a cabling: `ibnetdiscover`, and `lldpctl -f json` (or json0) of each device.
+"""Read dumps of a cabling: `ibnetdiscover`, and `lldpctl -f json` (or json0) of each device.
 
-A dump is input like any other: every mistake in it has a place, and nothing in it is believed twice.
+A dump is untrusted input: every error in it has a place, and both ends of a link must agree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LANE_GBPS: Final[Mapping[str, float]] = {
     "NDR": 100,
     "XDR": 200,
 }
-"""What one lane of a link is sold as."""
+"""Rate of one lane in Gb/s, by its market name."""
 
 # rdma-core, infiniband-diags/ibnetdiscover.c: out_switch_detail, out_ca_detail, out_switch_port, out_ca_port
 _HEADER = re.compile(r'(Switch|Ca|Rt)\s+\d+ "([SHR]-[0-9a-f]{16})"\s+# "(.*)"')
@@ -42,7 +42,7 @@ _OTHER = re.compile(
 
 @dataclass(frozen=True)
 class _Line:
-    """A port's line: where it leads, and at which rate."""
+    """The line of a port: its peer, and its rate."""
 
     peer: tuple[str, int]
     rate_gbps: float | None
@@ -50,7 +50,7 @@ class _Line:
 
 
 class Names:
-    """What the plan calls a device or a NIC that its owner calls something else."""
+    """The plan's names of devices and NICs that their owner named differently."""
 
     def __init__(self, planned: Mapping[str, str]) -> None:
         self._planned = planned
@@ -63,7 +63,7 @@ class Names:
 
 
 def read_names(text: str, place: str) -> Names:
-    """Lines of `planned name,real name`: of devices, of NICs (`mlx5_1,mlx5_3` on all nodes, `NODE NIC` on one)."""
+    """Parse lines of `planned name,real name`: devices, and NICs (`mlx5_1,mlx5_3` on all nodes, `NODE NIC` on one)."""
     planned: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -77,7 +77,7 @@ def read_names(text: str, place: str) -> Names:
 
 
 def read_ibnetdiscover(text: str, place: str, names: Names) -> Seen:
-    """Every link of the subnet, which the dump names from both ends."""
+    """Return every link of the subnet; the dump lists it at both ends."""
     descriptions, lines = _scan(text, place)
     _check_peers(descriptions, lines, place)
     ends = {port: _end(names, descriptions[port[0]], port[1]) for port in lines}
@@ -97,7 +97,7 @@ _AGAIN = "the fabric changed while it was looked at, or the dump was cut short: 
 
 
 def _scan(text: str, place: str) -> tuple[dict[str, tuple[str, str]], dict[tuple[str, int], _Line]]:
-    """Of each device kind and description by GUID, and of each port its line."""
+    """Return the kind and description of each device by GUID, and the line of each port."""
     descriptions: dict[str, tuple[str, str]] = {}
     lines: dict[tuple[str, int], _Line] = {}
     device = ""
@@ -145,7 +145,8 @@ def _check_peers(
 
 
 def _end(names: Names, described: tuple[str, str], port: int) -> End:
-    """A NIC is described by its host and its own name; ports of one with several are told apart."""
+    """Return the end of a cable. A NIC's description has its host and its own name; further ports of a NIC get a
+    number."""
     kind, description = described
     if kind == "Switch":
         return names.end(description, str(port))
@@ -154,7 +155,7 @@ def _end(names: Names, described: tuple[str, str], port: int) -> End:
 
 
 def read_lldp(texts: Mapping[str, str], names: Names) -> Seen:
-    """What each device says of its neighbours; a link that both ends tell of is told once."""
+    """Return the links that devices report about their neighbours; a link reported by both ends is returned once."""
     peers: dict[End, tuple[End, str]] = {}
     for device, text in texts.items():
         for port, neighbour in _neighbours(text, device):
@@ -174,7 +175,7 @@ def read_lldp(texts: Mapping[str, str], names: Names) -> Seen:
 
 
 def _neighbours(text: str, device: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """(own port, (neighbour, its port)) of what `lldpctl -f json` or `-f json0` printed."""
+    """Yield (own port, (neighbour, its port)) from the output of `lldpctl -f json` or `-f json0`."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -189,7 +190,8 @@ _LLDP = "give what `lldpctl -f json` printed on that device"
 
 
 def _named(data: Any, device: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The entries of a list by name: json has one object for one entry and a list for several, json0 always lists."""
+    """Yield the entries of a list by name. json has an object for one entry and a list for several; json0 always has
+    lists."""
     for entry in data if isinstance(data, list) else [data]:
         if not isinstance(entry, dict):
             raise DumpError(f"{device}: {shown(str(entry))} stands where an object was expected", _LLDP)
@@ -208,20 +210,20 @@ def _first(data: Any) -> dict[str, Any]:
 
 
 def _text(data: Any) -> str:
-    """json0 wraps values: [{"value": "swp1"}]."""
+    """Return a value as text; json0 wraps values: [{"value": "swp1"}]."""
     value = _first(data).get("value", "") if isinstance(data, list) else data
     return str(value)[:NAME_LENGTH_MAX]
 
 
 def _chassis_name(chassis: Mapping[str, Any]) -> str:
-    """json has the name as a key; a neighbour that tells no name is known by its id."""
+    """Return the neighbour's name, which is a key in json; a neighbour without a name is known by its id."""
     if "id" in chassis:
         return _text(chassis.get("name", "")) or _text(_first(chassis["id"]).get("value", ""))
     return next(iter(chassis), "")[:NAME_LENGTH_MAX]
 
 
 def _port_name(port: Mapping[str, Any]) -> str:
-    """What the neighbour calls its port: hosts give its address as id, and its name as description."""
+    """Return the neighbour's name of its port. Hosts report the port's address as id, and its name as description."""
     identity = _first(port.get("id", {}))
     described = _text(port.get("descr", ""))
     return described if identity.get("type") == "mac" and described else _text(identity.get("value", described))

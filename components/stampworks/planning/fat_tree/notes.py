@@ -1,4 +1,4 @@
-"""What a reader of a fat tree should know: where the model ends, and what the numbers leave out."""
+"""Notes for readers of a fat tree: limits of the model, and omissions of the numbers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stampworks.planning.fat_tree.tree import FatTree
 from stampworks.text.amounts import counted
 
 PUBLISHED_WITH_MANAGERS = ("dgx-h100", "qm9700")
-"""Machine and switch of the one table that counts subnet managers: NVIDIA DGX SuperPOD, DGX H100, read 2026-11-22."""
+"""Machine and switch of the only table that counts subnet managers: NVIDIA DGX SuperPOD, DGX H100, read 2026-11-22."""
 
 REPRODUCED = {("dgx-h100", "qm9700"), ("dgx-b200", "qm9700"), ("dgx-b300", "q3400"), ("dgx-b300", "sn5600")}
-"""Machine and switch of every published table that the model was held against."""
+"""Machine and switch of every published table that was compared with the model."""
 
 
 def notes(machine: catalog.Machine, tree: FatTree) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def _held_against(machine: catalog.Machine, tree: FatTree) -> Iterator[str]:
 
 
 def _place(machine: catalog.Machine) -> Iterator[str]:
-    if not CLOUDS[machine.cloud].numbers_ports:  # elsewhere whoever runs the machines builds their network, too
+    if not CLOUDS[machine.cloud].numbers_ports:  # on other clouds the user builds the network, too
         yield (
             f"{machine.cloud} builds the network of {machine.name} itself and does not publish it: this is what such "
             "NICs take on premises"
@@ -47,7 +47,7 @@ def _place(machine: catalog.Machine) -> Iterator[str]:
 
 
 def _nics(machine: catalog.Machine, tree: FatTree) -> Iterator[str]:
-    """A switch that somebody named need not be one for these NICs."""
+    """Note a named switch that does not fit the NICs."""
     protocol = catalog.protocol_of(machine)
     if protocol not in PROTOCOLS:
         yield f"the NICs of {machine.name} speak {protocol}, which no such switch carries: others of that rate would"

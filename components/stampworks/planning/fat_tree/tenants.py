@@ -1,7 +1,7 @@
-"""Tenants of one fabric: which nodes are whose, and the number that keeps their traffic apart.
+"""Tenants of one fabric: their nodes, and the number that separates their traffic.
 
-InfiniBand has partitions: a P_Key of 15 bits, with a bit more for full members; 0x7fff is the partition of the subnet
-managers. Ethernet has VLANs from 1 to 4094, of which 1 is where ports are that nobody has put elsewhere.
+InfiniBand has partitions: a P_Key of 15 bits, with one more bit for full members; 0x7fff is the partition of the subnet
+managers. Ethernet has VLANs from 1 to 4094; 1 is the default VLAN of all ports.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ KEYS: Final = {"infiniband": range(1, 0x7FFF), "ethernet": range(2, 4095)}
 class Tenant:
     name: str
     key: int
-    """P_Key with the bit of a full member, or VLAN."""
+    """P_Key with the full-member bit, or VLAN."""
     first: int
-    """Nodes from this one, counted from 0, ..."""
+    """Index of the first node, counted from 0."""
     nodes: int
 
     @property
@@ -32,12 +32,12 @@ class Tenant:
 
     @property
     def node_names(self) -> tuple[str, str]:
-        """Of its first and last node."""
+        """Return the names of its first and last node."""
         return node_name(self.first), node_name(self.last)
 
 
 def tenants(tree: FatTree, asked: Sequence[tuple[str, int]]) -> tuple[Tenant, ...]:
-    """Nodes and numbers in the order of asking: whoever comes last moves nobody else."""
+    """Assign nodes and numbers in the requested order, so that a later tenant moves no earlier one."""
     names = [name for name, _ in asked]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise FabricError(f"two tenants are called {twice}", "give each a name of its own")
@@ -57,7 +57,7 @@ def tenants(tree: FatTree, asked: Sequence[tuple[str, int]]) -> tuple[Tenant, ..
 
 
 def neighbours(tree: FatTree, placed: Sequence[Tenant]) -> tuple[str, ...]:
-    """Which tenants have a unit's leaves in common: partitions keep their traffic apart, not its bandwidth."""
+    """Describe tenants that share a unit's leaves: partitions separate their traffic, but not its bandwidth."""
     return tuple(
         f"tenants {one.name} and {other.name} share the leaves of unit {tree.unit_of(one.last) + 1}, and with them "
         "their uplinks: a partition divides no bandwidth"

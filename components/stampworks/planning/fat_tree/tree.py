@@ -1,13 +1,13 @@
-"""Rail-optimised fat trees: how many switches and cables so many nodes take, and which cable goes where.
+"""Design rail-optimised fat trees: the switches and cables for a number of nodes, and the ends of each cable.
 
-Nodes stand in scalable units. In each unit a rail has a leaf of its own, which takes that NIC of all its nodes. The
-uplinks of a leaf divide evenly over its spines. As long as a spine has a port for every leaf there are two tiers; above
-that the leaves of a rail form groups with spines of their own, and cores join the spines of all groups.
+Nodes form scalable units. In each unit every rail has its own leaf, which takes that NIC of all nodes. The uplinks of a
+leaf divide evenly over its spines. As long as a spine has a port for every leaf there are two tiers. Above that, the
+leaves of a rail form groups with their own spines, and cores join the spines of all groups.
 
-A link joins two ports. What the published designs call a cable carries one link where ports are not split, and between
-switches whose ports are split as many as one port is split into.
+A link joins two ports. A cable of the published designs carries one link if its ports are not split. Between switches
+with split ports it carries as many links as one port is split into.
 
-Pure: a FatTree is a handful of numbers, and whatever is long (cables, ports) is made while somebody reads it.
+Pure: a FatTree is a handful of numbers; long lists (cables, ports) are generated on demand.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from stampworks.text.amounts import counted
 Boundary: TypeAlias = Literal["node-leaf", "leaf-spine", "spine-core"]
 
 NODES_MAX: Final = 1_000_000
-"""More than any tree of today's switches holds; a larger number is a slip of the keyboard."""
+"""More than any tree of today's switches holds; a larger number is a typing error."""
 
 EVEN: Final = 2
-"""Uplinks of a leaf come in pairs where there is room: an odd number is often prime, and takes a spine for each.
-Larger steps leave ports of leaves idle: in fours, a leaf at 8:1 has four uplinks instead of six, and 16 nodes less."""
+"""Uplinks of a leaf come in pairs if there is room: an odd number is often prime, and takes a spine for each. Larger
+steps leave ports of leaves idle: in fours, a leaf at 8:1 has four uplinks instead of six, and 16 nodes less."""
 
 
 class FabricError(ValueError):
-    """What was asked for cannot be built: which facts conflict, and what would resolve it."""
+    """A request that cannot be built: the conflicting facts, and a way to resolve the conflict."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"{what}\n  hint: {hint}")
@@ -42,12 +42,12 @@ class FabricError(ValueError):
 
 
 class NoFatTreeError(ValueError):
-    """The model does not apply, or a fact that it needs is not known: nothing is said of switches."""
+    """The model does not apply, or a fact that it needs is unknown, so that nothing can be said about switches."""
 
 
 @dataclass(frozen=True)
 class End:
-    """Where a cable ends: a node's NIC or a switch's port."""
+    """An end of a cable: a node's NIC or a switch's port."""
 
     device: str
     port: str
@@ -68,39 +68,39 @@ class Cable:
 
 @dataclass(frozen=True)
 class FatTree:
-    """A design in numbers. Units, rails, planes, leaves and spines are counted from 0 in here and in names from 1 where
-    people count them: units, spines, cores, nodes."""
+    """A design in numbers. Indexes of units, rails, planes, leaves and spines start at 0 here. Names of units, spines,
+    cores and nodes start at 1."""
 
     nodes: int
     rails: int
     planes: int
-    """Fabrics that do not touch; each NIC has a port in every one."""
+    """Separate fabrics; each NIC has a port in every one."""
     switch: Switch
     link_gbps: int
     unit: int
-    """Nodes of a scalable unit, which is how many nodes a leaf takes."""
+    """Nodes of a scalable unit, which equals the nodes of a leaf."""
     uplinks: int
-    """Of each leaf."""
+    """Uplinks of each leaf."""
     group_units: int
-    """Units whose leaves of one rail share spines; in two tiers all units, and all rails share them, too."""
+    """Units whose leaves of one rail share spines. In two tiers all units share them, and all rails too."""
     group_spines: int
-    """Spines of a group of leaves, each of which reaches all of them."""
+    """Spines of a group of leaves; each spine reaches all of them."""
     spine_uplinks: int
-    """Of each spine; 0 in two tiers."""
+    """Uplinks of each spine; 0 in two tiers."""
     core_sets: int
-    """Sets of cores in a plane. A spine has links to one of them: the first spines of all groups to the first."""
+    """Sets of cores in a plane. A spine has links to one set: the first spines of all groups to the first set."""
     set_cores: int
     managers: int
-    """Subnet managers, each with a port of a leaf of the last unit."""
+    """Subnet managers; each has a port of a leaf of the last unit."""
 
     @property
     def radix(self) -> int:
-        """Ports of a switch at the rate of a link."""
+        """Return the ports of a switch at the rate of a link."""
         return self.switch.ports[self.link_gbps]
 
     @property
     def split(self) -> int:
-        """Links that a cable between switches carries."""
+        """Return the links of a cable between switches."""
         return self.radix // self.switch.ports[self.switch.rate_gbps]
 
     @property
@@ -117,7 +117,7 @@ class FatTree:
 
     @property
     def groups(self) -> int:
-        """Groups of leaves that share spines, in all planes."""
+        """Return the groups of leaves that share spines, in all planes."""
         if self.tiers < 3:
             return self.planes
         return self.planes * self.rails * ceil(self.units / self.group_units)
@@ -132,17 +132,18 @@ class FatTree:
 
     @property
     def leaf_spine_links(self) -> int:
-        """Between a leaf and one of its spines."""
+        """Return the links between a leaf and one of its spines."""
         return self.uplinks // self.group_spines if self.group_spines else 0
 
     @property
     def spine_core_links(self) -> int:
-        """Between a spine and one of its cores."""
+        """Return the links between a spine and one of its cores."""
         return self.spine_uplinks // self.set_cores if self.set_cores else 0
 
     @property
     def node_leaf_cables(self) -> int:
-        """A NIC with ports in two planes is cabled once. Published tables count managers with the nodes."""
+        """Return the cables of nodes. A NIC with ports in two planes has one cable. Published tables count managers
+        with the nodes."""
         return self.nodes * self.rails + self.managers
 
     @property
@@ -155,12 +156,12 @@ class FatTree:
 
     @property
     def oversubscription(self) -> float:
-        """How many times the nodes of a full leaf exceed its uplinks; 1 where they do not."""
+        """Return the ratio of a full leaf's nodes to its uplinks; at least 1."""
         return max(1.0, min(self.unit, self.nodes) / self.uplinks) if self.uplinks else 1.0
 
     @property
     def bisection_gbps(self) -> float:
-        """What one half of the NICs can send to the other at once, the halves cut along the leaves."""
+        """Return the rate at which one half of the NICs can send to the other, with the halves cut along the leaves."""
         if not self.uplinks:
             return self.nodes * self.rails * self.planes * self.link_gbps / 2
         full, rest = divmod(self.nodes, self.unit)
@@ -169,7 +170,7 @@ class FatTree:
 
     @property
     def ports_left(self) -> dict[str, int]:
-        """Ports that nothing is plugged into, by tier, counted at the rate of a link."""
+        """Return the free ports of each tier, counted at the rate of a link."""
         node_links = self.nodes * self.rails * self.planes + self.managers
         leaf_links = self.leaves * self.uplinks
         core_links = self.spines * self.spine_uplinks
@@ -186,18 +187,18 @@ class FatTree:
         return f"leaf-{unit + 1:03d}-rail{rail}" + self._plane(plane)
 
     def spine_name(self, group: int, spine: int, plane: int = 0) -> str:
-        """Groups are counted within a plane; two tiers have one."""
+        """Return a spine's name. Groups are counted within a plane; two tiers have one group."""
         return (f"spine-{group + 1:03d}-" if self.tiers == 3 else "spine-") + f"{spine + 1:03d}" + self._plane(plane)
 
     def core_name(self, core_set: int, core: int, plane: int = 0) -> str:
         return f"core-{core_set * self.set_cores + core + 1:03d}" + self._plane(plane)
 
     def group_of(self, unit: int, rail: int) -> int:
-        """The group of spines that a leaf hangs on, counted within its plane."""
+        """Return the group of spines of a leaf, counted within its plane."""
         return 0 if self.tiers < 3 else (unit // self.group_units) * self.rails + rail
 
     def cables(self) -> Iterator[Cable]:
-        """Every link, from the nodes upwards, one at a time."""
+        """Yield every link, from the nodes upwards, one at a time."""
         for plane in range(self.planes):
             yield from self._node_cables(plane)
             yield from self._manager_cables(plane)
@@ -212,7 +213,8 @@ class FatTree:
                 yield Cable("node-leaf", nic, End(self.leaf_name(unit, rail, plane), self._port(place)), self.link_gbps)
 
     def _manager_cables(self, plane: int) -> Iterator[Cable]:
-        """On the first places that the last unit leaves free, one rail after the other. A manager sees one plane."""
+        """Put managers on the first free ports of the last unit, one rail after the other. A manager is in one
+        plane."""
         for manager in range(self.managers if plane == 0 else 0):
             row, rail = divmod(manager, self.rails)
             leaf = self.leaf_name(self.units - 1, rail, plane)
@@ -225,7 +227,7 @@ class FatTree:
         for unit in range(self.units):
             for rail in range(self.rails):
                 group = self.group_of(unit, rail)
-                # in two tiers spines number the leaves of all rails, in three those of their own
+                # in two tiers spines number the leaves of all rails, in three tiers those of their own rail
                 place = unit % self.group_units if self.tiers == 3 else unit * self.rails + rail
                 for uplink in range(self.uplinks):
                     spine, link = divmod(uplink, self.leaf_spine_links)
@@ -258,7 +260,8 @@ class FatTree:
         return f"rail{rail}" + (f"p{plane}" if self.planes > 1 else "")
 
     def _port(self, index: int) -> str:
-        """As the switch calls it: InfiniBand counts ports, Ethernet counts cages and what they are split into."""
+        """Return the switch's name of a port. InfiniBand counts ports; Ethernet counts cages and the parts of a split
+        cage."""
         if self.switch.kind == "infiniband":
             return str(index + 1)
         cage, part = divmod(index, self.split)
@@ -279,9 +282,9 @@ def design(
     planes: int | None = None,
     managers: int = 0,
 ) -> FatTree:
-    """The tree for so many nodes of a machine. What is not said is what the published designs of its NICs have.
+    """Design the tree for a number of nodes of a machine. Defaults are those of the published designs for its NICs.
 
-    Raises FabricError when it cannot be built, NoFatTreeError when nothing can be said.
+    Raises FabricError when the tree cannot be built, NoFatTreeError when the facts are unknown.
     """
     rails, rate = _nics(machine)
     if not 1 <= nodes <= NODES_MAX:
@@ -304,7 +307,7 @@ def design(
 
 
 def _nics(machine: catalog.Machine) -> tuple[int, int]:
-    """How many, and the rate of one."""
+    """Return the number of NICs, and the rate of one."""
     if machine.nics is UNKNOWN:
         raise NoFatTreeError(f"nobody says what NICs {machine.name} has, nor what its nodes are cabled with")
     if not machine.nics:
@@ -351,7 +354,7 @@ def _link(machine: catalog.Machine, switch: Switch, rate: int, planes: int) -> i
 
 
 def _default_unit(machine: catalog.Machine, radix: int, oversubscription: float) -> int:
-    """As many nodes as leave enough ports for uplinks that divide well over spines, and as are whole NVLink domains."""
+    """Return the number of nodes that leaves enough ports for well-divisible uplinks, in whole NVLink domains."""
     uplinks = int(radix / (1 + oversubscription))
     even = uplinks - uplinks % EVEN
     unit = int(even * oversubscription) if even else int(radix * oversubscription / (1 + oversubscription))
@@ -360,7 +363,7 @@ def _default_unit(machine: catalog.Machine, radix: int, oversubscription: float)
 
 
 def _uplinks(machine: catalog.Machine, switch: Switch, radix: int, unit: int, oversubscription: float) -> int:
-    """Enough for the leaf's nodes, in pairs where there is room for them."""
+    """Return enough uplinks for the leaf's nodes, in pairs if there is room."""
     if unit < 1:
         raise FabricError(f"a unit of {unit} nodes", "a unit has at least one")
     needed = ceil(unit / oversubscription)
@@ -377,20 +380,21 @@ def _uplinks(machine: catalog.Machine, switch: Switch, radix: int, unit: int, ov
 
 
 def _spines(uplinks: int, leaves: int, ports: int) -> int:
-    """The fewest that a leaf's uplinks divide evenly over, each with ports for all leaves; 0 if there are none."""
+    """Return the fewest spines over which a leaf's uplinks divide evenly, each with ports for all leaves; 0 when
+    impossible."""
     return next((each for each in _divisors(uplinks) if leaves * (uplinks // each) <= ports), 0)
 
 
 def _tiers(
     rails: int, nodes: int, switch: Switch, radix: int, unit: int, uplinks: int
 ) -> tuple[int, int, int, int, int, int]:
-    """Uplinks of a leaf, units and spines of a group, uplinks of a spine, sets of cores, cores of a set."""
+    """Return uplinks of a leaf, units and spines of a group, uplinks of a spine, sets of cores, cores of a set."""
     units = ceil(nodes / unit)
     if units * rails == 1:
         return 0, 1, 0, 0, 0, 0
     if spines := _spines(uplinks, units * rails, radix):
         return uplinks, units, spines, 0, 0, 0
-    # half of a spine's ports go down; groups are of equal size, so that their spines are, too
+    # Half of a spine's ports go down. Groups are of equal size, so that their spines are, too.
     group_units = ceil(units / ceil(units / (radix // 2)))
     groups = rails * ceil(units / group_units)
     spines = _spines(uplinks, group_units, radix // 2)

@@ -1,4 +1,4 @@
-"""What was read of an account, in the region of one cluster, and when: no plan depends on it."""
+"""Facts about an account in the region of one cluster, with the time of reading. No plan depends on them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ VERSION: Final = 4
 
 @dataclass(frozen=True)
 class Reading:
-    """When a fact was asked for, and why it is unknown; known where no reason is."""
+    """The time when a fact was read, and the reason when it is unknown; an empty reason means that it is known."""
 
     fact: str
     at: str
-    """As 2026-11-22T17:30Z."""
+    """Formatted like 2026-11-22T17:30Z."""
     why: str
 
 
 @dataclass(frozen=True)
 class MachineOffer:
-    """Where a kind of machine is offered at all; whether there is one left nobody says."""
+    """The zones that offer a machine type. No API tells whether one is free."""
 
     instance_type: str
     zones: tuple[str, ...]
@@ -33,13 +33,13 @@ class MachineOffer:
 
 @dataclass(frozen=True)
 class Described:
-    """What the cloud itself says of a kind of machine."""
+    """The cloud's own description of a machine type."""
 
     instance_type: str
     vcpus: int
     cards: int
     fabric_interfaces: int
-    """How many of the fabric's interfaces it takes at most."""
+    """The maximum number of fabric interfaces."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class RunningNodes:
-    """Nodes that run outside of what was reserved, and are not of this cluster."""
+    """Running nodes of other clusters, outside of reservations."""
 
     instance_type: str
     spot: bool
@@ -64,27 +64,27 @@ class Reservation:
     zone: str
     state: str
     block: bool
-    """Whether it is a block of capacity, which has an end from the beginning."""
+    """Whether it is a capacity block, which has an end from the beginning."""
     total: int
     available: int
     ours: int
-    """How many nodes of this cluster run in it."""
+    """Number of this cluster's nodes that run in it."""
     begins: str
-    """The day; empty where nobody says one."""
+    """The day; empty when unknown."""
     ends: str
     placement_group: str
-    """The one that it was made in; empty for none."""
+    """The placement group in which it was created; empty for none."""
     own: bool
-    """Whether it is the account's own, and not shared with it."""
+    """Whether it belongs to the account, and is not shared with it."""
 
 
 @dataclass(frozen=True)
 class ReservationGroup:
-    """One that was declared when the account was read."""
+    """A reservation group that was declared when the account was read."""
 
     name: str
     reservations: tuple[str, ...] | None
-    """None where there is no such group."""
+    """None when the group does not exist."""
 
 
 @dataclass(frozen=True)
@@ -95,19 +95,19 @@ class AccountImage:
     architecture: str
     state: str
     deprecated: str
-    """From which day on; empty for none."""
+    """The day from which it is deprecated; empty for none."""
 
 
 @dataclass(frozen=True)
 class Newest:
     parameter: str
     image: str
-    """Empty where the region has no such parameter."""
+    """Empty when the region has no such parameter."""
 
 
 @dataclass(frozen=True)
 class EndpointService:
-    """A service that can have an address in a network, and in which zones."""
+    """A service that can have an endpoint in a network, and its zones."""
 
     name: str
     zones: tuple[str, ...]
@@ -116,16 +116,16 @@ class EndpointService:
 @dataclass(frozen=True)
 class SubnetNow:
     name: str
-    """As the plan has it."""
+    """The name in the plan."""
     zone: str
     free: int
     public: bool
-    """Whether it gives whatever starts in it an address that the world knows."""
+    """Whether it gives public addresses to the machines that start in it."""
 
 
 @dataclass(frozen=True)
 class FileSystemNow:
-    """One that is not this cluster's."""
+    """A file system that is not part of this cluster."""
 
     kind: str
     gib: int
@@ -133,17 +133,17 @@ class FileSystemNow:
 
 @dataclass(frozen=True)
 class GroupSpread:
-    """How far from each other the nodes of a group are that run."""
+    """Distances in the network between the running nodes of a group."""
 
     group: str
     nodes: int
     switches: tuple[int, ...]
-    """How many of each layer of the network they are below, those that are farthest from nodes first."""
+    """Number of switches above the nodes in each network layer, starting with the layer farthest from the nodes."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """Every fact that is not there is None, and its reading says why."""
+    """All facts about an account. A missing fact is None, and its reading gives the reason."""
 
     version: int
     cloud: str
@@ -151,20 +151,20 @@ class Account:
     region: str
     cluster: str
     elsewhere: str
-    """Who answered in the place of the cloud, as a simulated one does; empty for the cloud itself."""
+    """Address that answered instead of the cloud, for example a simulated cloud; empty for the cloud itself."""
     readings: tuple[Reading, ...]
     offers: tuple[MachineOffer, ...] | None
     reservations: tuple[Reservation, ...] | None
     reservation_groups: tuple[ReservationGroup, ...] | None
     running: tuple[RunningNodes, ...] | None
     node_addresses: int | None
-    """Those that nodes of this cluster have, and their pods."""
+    """Addresses of this cluster's nodes and their pods."""
     described: tuple[Described, ...] | None
     machine_limits: tuple[Limit, ...] | None
     network_limits: tuple[Limit, ...] | None
     storage_limits: tuple[Limit, ...] | None
     networks: int | None
-    """As those below: how many there are that are not this cluster's."""
+    """Like the fields below, the number that does not belong to this cluster."""
     gateways: int | None
     addresses: int | None
     interfaces: int | None
@@ -174,24 +174,24 @@ class Account:
     newest: tuple[Newest, ...] | None
     services: tuple[EndpointService, ...] | None
     subnets: tuple[SubnetNow, ...] | None
-    """Of this cluster, as the two below; none before it was made."""
+    """Subnets of this cluster, like the two fields below; empty before it was created."""
     endpoints: tuple[str, ...] | None
     ways_out: tuple[str, ...] | None
-    """What leads from its private subnets to the world: nat, gateway."""
+    """Routes from its private subnets to the internet: nat, gateway."""
     spreads: tuple[GroupSpread, ...] | None
 
     def why(self, fact: str) -> str:
-        """Why a fact is unknown."""
+        """Return why a fact is unknown."""
         said = next((each.why for each in self.readings if each.fact == fact), "")
         return said or "it was not asked for"
 
 
 FACTS: Final = tuple(each.name for each in fields(Account))[7:]
-"""The names of what may be unknown."""
+"""Names of the facts that may be unknown."""
 
 
 def account_of(data: Any) -> Account:
-    """What a file says, as it was written; ValueError for anything else."""
+    """Parse a file's data; raise ValueError when it is not an account."""
     account = from_dict(Account, data)
     if account.version != VERSION:
         raise ValueError(f"its version is not {VERSION}")
@@ -214,7 +214,7 @@ def _limits(account: Account) -> Iterator[Limit]:
 
 
 def _days(account: Account) -> Iterator[str]:
-    """All that are said."""
+    """Yield all dates."""
     yield from (each.at for each in account.readings)
     for one in account.reservations or ():
         yield from filter(None, (one.begins, one.ends))

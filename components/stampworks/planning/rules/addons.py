@@ -1,4 +1,4 @@
-"""Add-ons of Kubernetes: whether they go together, and with the release, the hardware and the cloud."""
+"""Add-ons of Kubernetes: whether they fit each other, the release, the hardware and the cloud."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.findings import Finding, Severity, Verdict
 
 WATCH = "node-monitoring-agent"
-"""Add-on that looks at nodes between proofs, in programs of its own."""
+"""Add-on that watches nodes between proofs, with programs of its own."""
 _INDISPENSABLE = {"kueue": "all queues are its objects", "jobset": "every run is one"}
 
 
 def addons(plan: Plan) -> Iterator[Finding]:
-    """All add-ons go together, with the Kubernetes of the release and with the hardware."""
+    """All add-ons fit each other, the Kubernetes of the release, and the hardware."""
     if plan.scheduler.traits.has_addons:
         found = [
             *_missing(plan),
@@ -28,7 +28,7 @@ def addons(plan: Plan) -> Iterator[Finding]:
 
 
 def _missing(plan: Plan) -> Iterator[Finding]:
-    """Yield the add-ons that no cluster can do without and this one lacks."""
+    """Yield the indispensable add-ons that this cluster lacks."""
     there = [each.name for each in plan.scheduler.addons]
     for name, why in _INDISPENSABLE.items():
         if name not in there:
@@ -37,7 +37,7 @@ def _missing(plan: Plan) -> Iterator[Finding]:
 
 
 def _switched_off(plan: Plan) -> Iterator[Finding]:
-    """Yield the add-ons that are switched off though the hardware needs them before pods can have it."""
+    """Yield the add-ons that are switched off although pods need them to use the hardware."""
     there = [each.name for each in plan.scheduler.addons]
     for name, row in catalog.releases()[plan.release.name].addons.items():
         if row.wanted != "hardware" or name in there:
@@ -87,7 +87,7 @@ def _of_one(plan: Plan, one: AddOn) -> Iterator[Finding]:
 
 
 def _of_version(plan: Plan, one: AddOn, row: catalog.AddOn) -> Iterator[Finding]:
-    """Judge an add-on by the versions of Kubernetes that it is for."""
+    """Judge an add-on by the versions of Kubernetes that it supports."""
     version = dict(plan.release.kubernetes)["kubernetes"]
     least, most = row.kubernetes_min, row.kubernetes_max
     said = f"{one.name} {one.version} and Kubernetes {version} of release {plan.release.name}"
@@ -107,7 +107,7 @@ def _minor(version: str) -> tuple[int, ...]:
 
 
 def _of_others(one: AddOn, row: catalog.AddOn, there: Iterable[str]) -> Iterator[Finding]:
-    """Judge an add-on by those that it needs and those that it excludes."""
+    """Judge an add-on by the add-ons that it needs and those that it excludes."""
     for needed in row.needs:
         if needed not in there and needed not in _INDISPENSABLE:
             text = f"{one.name} does not work without {needed}"

@@ -14,7 +14,7 @@ from stampworks.text.amounts import counted
 
 
 def addresses(plan: Plan) -> Iterator[Finding]:
-    """Each pool has addresses for more nodes; the finding says for how many, and what is full first."""
+    """Each pool has addresses for more nodes; the finding names their number and the range that is full first."""
     for pool in plan.pools:
         fits = [
             (
@@ -39,7 +39,7 @@ def addresses(plan: Plan) -> Iterator[Finding]:
 
 
 def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
-    """Return the same for a pool with its own slot in every network; the first slot belongs to the infrastructure."""
+    """Return the growth of a pool with its own slot in every network; the first slot belongs to the infrastructure."""
     cut = AddressMap({MANAGEMENT: IPv4Network(plan.network.management_cidr)})
     room = cut.capacity(plan.groups.index(pool))
     full = f"its part of each network is full: {room} addresses, so that no pool's growth moves another"
@@ -47,9 +47,9 @@ def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
 
 
 def storage_addresses(plan: Plan) -> Iterator[Finding]:
-    """The subnet of file systems has room for them, where the cloud publishes how many addresses they take.
+    """The subnet of file systems has room for them, if the cloud publishes how many addresses they take.
 
-    A range that is too small by all published figures is refused before there is a plan.
+    A range that is too small by published figures is refused before there is a plan.
     """
     largest = max(1 << (32 - p) for each in catalog.file_system_subnets().values() for _, p in each.prefixes)
     for subnet in plan.network.subnets:
@@ -79,5 +79,5 @@ def pods(plan: Plan) -> Iterator[Finding]:
 
 
 def _nodes(plan: Plan) -> int:
-    """Count all nodes but those for scheduling only."""
+    """Count all nodes except those of scheduling-only pools."""
     return sum(group.count for group in plan.running)

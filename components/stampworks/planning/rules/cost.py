@@ -1,4 +1,4 @@
-"""Cost: the age of prices, the budget and the people who get mail."""
+"""Cost: the age of prices, the budget, and the people who get mail."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PRICE_MONTHS_MAX = 3
 
 
 def prices(plan: Plan, today: str | None) -> Iterator[Finding]:
-    """A price is not older than a quarter: prices of accelerators have moved by half within one."""
+    """A price is not older than a quarter. Prices of accelerators have moved by half within one."""
     judged = set()
     for what, place, price in _priced(plan):
         if isinstance(price, NoPrice) or what in judged:
-            continue  # the cost says that a price is missing
+            continue  # the cost already reports a missing price
         judged.add(what)
         verdict, text, hint = _age(what, price.as_of, today)
         yield Finding("price.age", verdict, text, hint, place, "warning", what)

@@ -1,10 +1,10 @@
-"""Days of the calendar as texts: pure rooms do without the clock's module."""
+"""Calendar days as texts, so that pure packages do not need the clock's module."""
 
 from __future__ import annotations
 
 
 def days_between(earlier: str, later: str) -> int:
-    """Count the days between two days or times, each as 2026-11-22; negative where they stand the other way round."""
+    """Count the days between two days or times, each like 2026-11-22; negative when `later` is the earlier one."""
     return day_number(later) - day_number(earlier)
 
 
@@ -13,5 +13,5 @@ def day_number(text: str) -> int:
     year, month, day = (int(part) for part in text[:10].split("-"))
     if not (1970 <= year <= 9999 and 1 <= month <= 12 and 1 <= day <= 31):
         raise ValueError(f"{text!r} is no day")
-    shifted, before = (year, month - 3) if month > 2 else (year - 1, month + 9)  # the leap day is a year's last
+    shifted, before = (year, month - 3) if month > 2 else (year - 1, month + 9)  # leap days come last
     return 365 * shifted + shifted // 4 - shifted // 100 + shifted // 400 + (153 * before + 2) // 5 + day

@@ -14,7 +14,7 @@ from stampworks.text.amounts import counted
 
 LOOPBACK = "fabric.loopback"
 HEADROOM = 2
-"""Factor by which all rails together must fit: shapers that compete with jobs for cores miss their rates."""
+"""Factor by which all rails together must fit. Shapers that compete with jobs for cores miss their rates."""
 
 
 def loopback(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -44,7 +44,7 @@ def loopback(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def _what_fits(measured_mbps: int, links: list[int]) -> str:
-    """Return the rate that would fit, as a hint."""
+    """Return a hint with the rate that would fit."""
     rate = measured_mbps // (HEADROOM * len(links))
     if rate < 1:
         return f"take nodes out: not even 1 Mb/s a rail would fit for {counted(len(links), 'link')}"
@@ -55,7 +55,7 @@ def _what_fits(measured_mbps: int, links: list[int]) -> str:
 
 
 def fabrics(plan: Plan) -> Iterator[Finding]:
-    """The catalog knows the NICs of nodes that have to train together."""
+    """The catalog knows the NICs of nodes that train together."""
     for where, pool in running(plan):
         row = catalog.machines()[pool.machine.name]
         if row.accelerators and row.nics is UNKNOWN and pool.count > joined_nodes(row):
@@ -68,7 +68,7 @@ def fabrics(plan: Plan) -> Iterator[Finding]:
 
 
 def one_fabric(plan: Plan) -> Iterator[Finding]:
-    """Jobs can share all pools: their NICs speak one protocol and have one rate."""
+    """Jobs can share all pools: their NICs speak one protocol at one rate."""
     rows = {pool.name: catalog.machines()[pool.machine.name] for pool in by_name(plan) if pool.rails != 0}
     if unsaid := [name for name, row in rows.items() if row.nics is UNKNOWN]:
         if len(rows) > 1:

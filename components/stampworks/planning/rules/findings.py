@@ -16,32 +16,32 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What was measured or looked up about the machine or the account of the cluster; None where nothing was."""
+    """Measured or looked-up facts about the machine or the account of the cluster; None when missing."""
 
     loopback_mbps: int | None = None
     account: Account | None = None
     account_why: str = ""
-    """Why no account says anything about the plan."""
+    """Why no account can be used for this plan."""
     as_of: str | None = None
-    """Today, as 2026-11-22."""
+    """Today's date, like 2026-11-22."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of a rule about a plan."""
+    """One statement of a rule about a plan."""
 
     id: str
     verdict: Verdict
     text: str
-    """Its sentence, with the arithmetic."""
+    """The statement, with its arithmetic."""
     hint: str
-    """Advice; empty where there is nothing to do."""
+    """Advice; empty when there is nothing to do."""
     place: str = ""
-    """The field of the declaration that changes it; empty for the whole."""
+    """The field of the declaration that changes it; empty for the whole declaration."""
     severity: Severity = "error"
     """Meaning of a fail: the cluster cannot work as declared, or it will be worse than it could."""
     subject: str = ""
-    """The pool, storage or limit that it is about; empty for the whole."""
+    """The pool, storage or limit that it is about; empty for the whole plan."""
 
     @property
     def refusal(self) -> str:
@@ -50,5 +50,5 @@ class Finding:
 
     @property
     def outcome(self) -> Outcome:
-        """Return one word: a fail that is no error is a warning."""
+        """Return the verdict, but `warn` for a failure that is not an error."""
         return "warn" if self.verdict == "fail" and self.severity == "warning" else self.verdict

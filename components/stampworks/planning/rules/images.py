@@ -11,10 +11,11 @@ from stampworks.planning.rules.findings import Facts, Finding
 from stampworks.planning.rules.reading import UnknownFact, judged_groups, known
 
 LOCKED, PREPARED, PARTS = OF_LOCK = ("image.locked", "image.prepared", "kubernetes.locked")
-"""What rules say of what was looked up: a rehearsal, where nothing boots, goes on without them."""
+"""Ids of findings about looked-up values. A rehearsal boots nothing, and goes on without them."""
 LOCK = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
 OF_RELEASE = {KERNEL: "a kernel", SLURM: "a Slurm"}
-"""What a release has that only an image brings, by the role that brings it: one is booted, the other is built."""
+"""Parts of a release that only an image contains, by the role that brings them: the kernel is booted, Slurm is
+built."""
 
 
 def images(plan: Plan, facts: Facts, today: str | None) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Kubernetes that a cloud runs: its version, its server, its proof, its storage and its images."""
+"""Managed Kubernetes: its version, its API server, its proof, its storage and its images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ BESIDES = "what Kueue and other programs of the cluster run as comes from regist
 
 
 def managed(plan: Plan, today: str | None) -> Iterator[Finding]:
-    """The cloud's Kubernetes has the version, a server that answers, an image for proofs, drivers and other images."""
+    """The cloud's Kubernetes has the version, an API server that answers, an image for proofs, drivers and other
+    images."""
     if (own := CLOUDS[plan.cloud].runs(plan.scheduler.kind)) is None:
         return
     yield from _version(plan, own, today)
@@ -30,7 +31,7 @@ def managed(plan: Plan, today: str | None) -> Iterator[Finding]:
 
 
 def _api(plan: Plan, own: Managed) -> Finding:
-    """Judge whether the person who runs an `up` reaches the server: the same `up` makes its network."""
+    """Judge whether the user who runs an `up` reaches the API server: the same `up` creates its network."""
     id_, place, ranges = "kubernetes.api", "scheduler.api_from", plan.scheduler.api_from
     if ranges:
         return Finding(id_, "pass", public(ranges), "", place)
@@ -46,14 +47,14 @@ def _api(plan: Plan, own: Managed) -> Finding:
 
 
 def public(ranges: Sequence[str]) -> str:
-    """Return the meaning of such ranges in words."""
+    """Describe the effect of these ranges."""
     if not ranges:
         return "its server has no public address, and only the cluster's network reaches it"
     return f"its server has a public address, which answers {' and '.join(ranges)} and nobody else"
 
 
 def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:
-    """Judge whether a storage comes into pods, and on the declared way."""
+    """Judge whether pods can mount a storage, and in the declared way."""
     id_ = "kubernetes.storage"
     if not one.driver:
         text = f"{one.name} is made, and nothing brings it into pods: {own.what} has no driver for {one.kind}"
@@ -69,7 +70,7 @@ def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:
 
 
 def _proof(plan: Plan, own: Managed) -> Finding:
-    """Judge whether there is an image to start on nodes that have none of our programs."""
+    """Judge whether there is an image of our programs, which the nodes lack."""
     id_, place, image = "kubernetes.proof", "scheduler.workloads_image", plan.scheduler.workloads_image
     build = "build one (workloads/Containerfile), put it where nodes reach it, and write its name and digest"
     if not image and plan.proof.level == "none":
@@ -88,7 +89,7 @@ def _proof(plan: Plan, own: Managed) -> Finding:
 
 
 def _version(plan: Plan, own: Managed, today: str | None) -> Iterator[Finding]:
-    """Judge the version of Kubernetes by the days on which its support ends."""
+    """Judge the version of Kubernetes by the dates on which its support ends."""
     version, id_ = minor(plan.release), "kubernetes.version"
     source = f"({own.versions_source})"
     if (support := own.versions.get(version)) is None:

@@ -1,4 +1,4 @@
-"""The network that exists: services, addresses, ways out and how near nodes are to each other."""
+"""The existing network: services, addresses, ways out, and distances between nodes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from stampworks.planning.rules.reading import AGAIN, UnknownFact, known, launche
 
 
 def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The services that nodes boot with can have an address in their network, and have it once it exists."""
+    """The services that booting nodes need can have an endpoint in the network, and have one once it exists."""
     wanted, id_ = plan.network.endpoints, "network.endpoints"
     launches = CLOUDS[plan.cloud].launches
     if launches is None or not wanted or facts.account is None:
         return
     try:
         offered = {one.name: one.zones for one in known(facts, "services")}
-        if not offered:  # every region has some of them: whoever lists none has not told
+        if not offered:  # every region has some services, so that an empty list is no answer
             raise UnknownFact(f"the answer lists none of them for {plan.region}", AGAIN)
         there, subnets = known(facts, "endpoints"), known(facts, "subnets")
     except UnknownFact as unread:
@@ -52,7 +52,7 @@ def _have(names: Sequence[str]) -> str:
 
 
 def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The network that exists has addresses for the nodes to come and a way out, and gives no public addresses."""
+    """The existing network has a way out and addresses for further nodes, and gives no public addresses."""
     if not plan.network.egress or facts.account is None:
         return
     try:
@@ -62,7 +62,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding("addresses.free", "unknown", f"what the network has now: {unread}", unread.hint, "network.cidr")
         return
     if (one := subnets.get(NODES)) is None:
-        return  # it was not made yet
+        return  # it does not exist yet
     started = [group for group in plan.groups if group.launch]
     takes = [(group.count * each, subnet.name) for group in started for subnet, each in taken_by(plan, group)]
     coming = max(0, sum(each for each, subnet in takes if subnet == NODES) - held)
@@ -86,7 +86,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def nearness(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The running nodes of a pool are near each other: a job over all of them goes as far as they are apart."""
+    """The running nodes of a pool are near each other: their distance limits a job over all of them."""
     if facts.account is None:
         return
     pools = {pool.name: place for place, pool in launched(plan) if pool.rails}

@@ -16,7 +16,7 @@ def offers(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """The region and the zone offer the machine of each group."""
     for place, group in judged_groups(plan, facts):
         type_, where = instance_type(group), group.zone or plan.network.zone
-        field = f"{place or 'pools[0]'}.zone" if where else "region"  # all others go where the first pool does
+        field = f"{place or 'pools[0]'}.zone" if where else "region"  # all other groups follow the first pool
         try:
             zones = {one.instance_type: one.zones for one in known(facts, "offers")}.get(type_, ())
         except UnknownFact as unread:
@@ -37,8 +37,8 @@ def offers(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def zones_of_all(plan: Plan, facts: Facts) -> set[str]:
-    """Return the zones in which all nodes can be, which share a subnet: each machine is offered there, and so are the
-    reservations."""
+    """Return the zones that can hold all nodes, which share a subnet: each machine is offered there, and reservations
+    are in them."""
     offered = {one.instance_type: one.zones for one in known(facts, "offers")}
     zones = {zone for each in offered.values() for zone in each}
     for _, group in launched(plan):
@@ -50,17 +50,17 @@ def zones_of_all(plan: Plan, facts: Facts) -> set[str]:
 
 
 def write_zone(zones: Set[str]) -> str:
-    """Return a hint that names zones that would do; empty where none does."""
+    """Return a hint that names the possible zones; empty when there are none."""
     if len(zones) > 1:
         return f"write one of the zones {', '.join(sorted(zones))}"
     return f"write zone: {min(zones)}" if zones else ""
 
 
 def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The machine takes the interfaces that its nodes are given: else the cloud refuses to start it."""
+    """The machine takes the interfaces that its nodes are given; otherwise the cloud refuses to start it."""
     for place, group in judged_groups(plan, facts):
         launch = group.launch
-        assert launch is not None  # noqa: S101  # it is launched
+        assert launch is not None  # noqa: S101  # a cloud starts it
         fabric = [each for each in launch.interfaces if each.fabric]
         cards = max((each.card for each in launch.interfaces), default=0) + 1
         id_, where = "machine.interfaces", f"{place}.machine" if place else "region"
@@ -79,7 +79,7 @@ def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
             )
             continue
         if (one := described.get(launch.instance_type)) is None:
-            continue  # the region has none of them, which another rule says
+            continue  # another rule reports that the region has none of them
         text = f"{what}, and takes {one.fabric_interfaces} on {one.cards}"
         if len(fabric) > one.fabric_interfaces or cards > one.cards:
             hint = "the catalog is wrong or the machine has changed: say so in an issue, and take another machine"

@@ -36,7 +36,7 @@ def zones(plan: Plan) -> Iterator[Finding]:
     """All pools of a fabric are in one zone: a fabric ends where its zone does."""
     pools = [pool for pool in by_name(plan) if pool.rails]
     if not plan.region or not pools or plan.fabric.leaf_nodes is not None:
-        return  # where the plan places the nodes, nobody else chooses
+        return  # where the plan places the nodes, no cloud chooses a zone
     named = {pool.name: pool.zone for pool in pools if pool.zone}
     if len({*named.values()}) > 1:
         where = ", ".join(f"{name} in {zone}" for name, zone in named.items())

@@ -1,4 +1,4 @@
-"""Purchases: the ways to buy machines, the numbers they are sold in, and groups of nodes that come and go."""
+"""Purchases: the ways to buy machines, the numbers in which they are sold, and elastic groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stampworks.planning.rules.pools import running
 from stampworks.text.amounts import counted
 
 GROUP_UNSAID_MIN = 1000
-"""Smallest group that is reported where the limit of a cloud is unknown: all known limits are higher."""
+"""Smallest group that is reported when the limit of a cloud is unknown: all known limits are higher."""
 _BOUGHT_BEFORE = {"block": "a block of capacity", "reserved": "capacity that was reserved"}
 
 
@@ -41,7 +41,7 @@ def purchases(plan: Plan) -> Iterator[Finding]:
 
 
 def shapes(plan: Plan) -> Iterator[Finding]:
-    """The machine is sold in this number and in this way: some come in whole racks or slices only."""
+    """The machine is sold in this number and in this way: some are sold only in whole racks or slices."""
     for where, pool in running(plan):
         shape, joined = catalog.shapes().get(pool.machine.name), joined_nodes(catalog.machines()[pool.machine.name])
         what = f"{counted(pool.count, 'node')} of {pool.machine.name} in pool {pool.name}"
@@ -100,7 +100,7 @@ def group_sizes(plan: Plan) -> Iterator[Finding]:
 
 
 def elastic(plan: Plan) -> Iterator[Finding]:
-    """Nodes that start and stop with the work can configure themselves, save money and be proven."""
+    """Elastic nodes can configure themselves, save money and be proven."""
     for where, pool in running(plan):
         if not pool.elastic:
             continue
@@ -109,7 +109,7 @@ def elastic(plan: Plan) -> Iterator[Finding]:
             text = f"{all_}, and none that starts can configure itself: release {plan.release.name} has no Ansible"
             hint = "take count_min out, or another release"
             yield Finding("elastic.boot", "fail", text, hint, place, "error", pool.name)
-        if pool.purchase in BOUGHT_BEFORE and not pool.fallbacks:  # which only pools with a count_min can have
+        if pool.purchase in BOUGHT_BEFORE and not pool.fallbacks:  # only pools with a count_min can have fallbacks
             text = f"{all_}, and {pool.purchase} capacity is paid for whether it runs or not: all {pool.count} are"
             hint = "take count_min out, or buy them as they run"
             yield Finding("elastic.purchase", "fail", text, hint, place, "warning", pool.name)

@@ -1,4 +1,4 @@
-"""Queues of Kubernetes: whether Kueue can do what the scheduler's part of a plan asks for."""
+"""Queues of Kubernetes: whether Kueue supports what the scheduler is declared to do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from stampworks.plan import BUCKETS_NAMESPACE, PROOF_NAMESPACE, Account, Plan, d
 from stampworks.planning.rules.findings import Finding, Severity
 
 PROGRAMS = "programs"
-"""Claim that each team's namespace has."""
+"""Volume claim in the namespace of every team."""
 
 
 def queues(plan: Plan) -> Iterator[Finding]:
-    """Kueue does what is declared, and nothing that is not declared."""
+    """Kueue does everything that is declared, and nothing else."""
     if plan.scheduler.traits.admits_gangs:
         found = [*_jobs(plan), *_priorities(plan), *_accounts(plan), *_names(plan)]
         yield from found or [Finding("kueue.queues", "pass", "Kueue can do what the scheduler is to do", "")]
@@ -21,7 +21,7 @@ def queues(plan: Plan) -> Iterator[Finding]:
 
 
 def _jobs(plan: Plan) -> Iterator[Finding]:
-    """Judge what Kueue does with single jobs."""
+    """Judge Kueue's treatment of single jobs."""
     scheduler = plan.scheduler
     if scheduler.preemption == "cancel":
         text = "Kueue ends no job that has to make room: it suspends it, and the job starts again when there is room"
@@ -39,7 +39,7 @@ def _jobs(plan: Plan) -> Iterator[Finding]:
 
 
 def _priorities(plan: Plan) -> Iterator[Finding]:
-    """Judge preemption: Kueue goes by weight alone."""
+    """Judge preemption, which Kueue decides by weight alone."""
     priorities = plan.scheduler.priorities if plan.scheduler.preemption != "off" else ()
     for index, each in enumerate(priorities):
         below = [other.name for other in priorities if other.weight < each.weight]
@@ -50,7 +50,7 @@ def _priorities(plan: Plan) -> Iterator[Finding]:
 
 
 def _default_priorities(plan: Plan) -> Iterator[Finding]:
-    """Say who gives a queue's priority to its jobs."""
+    """Report which jobs get the priority of their queue."""
     declared = [f"{queue.name}: {queue.priority}" for queue in plan.scheduler.queues if queue.priority]
     if declared:
         text = (
@@ -73,7 +73,7 @@ def _accounts(plan: Plan) -> Iterator[Finding]:
 
 
 def _whose(plan: Plan, namespace: str) -> str:
-    """Return the owner of a namespace that exists anyway, or comes with an add-on; empty for any other."""
+    """Return the owner of a namespace that exists anyway, or belongs to an add-on; empty for any other."""
     if namespace == "default" or namespace.startswith("kube-"):
         return "Kubernetes itself"
     addons = catalog.releases()[plan.release.name].addons
@@ -99,7 +99,7 @@ def _limit(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
 
 
 def _share(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
-    """Judge the share of an account: one that owns no node of a queue has only idle ones there."""
+    """Judge the share of an account: an account that owns no node of a queue gets only idle nodes there."""
     accounts, pools = plan.scheduler.accounts, declared_pools(plan.groups)
     own = {pool.name for pool in pools if own_nodes(accounts, pool.count)[account.name]}
     without = [each for each in plan.scheduler.queues if not own & {*each.pools}]
@@ -116,7 +116,7 @@ def _share(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
 
 
 def _names(plan: Plan) -> Iterator[Finding]:
-    """Judge names: an object of the whole cluster is called after its account and its own name."""
+    """Judge names: a cluster-wide object is named after its account and its own name."""
     accounts, names = plan.scheduler.accounts, [each.name for each in plan.storage]
     for what, of in (("queue", [each.name for each in plan.scheduler.queues]), ("storage", names)):
         seen: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Quotas: what an account may have at once, beside what it has already."""
+"""Quotas: the limits of an account, and the part of them that is already used."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from stampworks.planning.rules.reservations import bought_for, ways
 
 
 def machine_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The account's limits allow so many machines at once, beside those that run already.
+    """The account's limits allow all machines at once, beside those that already run.
 
-    Fallbacks count as well, with all elastic nodes of their pool in each: they only warn.
+    Fallbacks count too, each with all elastic nodes of its pool; they only cause warnings.
     """
     if not plan.region:
         return
@@ -47,7 +47,7 @@ def machine_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def _limit_of(plan: Plan, group: Group, row: catalog.Machine) -> str:
-    """Return the limit that a group counts against; empty where nobody knows. Blocks have limits of their own."""
+    """Return the limit that a group counts against; empty when unknown. Capacity blocks have their own limits."""
     if group.purchase == "spot":
         return catalog.machine_limit(plan.cloud, row.aliases[0] if row.aliases else row.name, spot=True)
     counts = isinstance(row.quota_family, str) and group.purchase in ("on-demand", "reserved", "owned")
@@ -55,7 +55,7 @@ def _limit_of(plan: Plan, group: Group, row: catalog.Machine) -> str:
 
 
 def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, int]], later: str = "") -> Finding:
-    """Judge one limit by the groups that count against it. A fallback is the last of them, and `later` its place."""
+    """Judge one limit by the groups that count against it. A fallback comes last, and `later` is its place."""
     subject = members[-1][0].name if later else limit
     severity: Severity = "warning" if later else "error"
     need = sum(group.count * units for group, units in members)
@@ -86,7 +86,7 @@ def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, i
 
 
 def _counted_already(plan: Plan, group: Group, facts: Facts) -> int:
-    """Return how many of a group's nodes count already: a reservation counts whether its nodes run or not."""
+    """Return how many of a group's nodes already count: a reservation counts whether its nodes run or not."""
     bought = bought_for(plan, group, facts) if group.reservation else []
     if not all(one.own for one in bought):
         why = f"whose limit {group.reservation} counts against, which is shared with this account"
@@ -96,7 +96,7 @@ def _counted_already(plan: Plan, group: Group, facts: Facts) -> int:
 
 
 def _taken(plan: Plan, facts: Facts, limit: str) -> int:
-    """Return the units of a limit that are taken: by what others run, and on demand by what is reserved."""
+    """Return the used units of a limit: by nodes of others, and for on-demand also by reservations."""
     units = {one.instance_type: one.vcpus for one in known(facts, "described")}
     counts = [(one.instance_type, one.spot, one.count) for one in known(facts, "running")]
     counts += [
@@ -114,7 +114,7 @@ def _taken(plan: Plan, facts: Facts, limit: str) -> int:
 
 
 def other_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """There is room for one more network, its way out, its NICs, its placement groups and its file systems."""
+    """The limits allow one more network, its way out, its NICs, its placement groups and its file systems."""
     if not plan.network.egress or facts.account is None:
         return
     together = sum(any(one.placed_together for one in pool.offers) for _, pool in launched(plan))
@@ -137,7 +137,7 @@ def other_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
 def _piece(
     plan: Plan, facts: Facts, limit: str, need: int, limits: str, counts: str, place: str, fixed: int = 0
 ) -> Finding:
-    """Judge one limit of something that is no machine."""
+    """Judge one limit of a resource that is not a machine."""
     text = f"{limit} in {plan.region}: {need} needed"
     try:
         values = {limit: fixed} if fixed else {one.name: one.value for one in known(facts, limits)}
@@ -154,7 +154,7 @@ def _piece(
     text += f"; the limit is {values[limit]:.0f}, and {taken} are taken{' in all zones' * elsewhere}"
     if need <= left:
         return Finding("quota", "pass", text, "", subject=limit)
-    if elsewhere:  # counted in all zones and limited in each: too many of them may be in other zones
+    if elsewhere:  # counted in all zones but limited in each: the excess may be in other zones
         hint = f"look up how many of them are in {plan.network.zone or 'the zone of the nodes'}: no others count"
         return Finding("quota", "unknown", text, hint, place, subject=limit)
     hint = "delete those that nobody uses" if fixed else f"ask the cloud for {need - left} more"

@@ -1,4 +1,4 @@
-"""Facts about an account as rules read them: a fact that is unknown ends the work of a rule, with the reason."""
+"""Facts about an account as rules read them: an unknown fact ends the work of a rule, with the reason."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from stampworks.planning.rules.account import Account
 
 DAYS_MAX: Final = 7
-"""Others in an account start and stop nodes every day, and what was reserved ends: a week is about as long as a change
-waits for its review, and after it what was read says little."""
+"""Maximum age of facts, in days. A week is about as long as a change waits for its review. Later, facts say little:
+others in an account start and stop nodes every day, and reservations end."""
 READ = "`stampworks facts -s STACK` reads the account"
 AGAIN = "see to that, and `stampworks facts -s STACK` reads the account again"
-"""Hint where the account was read, and one fact of it could not be."""
+"""Hint when the account was read, but one of its facts could not be."""
 
 
 class UnknownFact(Exception):  # noqa: N818  # it ends the work of a rule, and is no error
-    """A fact is unknown: why, and a hint how to learn it."""
+    """A fact is unknown; carries the reason, and a hint how to learn it."""
 
     def __init__(self, why: str, hint: str = READ) -> None:
         super().__init__(why)
@@ -39,7 +39,7 @@ def of_this(plan: Plan, facts: Facts) -> Facts:
 
 
 def _of_another(account: Account, plan: Plan) -> str:
-    """Return why an account's facts say nothing about this cluster; empty where they do."""
+    """Return why an account's facts do not apply to this cluster; empty when they do."""
     for what, read, asked in (
         ("cloud", account.cloud, plan.cloud),
         ("region", account.region, plan.region),
@@ -51,11 +51,11 @@ def _of_another(account: Account, plan: Plan) -> str:
 
 
 def _too_old(account: Account, as_of: str | None) -> str:
-    """Return why an account says nothing today; empty where it does."""
+    """Return why an account's facts do not apply today; empty when they do."""
     if as_of is None:
         return "nobody said what day it is"
     at, last = min(each.at for each in account.readings), max(each.at for each in account.readings)
-    if days_between(last, as_of) < -1:  # a day is what clocks of two places may differ by
+    if days_between(last, as_of) < -1:  # clocks of two places may differ by a day
         return f"it was read on {last[:10]}, which has not come yet"
     days = days_between(at, as_of)
     return f"it was read on {at[:10]}, {days} days ago, and after {DAYS_MAX} it says little" if days > DAYS_MAX else ""
@@ -72,7 +72,7 @@ def known(facts: Facts, fact: str) -> Any:
 
 
 def account(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The account was read within the last week, from the cloud itself; all other rules about accounts go by it."""
+    """The account was read within the last week, from the cloud itself; all other rules about accounts rely on it."""
     if not can_be_read(plan):
         return
     if facts.account is None:
@@ -101,7 +101,7 @@ def judged_groups(plan: Plan, facts: Facts) -> Iterator[tuple[str, Group]]:
 
 
 def launched(plan: Plan) -> Iterator[tuple[str, Group]]:
-    """Yield the groups that a cloud starts, each with its place in the declaration: none for those that run no jobs."""
+    """Yield the groups that a cloud starts and that run jobs or serve them, each with its place in the declaration."""
     yield from (("", group) for group in (plan.controller, *plan.login) if group.launch)
     for index, pool in enumerate(declared_pools(plan.groups)):
         if pool.launch and pool.role == "worker":
@@ -110,5 +110,5 @@ def launched(plan: Plan) -> Iterator[tuple[str, Group]]:
 
 def instance_type(group: Group) -> str:
     """Return the cloud's name for a group's machine."""
-    assert group.launch is not None  # noqa: S101  # it is one that a cloud starts
+    assert group.launch is not None  # noqa: S101  # only groups that a cloud starts
     return group.launch.instance_type

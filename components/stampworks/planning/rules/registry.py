@@ -212,7 +212,7 @@ RULES: Final = (
     Rule("price.age", TODAY, cost.prices, ("pools[].machine", "storage[]")),
     Rule("cost.budget", NOTHING, cost.budget, ("budget.monthly_usd",)),
     Rule("cost.notify", NOTHING, cost.told, ("budget.notify",)),
-    Rule(  # last: its findings are no mistakes in the declaration
+    Rule(  # Last, because its findings are not mistakes in the declaration
         "lock",
         NOTHING,
         images.lookups,
@@ -230,7 +230,8 @@ RULES: Final = (
 
 
 def rules(plan: Plan, facts: Facts | None, as_of: str | None = None) -> tuple[Finding, ...]:
-    """Return the findings of all rules, in a fixed order; without the day or a fact, what needs it is unknown."""
+    """Return the findings of all rules, in a fixed order. Without the day or a fact, rules that need it report
+    unknown."""
     known = known_of(plan, facts, as_of)
     return tuple(finding for rule in RULES for finding in rule.findings(plan, known))
 

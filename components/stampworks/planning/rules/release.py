@@ -76,7 +76,7 @@ def clients(plan: Plan) -> Iterator[Finding]:
 def provable(plan: Plan) -> Iterator[Finding]:
     """The release has the torch that a proof measures with.
 
-    Says nothing where it has.
+    A release that has it gets no finding.
     """
     if not plan.scheduler.traits.equips_nodes or plan.proof.level == "none" or "torch" in dict(plan.release.versions):
         return

@@ -1,4 +1,4 @@
-"""Reservations: capacity that was bought before, and the nodes that start in it."""
+"""Reservations: capacity that was bought in advance, and the nodes that start in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Problem = tuple[str, str, str, Severity]
 
 
 def reservations(plan: Plan, facts: Facts, today: str | None) -> Iterator[Finding]:
-    """A reservation is for the pool's machine, in its zone, with room for its nodes, and has not ended."""
+    """A reservation fits the pool's machine and zone, has room for its nodes, and has not ended."""
     for place, pool in launched(plan):
         for index, way in enumerate(ways(pool)):
             if way.reservation:
@@ -31,9 +31,9 @@ def reservations(plan: Plan, facts: Facts, today: str | None) -> Iterator[Findin
 
 
 def ways(group: Group) -> Iterator[Group]:
-    """Yield each way to buy a group's nodes, with as many as may start in it.
+    """Yield each way to buy a group's nodes, with the number of nodes that may start that way.
 
-    The first has the name of the group, each fallback the name of its way as well.
+    The first one has the name of the group; a fallback's name also contains its purchase.
     """
     yield group
     for way in group.fallbacks:
@@ -64,7 +64,7 @@ def _reserved(
 
 
 def bought_for(plan: Plan, pool: Group, facts: Facts) -> list[Reservation]:
-    """Return the reservations that a pool's name for them stands for: one, or those of a group."""
+    """Return the reservations that the pool names: a single one, or those of a group."""
     every = {one.id: one for one in known(facts, "reservations")}
     if not CLOUDS[plan.cloud].account.is_group(pool.reservation):
         return [every[pool.reservation]] if pool.reservation in every else []
@@ -110,12 +110,12 @@ def _of_one(plan: Plan, pool: Group, one: Reservation, facts: Facts, today: str 
 
 
 def _zone_now(facts: Facts) -> str:
-    """Return the zone of nodes that declare none: that of their subnet, or nothing before it exists."""
+    """Return the zone of nodes that declare none: the zone of their subnet, or nothing before it exists."""
     return next((one.zone for one in known(facts, "subnets") if one.name == NODES), "")
 
 
 def _of_time(plan: Plan, pool: Group, one: Reservation, today: str | None) -> Iterator[_Problem]:
-    """Yield problems with a reservation's state and end. The account was read lately, so today is known."""
+    """Yield problems with a reservation's state and end. The account was read recently, so that today is known."""
     days = days_between(today, one.ends) if today and one.ends else None
     if one.state in CLOUDS[plan.cloud].account.coming:
         begins = f", and begins on {one.begins}" if one.begins else ""
@@ -141,9 +141,9 @@ def _usable(plan: Plan, way: Group, facts: Facts) -> list[Reservation]:
 
 
 def _sharing(plan: Plan, pool: Group, way: Group, facts: Facts) -> list[Group]:
-    """Return the groups that start in the same capacity, or in a part of it, as each pool is bought first.
+    """Return the groups that start in the same capacity, or in a part of it. Pools buy their first choice first.
 
-    A fallback comes last, and of its own pool only the nodes count that always run.
+    A fallback comes last. Only the nodes of its own pool that always run count.
     """
     firsts = [group for _, group in launched(plan) if group.reservation]
     if way is not pool:
@@ -170,7 +170,7 @@ def _of_room(pool: Group, way: Group, members: Sequence[Group], usable: Sequence
 
 
 def _told(pool: Group, members: Sequence[Group]) -> str:
-    """Return in words how many nodes start in the same capacity."""
+    """Describe how many nodes start in the same capacity."""
     if [*members] == [pool]:
         return f"pool {pool.name} has {pool.count}"
     parts = " + ".join(f"{each.count} ({each.name})" for each in members)
@@ -178,7 +178,7 @@ def _told(pool: Group, members: Sequence[Group]) -> str:
 
 
 def _room(pool: Group, way: Group, members: Sequence[Group], bought: Sequence[Reservation]) -> str:
-    """Return the text of a reservation with room."""
+    """Describe a reservation that has room."""
     total, ends = sum(one.total for one in bought), [one.ends for one in bought if one.ends]
     until = f", until {min(ends)}" if ends else ""
     return f"{way.reservation} is for {counted(total, 'node')}, and {_told(pool, members)}{until}"

@@ -1,4 +1,4 @@
-"""A rule: what it judges, what it needs for that, and the ids of its findings."""
+"""A rule: its check, the facts that it needs, and the ids of its findings."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Id:
 
     id: str
     holds: str
-    """What is the case where the finding is a pass."""
+    """The condition that holds when the finding is a pass."""
     points: tuple[str, ...]
-    """Fields of the declaration that the finding may point to, with [] for an item of a list and * for any text; none
-    where it is about the whole."""
+    """Fields of the declaration that the finding may point to, with [] for an item of a list and * for any text; empty
+    for the whole declaration."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Rule:
     """One check of a plan. It says nothing where it does not apply."""
 
     id: str
-    """Id of its findings, or a name for all of them where it has several ids."""
+    """Id of its findings, or a common name when it has several ids."""
     needs: tuple[Need, ...]
     """Arguments of the check besides the plan, by name: facts about the machine or the account, and the day."""
     check: Callable[..., Iterator[Finding]]
-    """Its docstring says what is the case where the rule passes."""
+    """The check. Its docstring states the condition that holds when the rule passes."""
     points: tuple[str, ...] = ()
-    """As those of an id."""
+    """Fields that the finding may point to, like those of an id."""
     several: tuple[Id, ...] = ()
     """Ids of its findings, where there are several."""
 

@@ -19,9 +19,9 @@ def without_queue(plan: Plan) -> Iterator[Finding]:
 
 
 def vouched(plan: Plan) -> Iterator[Finding]:
-    """The head gets the certificate that its managed database is vouched for by.
+    """The head can download the certificate authorities of its managed database.
 
-    Says nothing where it does.
+    A head that can gets no finding.
     """
     if plan.scheduler.database == "managed" and plan.network.egress == "none":
         text = "whether slurmdbd believes its database: who vouches for it is published where no node gets to"

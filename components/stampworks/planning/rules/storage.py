@@ -1,4 +1,4 @@
-"""Storage: legal options, the way to it, and the time that checkpoints take."""
+"""Storage: valid options, the path to it, and the time that checkpoints take."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from stampworks.planning.rules.findings import Finding, Severity, Verdict
 from stampworks.planning.rules.pools import running
 
 LOST_SHARE_MAX = 0.1
-"""Share of the time that failures may cost: Llama 3 lost less to everything together, on 16,384 accelerators (arXiv
+"""Maximum share of time that failures may cost. Llama 3 lost less to all causes together, on 16,384 accelerators (arXiv
 2407.21783, 3.3.4)."""
 
 
 def file_systems_of(plan: Plan) -> Iterator[Finding]:
-    """Each file system is legal, reachable as declared, fast enough for its fleet, and near its nodes.
+    """Each file system has valid options, is reachable as declared, fast enough for its fleet, and near its nodes.
 
-    Illegal options are refused before there is a plan; the findings are about options that nobody has published, and
-    about the time that nodes wait.
+    Invalid options are refused before there is a plan. The findings are about unpublished options, and about the time
+    that nodes wait.
     """
     for index, one in enumerate(plan.storage):
         if one.kind == DIRECTORY:
@@ -39,7 +39,7 @@ def file_systems_of(plan: Plan) -> Iterator[Finding]:
 
 
 def _efa(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
-    """Judge whether the nodes reach over EFA the storage that is declared with it."""
+    """Judge whether nodes reach storage over EFA where it is declared with EFA."""
     machines = {pool.name: catalog.machines()[pool.machine.name] for _, pool in running(plan)}
     asked, takes = storage.options(one), catalog.efa_clients().get(one.kind)
     nodes = sum(pool.count for _, pool in running(plan) if file_systems.over_efa(asked, machines[pool.name]))
@@ -58,7 +58,7 @@ def _efa(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
 
 
 def _fleet(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
-    """Judge the time that is lost where all accelerators save all their memory, at the best interval."""
+    """Judge the time lost when all accelerators save all their memory at the best interval."""
     pools = [pool for _, pool in running(plan) if pool.machine.accelerators]
     accelerators = sum(pool.count * pool.machine.accelerators for pool in pools)
     if not accelerators:
@@ -89,7 +89,7 @@ def _fleet(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
 
 
 def _zone_of(plan: Plan, one: Storage) -> Iterator[Finding]:
-    """Judge whether the pools are in the zone of a file system that stands in one."""
+    """Judge whether the pools are in the zone of a zonal file system."""
     row, named = file_systems.resolve(storage.options(one)), {pool.zone for pool in plan.pools}
     if row is None or row.zone != "zone" or len(named) < 2:
         return
@@ -104,7 +104,7 @@ def _zone_of(plan: Plan, one: Storage) -> Iterator[Finding]:
 def runs(plan: Plan) -> Iterator[Finding]:
     """The first storage can hold the folders of runs.
 
-    Says nothing where it can.
+    Storage that can gets no finding.
     """
     holds = [one for one in plan.storage if one.kind == DIRECTORY or catalog.file_systems()[one.kind].posix]
     if not plan.storage or plan.storage[0] in holds:
@@ -123,7 +123,7 @@ def runs(plan: Plan) -> Iterator[Finding]:
 def kept(plan: Plan) -> Iterator[Finding]:
     """Checkpoints can be kept in the declared directory.
 
-    Says nothing where they can.
+    A directory that can hold them gets no finding.
     """
     directory = plan.training.checkpoints.directory
     for one in plan.storage:
