@@ -1,1 +1,1 @@
-"""One package for each cloud: what differs between clouds lives here and in planning/clouds."""
+"""Clouds, one package each. Differences between clouds are here and in planning/clouds."""

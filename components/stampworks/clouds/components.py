@@ -1,4 +1,4 @@
-"""The parts of a cloud that make resources with the engine, as protocols of modules.
+"""Protocols of the modules of a cloud that make resources with the engine.
 
 A part returns resources of its own types, and takes those of its cloud's other parts: `network.create` takes the place
 that `place.create` of the same cloud has returned. Type variables stand for these types. `Place`, `Network` and so on
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         """The network that nodes are in."""
 
     class Stored(Resource):
-        """A file system, or the way to it."""
+        """A file system, or its mount target."""
 
     class Disk(Resource):
         """A disk that outlives its node."""
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         """The members of one group."""
 
         generation: Input[str]
-        """Another text when a member is another one; empty where the engine does not know the members."""
+        """Identity of the members, which changes with any of them; empty where the engine does not know the members."""
 
     class ControlPlane(Resource):
         """The server of a Kubernetes."""
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         address: Output[str]
         kubeconfig: Output[str]
         identity: Output[str]
-        """Another text for another server alone: all objects are made anew with it."""
+        """Identity of the server. All objects are created again when it changes."""
 
     class Database(Resource):
         """The server of a database."""
@@ -98,12 +98,12 @@ B_co = TypeVar("B_co", bound=HasAddress, covariant=True)
 
 
 class PlaceMaker(Protocol[P_co]):
-    """`place`: comes first and goes last, with whatever a killed `up` has left and no state knows of."""
+    """`place`: created first and deleted last, with everything that a killed `up` has left outside of any state."""
 
     def create(self, name: str, *, plan: Plan, opts: ResourceOptions) -> P_co: ...
 
     def cost_tags(self, plan: Plan) -> Mapping[str, str]:
-        """Tags by which a bill tells the costs of this cluster; none where nobody sends a bill."""
+        """Return the tags that assign costs to this cluster; empty if the cloud is free."""
 
 
 class NetworkMaker(Protocol[P_contra, N_co]):
@@ -139,11 +139,13 @@ class NodesMaker(Protocol[N_contra, D_contra, G_co]):
         drain_timeout_minutes: int,
         opts: ResourceOptions,
     ) -> G_co:
-        """Make a group; leave nodes alone that run and are outdated. `content` is a digest of what the installation of
-        the image does."""
+        """Make a group. Leave outdated nodes that run alone.
+
+        `content` is a digest of the effect of the image's installation.
+        """
 
     def template(self, group: Group, leaf_nodes: int | None, release: Release, content: str) -> str:
-        """Return a text that changes with everything that nodes can only boot with."""
+        """Return a text that changes with every setting that nodes get only at boot."""
 
 
 class StorageMaker(Protocol[P_contra, S]):
@@ -159,10 +161,10 @@ class StorageMaker(Protocol[P_contra, S]):
         repository: Resource | None,
         opts: ResourceOptions,
     ) -> S:
-        """Make a file system. `repository` is the storage of this cluster that it shows, if it shows one."""
+        """Make a file system. `repository` is the cluster's own storage that it shows, if any."""
 
     def mount(self, storage: Storage, made: S) -> Input[Mount]:
-        """Say how nodes mount it."""
+        """Return how nodes mount it."""
 
 
 class VolumeMaker(Protocol[P_contra, D]):
@@ -181,12 +183,12 @@ class VolumeMaker(Protocol[P_contra, D]):
     ) -> D: ...
 
     def serial(self, volume: D) -> Input[str]:
-        """Return the serial number by which the node finds the disk; empty where the node boots with it."""
+        """Return the serial number by which the node finds the disk; empty if the node boots with it."""
 
 
 @dataclass(frozen=True)
 class Resources(Generic[P, N, S, D, G]):
-    """The parts that a cluster of any scheduler is made with."""
+    """Parts that clusters of any scheduler need."""
 
     place: PlaceMaker[P]
     network: NetworkMaker[P, N]
@@ -204,11 +206,11 @@ class ElasticMaker(Protocol[P_contra, G_contra]):
         """Let the controller start and end nodes of these groups."""
 
     def publish(self, name: str, *, place: P_contra, file: Output[str], opts: ResourceOptions) -> None:
-        """Put the bundle with which such nodes configure themselves where they find it."""
+        """Upload the bundle with which such nodes configure themselves."""
 
 
 class DatabaseMaker(Protocol[P_contra, B_co]):
-    """`database`: the database of the accounting, where the cloud runs it."""
+    """`database`: the database of the accounting, if the cloud runs it."""
 
     def create(
         self,
@@ -223,7 +225,7 @@ class DatabaseMaker(Protocol[P_contra, B_co]):
     ) -> B_co: ...
 
     def authorities(self, region: str) -> str:
-        """Return the address at which the authorities are published that vouch for its certificate."""
+        """Return the URL of the authorities that sign the database's certificate."""
 
 
 class ServerMaker(Protocol[N_contra, C]):
@@ -232,7 +234,7 @@ class ServerMaker(Protocol[N_contra, C]):
     def create(self, name: str, *, plan: Plan, network: N_contra, opts: ResourceOptions) -> C: ...
 
     def server(self, control_plane: C) -> Resource:
-        """Return the resource that takes all objects of the server along when it goes."""
+        """Return the resource whose removal ends all objects of the server."""
 
 
 class PoolMaker(Protocol[C_contra, G_co]):
@@ -242,7 +244,7 @@ class PoolMaker(Protocol[C_contra, G_co]):
 
 
 class JoinedMaker(Protocol[C_contra]):
-    """`scheduler`, too: nodes that are made members of a Kubernetes of ours, and simulated ones."""
+    """`scheduler`, too: nodes that join our own Kubernetes, and simulated ones."""
 
     def create_simulated(
         self,
@@ -256,7 +258,7 @@ class JoinedMaker(Protocol[C_contra]):
         drain_timeout_minutes: int,
         opts: ResourceOptions,
     ) -> Resource:
-        """Make the nodes of a pool for scheduling only."""
+        """Make the simulated nodes of a pool for scheduling only."""
 
     def create_joined(
         self,
@@ -279,11 +281,11 @@ class JoinedMaker(Protocol[C_contra]):
 
 
 class Drivers(Protocol[S_contra]):
-    """`storage`, too: file systems that a driver brings into pods."""
+    """`storage`, too: file systems that a CSI driver mounts in pods."""
 
     def driven(self, storage: Storage, made: S_contra, region: str) -> Output[Driven]:
-        """Say how the driver finds the file system."""
+        """Return the file system as its driver knows it."""
 
 
 AnyResources: TypeAlias = "Resources[Any, Any, Any, Any, Any]"
-"""Those of a cloud that is only known when a program runs."""
+"""Parts of a cloud that is known only at run time."""

@@ -1,8 +1,8 @@
-"""The contract of a cloud: the functions that its modules have, as protocols that mypy holds each module against.
+"""The contract of a cloud: protocols of its modules, against which mypy checks each module.
 
-`Cloud` at the end of this file lists the parts. A cloud says in its `__init__.py` which of them it has; `registry.py`
-lists the clouds. `components.py` has the parts that make resources with the engine. Those of this file ask or change a
-cluster while it runs, or an account, and know nothing of the engine.
+`Cloud` at the end of this file lists the parts. A cloud names its parts in its `__init__.py`; `registry.py` lists the
+clouds. `components.py` has the parts that make resources with the engine. The parts in this file read or change a
+running cluster or an account, and know nothing of the engine.
 """
 
 from __future__ import annotations
@@ -29,70 +29,74 @@ A_contra = TypeVar("A_contra", contravariant=True)
 
 
 class Members(Protocol):
-    """`members`: the nodes that run now, asked of the cloud."""
+    """`members`: the running nodes, as the cloud lists them."""
 
     PATIENCE_S: float
-    """Seconds for which missing nodes may still come."""
+    """Seconds to wait for missing nodes."""
     POLL_S: float
-    """Seconds between two looks."""
+    """Seconds between polls."""
 
     def members(self, cluster: str, region: str) -> Roster:
-        """List the nodes that run, dead ones left out, with the host keys that the cloud knows; change nothing. No
-        members means that no cluster runs."""
+        """List the running nodes with the host keys that the cloud knows. Change nothing.
+
+        Without members no cluster runs.
+        """
 
     def endings(self, cluster: str, region: str) -> tuple[Ending, ...]:
-        """Say when capacity ends that nodes are in."""
+        """Return the end of each limited capacity that nodes run in."""
 
     def refusals(self, cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal, ...]:
-        """Say why groups have not got their machines, and whether waiting helps."""
+        """Return the reasons why groups lack machines, and whether waiting helps."""
 
     def join(self, cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
-        """Make members of what was started, and start what has died, where nothing else does. `names` are the nodes of
-        each group that always run."""
+        """Make started machines members, and replace dead ones if nothing else does.
+
+        `names` are the nodes of each group that always run.
+        """
 
     def retag(self, cluster: str, region: str, wanted: Mapping[str, str], gone: Collection[str]) -> None:
-        """Write these cost tags on machines that run, and remove those that are gone."""
+        """Write these cost tags on running machines, and remove those in `gone`."""
 
     def misplaced(self, cluster: str, region: str, always: Mapping[str, Sequence[str]]) -> Sequence[str]:
-        """List nodes whose machine has to go."""
+        """List the nodes whose machine has to end."""
 
     def dismiss(self, cluster: str, region: str, always: Mapping[str, Sequence[str]], names: Iterable[str]) -> None:
-        """End the machines of these nodes that have to go."""
+        """End the machines of those nodes in `names` that are misplaced."""
 
 
 class Renewal(Protocol):
-    """`renewal`: nodes that run on something that is no longer declared, and new disks or machines for them."""
+    """`renewal`: outdated nodes, and new disks or machines for them."""
 
     @property
     def Failure(self) -> type[Exception]:  # noqa: N802
-        """The error that these functions end with."""
+        """The error that these functions raise."""
 
     def outdated(self, plan: Plan, content: str) -> Mapping[str, str]:
-        """Return the running nodes that were made from something else or were given up, and why."""
+        """Return the running nodes that are outdated or condemned, and why."""
 
     def renew(self, plan: Plan, content: str, names: Collection[str], progress: Callable[[str], None]) -> None:
-        """Make these nodes anew."""
+        """Give these nodes new disks or machines."""
 
     def condemn(self, plan: Plan, names: Collection[str], why: str, machine: bool = False) -> None:
-        """Give nodes up, with `machine` their machines as well; without a reason, no longer."""
+        """Condemn nodes, with `machine` their machines as well; without a reason, undo it."""
 
 
 class ElasticMembers(Protocol):
     """`members`, too: elastic nodes."""
 
     def end_elastic(self, cluster: str, region: str, group: str) -> Sequence[str]:
-        """End the elastic nodes of a group, and return the names of those that are still there."""
+        """End the elastic nodes of a group, and return the names of those that are not gone yet."""
 
 
 class PoolMembers(Protocol):
     """`members`, too: pools whose nodes a managed Kubernetes starts."""
 
     def node_refusals(self, cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal, ...]:
-        """Say why such pools have not got their machines."""
+        """Return the reasons why such pools lack machines."""
 
 
 class JoinedRenewal(Protocol):
-    """`renewal`, too: nodes that are members of a Kubernetes of ours."""
+    """`renewal`, too: nodes that are members of our own Kubernetes."""
 
     def take_in(
         self,
@@ -103,17 +107,17 @@ class JoinedRenewal(Protocol):
         capacity: Mapping[str, str],
         progress: Callable[[str], None],
     ) -> None:
-        """Wait until these nodes, which have been made anew and configured, run pods."""
+        """Wait until these nodes run pods, after they were renewed and configured."""
 
 
 class Access(Protocol):
-    """`access`: the way to the server of a Kubernetes."""
+    """`access`: access to the server of a Kubernetes."""
 
     def kubectl(self, cluster: str, region: str) -> tuple[str, ...]:
-        """Return the beginning of a command that asks the server; nothing where none runs."""
+        """Return the start of a kubectl command; empty if no server runs."""
 
     def remedy(self, why: str) -> str:
-        """Say what to do where the server was not heard for this reason."""
+        """Return a hint for a server that could not be reached for this reason."""
 
 
 class Doors(Protocol):
@@ -129,10 +133,10 @@ class Faults(Protocol):
     FAULTS: dict[str, Fault]
 
     def recorded(self, cluster: str) -> tuple[Injected, ...]:
-        """List injected faults that were not cleared, in the order in which they are best cleared."""
+        """Return the injected faults that were not cleared, in the best order to clear them."""
 
     def there(self, plan: Plan, one: Injected) -> bool | None:
-        """Say whether the fault is there now; None where nobody can tell."""
+        """Whether the fault exists now; None if that cannot be found out."""
 
     def inject(self, plan: Plan, one: Injected) -> None: ...
 
@@ -140,10 +144,10 @@ class Faults(Protocol):
 
 
 class AccountReader(Protocol):
-    """`facts.account`: what an account has and allows."""
+    """`facts.account`: resources and limits of an account."""
 
     def read_account(self, plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
-        """Read it for a plan; UnansweredError where nothing is answered."""
+        """Read the account for a plan. Raise UnansweredError if it does not answer."""
 
 
 class CloudImage(Protocol):
@@ -180,15 +184,15 @@ class Images(Protocol[A_contra]):
 
 
 class Parts(Protocol[A_contra]):
-    """`facts.parts`: what a managed Kubernetes is made of."""
+    """`facts.parts`: add-ons of a managed Kubernetes."""
 
     def default_version(self, api: A_contra, addon: str, kubernetes: str) -> str | None:
-        """Return the version that the cloud takes where nobody names one; None where it has none."""
+        """Return the version that the cloud installs by default; None if it has none."""
 
 
 @dataclass(frozen=True)
 class Lookups(Generic[A]):
-    """What `stampworks lock` looks up."""
+    """Lookups of `stampworks lock`."""
 
     session: Sessions[A]
     images: Images[A]
@@ -196,7 +200,7 @@ class Lookups(Generic[A]):
 
 
 class ImageBuilder(Protocol):
-    """`first_boot`: what a machine that an image is made on boots with."""
+    """`first_boot`: user data of a machine on which an image is made."""
 
     def builder_config(self, agent: str) -> str: ...
 
@@ -219,7 +223,7 @@ class ManagedPools:
 
 @dataclass(frozen=True)
 class JoinedPools:
-    """Nodes that join a Kubernetes by their configuration."""
+    """Nodes that join a Kubernetes through their configuration."""
 
     make: Callable[[], JoinedMaker[Any]]
     renewal: Callable[[], JoinedRenewal]
@@ -227,7 +231,7 @@ class JoinedPools:
 
 @dataclass(frozen=True)
 class Kubernetes:
-    """The Kubernetes of a cloud; its nodes come in one of two ways."""
+    """The Kubernetes of a cloud. Its nodes are managed or joined."""
 
     server: Callable[[], ServerMaker[Any, Any]]
     access: Callable[[], Access]

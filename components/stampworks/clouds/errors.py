@@ -1,14 +1,14 @@
-"""Errors that any cloud ends with: callers need not know which cloud they ask."""
+"""Errors of any cloud, so that callers need not know which cloud they use."""
 
 from __future__ import annotations
 
 
 class CloudError(Exception):
-    """A cloud did not say or do something: the text says where, what, why, and what to do about it."""
+    """A failed call to a cloud. The text has place, step, reason and hint."""
 
 
 class UnansweredError(Exception):
-    """A question to a cloud has no answer, so that nothing more is known than before."""
+    """A request to a cloud without a usable answer."""
 
     hint: str
-    """What to do about it."""
+    """Hint for the user."""

@@ -1,4 +1,4 @@
-"""Faults: what can be broken on purpose, where, how badly, and what must notice."""
+"""Faults: their kinds, places and severities, and the checks that must notice them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Place = Literal["node", "rail", "trunk", "shared directory", "accelerators"]
-"""What it needs: any node, a node's rail, a leaf's trunk, a node with a shared directory or with accelerators."""
+"""Place that a fault needs: any node, a node's rail, a leaf's trunk, a node with a shared directory or accelerators."""
 
 ON_RAILS: tuple[Place, ...] = ("rail", "trunk")
 
 
 @dataclass(frozen=True)
 class Severity:
-    """How badly something is broken: a number from a range in which the check must still notice it."""
+    """Severity of a fault: a number from a range in which the check must still notice it."""
 
     what: str
     low: float
@@ -30,16 +30,16 @@ class Fault:
     name: str
     does: str
     check: str
-    """Who must catch it: a check of a proof; `health`, the program on the nodes; `status`, through the scheduler; or
-    `training`, the run that feels it."""
+    """The check that must notice it: one of a proof; `health`, the program on the nodes; `status`, through the
+    scheduler; or `training`, the affected run."""
     place: Place = "node"
     severity: Severity | None = None
     simulated: bool = False
-    """Only what a program says is changed: nothing feels it, and it shows parsing and policy alone."""
+    """Whether only the output of a program changes. Such a fault tests parsing and policy alone."""
     slurm: bool = False
-    """It is about Slurm, or about what only Slurm's daemons give to jobs."""
+    """Whether the fault concerns Slurm, or settings that only Slurm's daemons give to jobs."""
     once: bool = False
-    """It is over when it has happened: there is nothing to clear, and only what runs at that time feels it."""
+    """Whether the fault is a single event: there is nothing to clear, and it affects only running programs."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Injected:
 
     fault: str
     where: str
-    """A node; the leaf of a trunk."""
+    """Node, or leaf of a trunk."""
     rail: str
-    """Its interface; empty for what is not about a rail."""
+    """Interface of the rail; empty if the fault is not on a rail."""
     severity: float | None
 
     @property
@@ -59,7 +59,7 @@ class Injected:
 
 
 def chosen(fault: Fault, places: Sequence[tuple[str, str]], severity: float | None, seed: int) -> Injected:
-    """One of these places (node or leaf, rail), and a severity if none is given: the same for the same seed."""
+    """Choose one of these places (node or leaf, rail), and a severity if none is given. The seed decides."""
     dice = random.Random(f"{seed} {fault.name}")  # noqa: S311 (to be repeated, not to be secret)
     where, rail = dice.choice(sorted(places))
     if severity is None and fault.severity:

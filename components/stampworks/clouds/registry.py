@@ -1,4 +1,4 @@
-"""The clouds that there are components for. Nothing here imports an SDK: a part is imported when it is asked for."""
+"""Registry of the clouds that have components. It imports no SDK: a part is imported when it is used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rehearsed() -> tuple[str, ...]:
 
 
 def stamped() -> tuple[str, ...]:
-    """Return the clouds whose clusters can be stamped: their nodes can be listed and made anew."""
+    """Return the clouds whose clusters can be stamped: their nodes can be listed and renewed."""
     return tuple(name for name, cloud in CLOUDS.items() if cloud.members and cloud.renewal)
 
 
@@ -30,7 +30,7 @@ def with_kubernetes() -> tuple[str, ...]:
 
 
 def needed(part: T | None, what: str, cloud: str) -> T:
-    """Return a part that a plan asks for: planning offers only what the cloud has."""
+    """Return a part that a plan needs. Planning offers only parts that the cloud has."""
     if part is None:
         raise LookupError(f"clouds.{cloud} has no {what}: its __init__.py has to name it")
     return part

@@ -1,6 +1,6 @@
-"""What a node needs to configure itself when it starts: our playbooks, and what the inventory says of its pool.
+"""The bundle with which a node configures itself when it starts: our playbooks, and the inventory of its pool.
 
-It holds no secret: those the node gets where its cloud keeps them.
+It holds no secrets. The node gets those from its cloud.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _OWN = frozenset(
         *("ansible_host", "ansible_user", "ansible_ssh_private_key_file", "ansible_ssh_common_args"),
     }
 )
-"""Variables of a host that it says itself, or of a way to it that it does not go."""
+"""Variables that a host sets itself, and variables for a connection that it does not use."""
 _AFTER = ("slurm_worker",)
-"""The roles with which a node takes jobs: it has been looked at before."""
+"""Roles with which a node takes jobs. The node's health is checked before them."""
 
 
 def bundle(
@@ -46,7 +46,7 @@ def bundle(
     attached: Attached,
     directory: Path,
 ) -> bytes:
-    """A compressed archive, the same bytes whenever and wherever it is made of the same."""
+    """Return a compressed archive. The same inputs give the same bytes."""
     files = {"configure": CONFIGURE.read_bytes(), **dict(_ours())}
 
     def said(of: Roster) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def bundle(
 
 
 def bundle_file(*of: Any) -> Path:
-    """The same in a file, which whoever uploads it wants; its name says what is in it."""
+    """Write the bundle to a file for an upload, and return its path. The file name is the digest of the content."""
     content = bundle(*of)
     folder = paths.cache_dir() / "bundles"
     folder.mkdir(exist_ok=True)
@@ -82,7 +82,8 @@ def bundle_file(*of: Any) -> Path:
 def _of_pool(
     plan: Plan, pool: Group, roster: Roster, inventory_of: Callable[[Roster], dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All that the inventory would say of a node of the pool but who it is, and what it is told to find that out."""
+    """Return the variables of a node of the pool without its identity, and the data with which it finds its
+    identity."""
     elastic = {node.name for each in plan.pools for node in each.elastic_nodes}
     ports = _ports(pool)
     addresses = tuple("unknown" if each.address else "" for each in ports)
@@ -105,7 +106,7 @@ def _of_pool(
 
 
 def _ports(pool: Group) -> Sequence[Interface]:
-    """Of its NICs those of the fabric, as they follow each other in a roster."""
+    """Return the fabric NICs of the pool, in the order of a roster."""
     found = [each for each in (pool.launch.interfaces if pool.launch else ()) if each.fabric]
     return sorted(found, key=lambda each: each.card)
 

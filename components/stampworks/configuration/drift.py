@@ -1,8 +1,8 @@
-"""What a cluster is that it should not be, in words: a pure function of an inventory and a look at its hosts.
+"""Drift of a cluster in words: a pure function of an inventory and a look at its hosts.
 
-Drift has three layers, told apart because different things repair them. *Cloud*: machines and their network, which the
-cloud's own resources look at. *System*: what the playbooks would change. *Runtime*: what nodes say of themselves,
-compared with the plan. A node may be broken or lie: what cannot be read is unknown and never fine.
+Drift has three layers, because different steps repair them. *Cloud*: machines and their network, which the cloud's own
+resources read. *System*: the changes that the playbooks would make. *Runtime*: the reports of nodes, compared with the
+plan. A node may be broken or lie: data that cannot be read is unknown, and never fine.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from stampworks.configuration.run import CheckModeResult, TaskFailure
 from stampworks.text.names import fold
 
 WORDS_MAX = 240
-"""How much one finding may say: its text may come from a node."""
+"""Characters of one finding, whose text may come from a node."""
 LINES_MAX = 40
-"""How many lines one layer may have."""
+"""Lines of one layer."""
 CLOCK_S = 30
-"""How far a node's clock may be from the controller's: Slurm believes nothing that is a minute old."""
+"""Seconds between a node's clock and the controller's. Slurm accepts no message that is a minute old."""
 
 Found = tuple[str, str]
-"""(node, what is not as it should be)"""
+"""(node, difference)"""
 
 SERVICES = {
     "packages": "packages",
@@ -33,33 +33,34 @@ SERVICES = {
     "slurm_worker": "slurmd",
     "metrics": "metrics",
 }
-"""The service that must run on the hosts of a group."""
+"""Service that must run on the hosts of a group."""
 VERSIONED = {
     "slurm": ("slurm-client",),
     "mariadb": ("mariadb-server", "mariadb1011-server"),
     "torch": ("python3-torch",),
 }
-"""The packages whose version is that of a part of the release, by what distributions call them."""
+"""Packages with the version of a part of the release, by the names that distributions use."""
 HOLDERS = {
     "slurm": ("slurm_controller", "slurm_login", "slurm_worker"),
     "mariadb": ("database",),
     "torch": ("workloads",),
 }
-"""The groups whose hosts have a part that not every host has."""
+"""Groups whose hosts have a part that not every host has."""
 
 
 def lines(layer: str, found: Iterable[Found], mask: Callable[[str], str] = str) -> list[str]:
-    """One line for each thing that is wrong, with all nodes that have it: system: gpu-[001-064]: /etc/hosts differs."""
+    """Return one line for each difference, with all its nodes: system: gpu-[001-064]: /etc/hosts differs."""
     nodes: dict[str, list[str]] = {}
     for node, what in found:
-        nodes.setdefault(plain(mask(what)), []).append(node)  # half a secret could not be recognised any more
+        # mask first: a secret that was cut could not be found any more
+        nodes.setdefault(plain(mask(what)), []).append(node)
     said = [f"{layer}: {fold(sorted(set(names)))}: {what}" for what, names in nodes.items()]
     more = len(said) - LINES_MAX
     return said if more <= 0 else [*said[:LINES_MAX], f"{layer}: and {more} more of this kind"]
 
 
 def plain(text: str) -> str:
-    """Text from anywhere as a piece of one line."""
+    """Return any text as part of one line."""
     one_line = re.sub(r"\s+", " ", "".join(char if char.isprintable() else " " for char in text)).strip()
     return one_line if len(one_line) <= WORDS_MAX else f"{one_line[:WORDS_MAX]}..."
 
@@ -67,7 +68,7 @@ def plain(text: str) -> str:
 def of_look(
     inventory: Mapping[str, Any], hosts: Sequence[str], look: CheckModeResult, mask: Callable[[str], str] = str
 ) -> list[str]:
-    """All that a look at these hosts of the inventory found; the others are not there to be looked at."""
+    """Return everything that a look at these hosts found. Hosts of the inventory that are not in `hosts` are not up."""
     there = [host for host in hosts if host not in {failure.host for failure in look.failures if not failure.task}]
     absent = [(host, "unknown: the node is not up") for host in inventory["all"]["hosts"] if host not in hosts]
     seen = list(runtime(inventory, there, look.facts)) if not look.broken else []
@@ -84,7 +85,7 @@ def _unseen(failure: TaskFailure) -> Found:
 
 
 def runtime(inventory: Mapping[str, Any], hosts: Sequence[str], facts: Mapping[str, Any]) -> Iterator[Found]:
-    """What these hosts say of themselves that the inventory says otherwise."""
+    """Yield each report of these hosts that differs from the inventory."""
     variables, groups = inventory["all"]["vars"], inventory["all"]["children"]
     for host in hosts:
         if not isinstance(said := facts.get(host), Mapping):
@@ -153,7 +154,7 @@ def accelerators(expected: Expected, _: set[str], said: Mapping[str, Any]) -> It
 def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
     packages = _mapping(said["packages"])
     system, _, number = _kind(str, said["system"]).partition(" ")
-    # a tag says the version in a way of its own: slurm-24-11-7-1
+    # a tag has its own form of a version: slurm-24-11-7-1
     built = {name: ".".join(re.findall(r"\d+", _kind(str, tag))) for name, tag in _mapping(said["built"]).items()}
     own = {**built, system: number, "python": said["python"]}
     for part, version in expected["cluster_versions"].items():
@@ -161,7 +162,7 @@ def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> It
             continue
         packaged = (packages.get(each, "") for each in VERSIONED.get(part, ()))
         found = _kind(str, own[part] if part in own else next(filter(None, packaged), ""))
-        upstream = found.partition(":")[2] or found  # Debian's epoch says nothing of the program
+        upstream = found.partition(":")[2] or found  # Debian's epoch is not part of the program's version
         if not upstream:
             yield f"{part} is not installed"
         elif not upstream.startswith(version):
@@ -169,7 +170,7 @@ def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> It
 
 
 def scheduled(inventory: Mapping[str, Any], controller: str, said: Any) -> Iterator[Found]:
-    """How Slurm sees the nodes. One that somebody drained is as somebody wants it, and no drift."""
+    """Yield differences in Slurm's view of the nodes. A node that a user drained is no drift."""
     if not isinstance(said, Mapping):
         yield controller, "unknown: Slurm does not say how it sees its nodes"
         return
@@ -197,7 +198,8 @@ def _one_node(expected: Expected, seen: Any) -> Iterator[str]:
 
 
 def clocks(controller: str, facts: Mapping[str, Any]) -> Iterator[Found]:
-    """Whose clock is not the controller's. Ours, by which all were read, need not be right."""
+    """Yield hosts whose clock differs from the controller's. Our own clock, against which all were read, may be
+    wrong."""
     for host, said in facts.items():
         try:
             off_s = _kind(float, said["clock_ahead_s"]) - _kind(float, facts[controller]["clock_ahead_s"])
@@ -216,7 +218,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _kind(kind: type, value: Any) -> Any:
-    """The value, if it is of this very type: a node may say anything."""
+    """Return the value if it has exactly this type. A node may report anything."""
     if type(value) is not kind:
         raise TypeError(f"{kind.__name__} expected")
     return value

@@ -1,8 +1,8 @@
-"""What Ansible is told about a cluster: a pure function of plan, roster and scheduler files.
+"""The Ansible inventory of a cluster: a pure function of plan, roster and scheduler files.
 
-A group has the name of a role, and the role is on when the group has hosts; power and logs are played wherever they
-could be on, and stop what ran before where they are told nothing. Variables that several roles read are named
-cluster_... or node_..., all others after their one role; each is set in this file and nowhere else.
+A group has the name of a role, and the role is on when the group has hosts. Power and logs run wherever they could be
+on, and stop earlier services when they have no settings. Variables that several roles read are named cluster_... or
+node_..., all others after their one role. Each is set only in this file.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ WORKLOADS: Mapping[str, Any] = {
     "links": _MERGED,
     "command": [],
 }
-"""What a pod has beside the node's own programs, which it sees below /usr."""
+"""Contents of a pod's image beside the node's own programs, which the pod sees below /usr."""
 CONTAINERS = "/var/lib/enroot"
 SYSTEMS: Mapping[str, str] = {"debian": "apt", "ubuntu": "apt", "amzn": "dnf"}
-"""The parts of a release that are what a node runs, by what it calls itself; and what installs packages there."""
+"""Operating systems by the name of their part in a release, and their package managers."""
 HARDWARE_ROLES = tuple(role for role in ROLES if role.is_hardware)
 LUSTRE_MODULES = "lustre-client-modules"
-"""How packages begin that bring Lustre's module, in their version. Amazon Linux has it in its kernel's own package."""
+"""Prefix of packages that bring Lustre's module, in its version. Amazon Linux has it in the package of its kernel."""
 
 
 def inventory(
@@ -65,16 +65,16 @@ def inventory(
     attached: Attached = Attached(),  # noqa: B008  (frozen)
     partial: bool = False,
 ) -> dict[str, Any]:
-    """Ansible's YAML inventory structure, in an order that never depends on chance.
+    """Return Ansible's YAML inventory structure, in a stable order.
 
-    The content is the install_digest of the roles. A partial run is for some of the hosts: nobody waits for the others.
+    `content` is the install_digest of the roles. A partial run is for some of the hosts, and waits for no others.
     """
     groups = {group.name: group for group in plan.groups}
     hosts = {member.name: host(plan, groups[member.group], roster, member) for member in roster.members}
     roles = {role: names for role, names in members_by_role(plan, roster, attached).items() if names}
     variables = role_variables(plan, roster, scheduler_files) | installation(plan.release, content)
     variables |= storage_variables(plan.release, attached)
-    if attached.database:  # its password comes with the secrets, as that of our own
+    if attached.database:  # its password comes with the secrets, like that of our own database
         variables["slurm_accounting_database"] = attached.database
         variables["slurm_accounting_authorities"] = attached.database_authorities
     variables |= check_programs(plan.extras, check_texts)
@@ -89,10 +89,10 @@ def inventory(
 
 
 def image_inventory(release: Release, roster: Roster, packages_source: str, content: str) -> dict[str, Any]:
-    """The inventory of playbooks/image.yml: one builder, the release and nothing of any cluster.
+    """Return the inventory of playbooks/image.yml: one builder and the release, without a cluster.
 
-    A role that only some releases' images have, such as the database, is on when the release has packages for it; one
-    of hardware, when any pool needs it.
+    A role that only some releases' images have, such as the database, is on when the release has packages for it. A
+    role of hardware is on when any pool needs it.
     """
     variables = installation(release, content) | {
         "base_packages_source": packages_source,
@@ -105,14 +105,14 @@ def image_inventory(release: Release, roster: Roster, packages_source: str, cont
     }
     roles = [*(role for role, _ in release.packages), *(each.name for each in release.hardware)]
     roles = [role for role in roles if role != "storage" or release.clients]
-    # what stands for the driver's tool would be found before the tool itself
+    # otherwise the stand-in for the driver's tool would be found before the tool itself
     groups = ["image", *(role for role in roles if role != "accelerator" or not release.hardware)]
     children: dict[str, Any] = {group: {"hosts": {name: {} for name in hosts}} for group in groups}
     return {"all": {"vars": connection(roster) | variables, "hosts": hosts, "children": children}}
 
 
 def installation(release: Release, content: str) -> dict[str, Any]:
-    """What is the same on all nodes of a release, and what tells it from every other installation."""
+    """Return the variables that all nodes of a release share, with a digest of their installation."""
     packages = sorted({name for _, names in release.packages for name in names})
     text = json.dumps([content, packages])
     digest = hashlib.sha256(text.encode()).hexdigest() if content else ""
@@ -120,7 +120,7 @@ def installation(release: Release, content: str) -> dict[str, Any]:
 
 
 def system(release: Release) -> tuple[str, str]:
-    """What its nodes run, and the version."""
+    """Return the operating system of the nodes, and its version."""
     return next((part, version) for part, version in release.versions if part in SYSTEMS)
 
 
@@ -176,7 +176,7 @@ def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, 
                 "rate_mbps": rail.rate_mbps,
             }
             for rail, address in rails
-            # a port that takes none has a name that its driver gives it, as all have that are EFA's
+            # a port without an address has the name that its driver gives it, as all EFA ports do
             if address and plan.fabric.kind != "efa"
         ],
         **({"lustre_efa_interfaces": group.storage_interfaces} if group.storage_interfaces else {}),
@@ -186,12 +186,12 @@ def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, 
 
 
 def served(plan: Plan) -> bool:
-    """Whether nodes have packages from the head, for the network that we make for them has no way out."""
+    """Whether nodes get packages from the head, because the network that we make for them has no way out."""
     return not plan.network.egress
 
 
 def members_by_role(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list[str]]:
-    """Return the members of each role, in the order of the registry; the roles for hardware as the plan has them."""
+    """Return the members of each role in the order of the registry. The plan decides on the roles for hardware."""
     groups = {group.name: group for group in plan.groups}
     chosen = selections(plan, roster, attached)
     equipped = {
@@ -228,7 +228,7 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
     rebooting = {member.name for member in roster.members if noting.intersection(groups[member.group].hardware)}
     rebooting |= {name for client in plan.release.clients if client.name == "lustre" for name in everyone}
     over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
-    # what asks their cloud with their rights runs nowhere else; its role stops it where it is off
+    # these roles need instance credentials; on other clouds the roles stop what they run
     nodes = catalog.cloud_nodes().get(plan.cloud)
     with_rights = everyone if nodes and nodes.rights_from_address is True else []
     return {
@@ -276,7 +276,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
 
 
 def packages_source(plan: Plan, roster: Roster) -> str:
-    """Where nodes without a way out have packages from: the head, or what each has of its image."""
+    """Return the package source of nodes without a way out: the head, or the packages in the node's image."""
     head = next((member for member in roster.members if member.group == plan.controller.name), None)
     where = f"http://{head.address}:{PACKAGES_PORT}" if head else f"file:{PACKAGES_DIRECTORY}"
     if manager(plan.release) == "dnf":
@@ -285,7 +285,10 @@ def packages_source(plan: Plan, roster: Roster) -> str:
 
 
 def kubernetes_variables(plan: Plan) -> dict[str, Any]:
-    """What a node needs that runs pods. On a machine made of namespaces / is an overlay already."""
+    """Return the variables of nodes that run pods.
+
+    On a machine made of namespaces / is an overlay already, so containerd copies files there.
+    """
     pods, of_namespaces = plan.network.pods, any(pool.machine.simulated for pool in plan.pools)
     return {
         "kubernetes_node_snapshotter": "native" if of_namespaces else "overlayfs",
@@ -323,7 +326,7 @@ def storage_variables(release: Release, attached: Attached) -> dict[str, Any]:
 
 
 def client_variables(release: Release) -> dict[str, Any]:
-    """What mounts file systems; of Lustre a module of the kernel, too, where the kernel does not bring its own."""
+    """Return the clients of file systems. Lustre's client has a kernel module unless the kernel's package brings it."""
     brought = {each.name: dict(each.packages) for each in release.clients}
     modules = [version for name, version in brought.get("lustre", {}).items() if name.startswith(LUSTRE_MODULES)]
     return {
@@ -333,7 +336,7 @@ def client_variables(release: Release) -> dict[str, Any]:
 
 
 def hardware_variables(release: Release) -> dict[str, Any]:
-    """The versions of what nodes get for what they have: from the release, and from nowhere else."""
+    """Return the versions of hardware-dependent packages, which come only from the release."""
     brought = {each.name: dict(each.packages) for each in release.hardware}
     variables: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
     variables |= {f"{each.name}_source": source_variable(each.source) for each in release.hardware if each.source}
@@ -346,7 +349,8 @@ def hardware_variables(release: Release) -> dict[str, Any]:
 
 
 def python_of(role: str, packages: Mapping[str, str]) -> dict[str, Any]:
-    """With what its environment is made, where the suite's own Python is not what it is for: that one comes first."""
+    """Return the Python packages of a role's environment, if it does not use the suite's own Python, which comes
+    first."""
     if not packages:
         return {}
     return {f"{role}_python": f"/usr/bin/{next(iter(packages))}", f"{role}_python_packages": dict(packages)}
@@ -383,7 +387,7 @@ def expected_software(release: Release) -> dict[str, Any]:
 
 
 def power_variables(plan: Plan) -> dict[str, Any]:
-    """What the programs need that start and end elastic nodes; nothing where there are none."""
+    """Return the settings of the programs that start and end elastic nodes; empty if there are none."""
     pools = {
         pool.name: {
             "nodes": [node.name for node in pool.elastic_nodes],
@@ -421,10 +425,10 @@ def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict
 
 
 def collectives_environment(plan: Plan) -> dict[str, str]:
-    """What makes a collective use the rails and not the first NIC it finds, which is the slow one.
+    """Return the environment that makes collectives use the rails instead of the first NIC, which is slow.
 
-    Nothing where rails are InfiniBand's: what a driver calls its devices, no plan knows, and NCCL prefers them by
-    itself. EFA is reached through libfabric, by a plug-in that knows the layout of each machine and chooses the rest.
+    It is empty for InfiniBand: no plan knows the device names of a driver, and NCCL prefers InfiniBand by itself. EFA
+    is used through libfabric, by a plug-in that knows the layout of each machine and chooses the rest.
     """
     if plan.fabric.kind == "efa":
         return dict(OVER_EFA)
@@ -433,6 +437,6 @@ def collectives_environment(plan: Plan) -> dict[str, str]:
         return {}
     return {
         "GLOO_SOCKET_IFNAME": ",".join(interfaces),  # collectives take them in turn
-        "NCCL_IB_DISABLE": "1",  # rails are plain ethernet: looking for InfiniBand costs NCCL seconds
+        "NCCL_IB_DISABLE": "1",  # rails are plain Ethernet: looking for InfiniBand costs NCCL seconds
         "NCCL_SOCKET_IFNAME": ",".join(interfaces),
     }

@@ -1,4 +1,4 @@
-"""What Packer is told to make the image that a stack's nodes boot: the variables of playbooks/packer/."""
+"""Variables of playbooks/packer/, with which Packer makes the image that a stack's nodes boot."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from stampworks.configuration.sources import install_digest
 from stampworks.plan import Plan, Roster, to_dict
 
 BUILDER = Roster("image", "", (), "", "", ())
-"""Packer itself knows the machine and how to get there."""
+"""Empty roster of the builder: Packer knows the machine and the way to it."""
 
 
 def packer_variables(plan: Plan, first_boot: str) -> dict[str, Any]:
-    """The builder's groups and variables, the image that it starts from, what it does at its first boot, and what the
-    new one is called by. What the lock has may be an image that was made of this one. Its disk is as large as those of
-    nodes: none gets a new one that is smaller.
+    """Return the variables of Packer: groups and variables of the builder, its source image, its user data, and the
+    digest.
 
-    All of it follows from plan and playbooks: the same digest, and the same goes on top.
+    The locked image may be one that was made from this source. The disk is as large as those of nodes, because no node
+    gets a new disk that is smaller.
+
+    Everything follows from plan and playbooks: with the same digest the same software goes onto the source image.
     """
     release, content = plan.release, install_digest()
     builder = image_inventory(release, BUILDER, "", content)["all"]
     launch = plan.controller.launch
     told = {name: value for name, value in builder["vars"].items() if name not in _PACKERS}
-    # any pool may let its nodes come and go
+    # any pool may have elastic nodes
     wheels = dict(each.split("==") for each in release.boot if "==" in each)
     packages = [each for each in release.boot if "==" not in each]
     if wheels:

@@ -1,9 +1,8 @@
-"""The process that runs Ansible: python -m stampworks.configuration.player FOLDER.
+"""Process that runs Ansible: python -m stampworks.configuration.player FOLDER.
 
-It stands in the network where the nodes can be reached, prints one JSON event a line, and is the last to leave:
-Ansible's workers and ssh's connection masters all detach themselves, so they become children of this process when
-their parents end, and it ends them before it ends itself. It does so when its standard input
-closes, which is when nobody listens.
+It runs in the network where the nodes can be reached, and prints one JSON event a line. It exits last: Ansible's
+workers and ssh's connection masters detach themselves, become children of this process when their parents end, and are
+ended by it. It does so when its standard input closes, because nobody listens any more.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ PR_SET_CHILD_SUBREAPER = 36
 LEFT = 128 + signal.SIGTERM
 leaving = threading.Event()
 TASK_LIMIT_S = 900
-"""No task of ours takes as long, not even an installation; a node that is silent for longer is named."""
+"""Seconds. No task of ours takes as long, not even an installation. A node that is silent for longer is named."""
 SAID_MAX = 4000
-"""How many characters of a message are kept: more is no explanation any more."""
+"""Characters of a message to keep. Longer ones explain nothing more."""
 LAST_WORDS_MAX = 2000
 FORKS_PER_CORE = 6
-"""A worker mostly waits for its node; more of them than this only pushed each other off the cores."""
+"""Workers for each core. A worker mostly waits for its node; more workers only slow each other down."""
 
 
 def main(folder: Path) -> int:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: leave(folder))
     threading.Thread(target=_leave_with_parent, args=(folder,), daemon=True).start()
-    # events have the standard output for themselves
+    # keep the standard output free for events
     output = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     try:
@@ -53,7 +52,7 @@ def main(folder: Path) -> int:
         run(folder, playbook, stages(plays, work["inventory"]), work["check"], again, output)
     finally:
         end_descendants()
-        if leaving.is_set():  # what goes wrong in here now goes wrong because its processes were ended
+        if leaving.is_set():  # an error now comes from the end of its processes
             leave(folder)
     return 0
 
@@ -64,7 +63,7 @@ def _leave_with_parent(folder: Path) -> None:
 
 
 def leave(folder: Path) -> None:
-    """Ends everything, and removes the folder with its secrets: who made it may have been killed."""
+    """End all processes, and remove the folder with its secrets: its creator may have been killed."""
     leaving.set()
     end_descendants()
     shutil.rmtree(folder, ignore_errors=True)
@@ -72,7 +71,7 @@ def leave(folder: Path) -> None:
 
 
 def end_descendants() -> None:
-    """Ends everything this process started, also what has since left its group or session."""
+    """End everything that this process started, also processes that have left its group or session."""
     while found := descendants():
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
@@ -87,7 +86,7 @@ def descendants() -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                # the name in brackets may hold anything, also brackets
+                # the name in brackets may contain anything, also brackets
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(entry.name))
     found, todo = [], [os.getpid()]
@@ -98,9 +97,9 @@ def descendants() -> list[int]:
 
 
 def prepare(folder: Path, inventory: Mapping[str, Any], hosts: Sequence[str]) -> None:
-    """Writes what Ansible and ssh read, all of it inside the private folder."""
+    """Write the files that Ansible and ssh read, all inside the private folder."""
     (folder / "sockets").mkdir()
-    (folder / "ansible.cfg").write_text("")  # an empty one keeps those of the user and of the machine out
+    (folder / "ansible.cfg").write_text("")  # an empty file keeps out the settings of the user and of the machine
     (folder / "hosts").write_text("".join(f"{name}\n" for name in hosts))
     (folder / "inventory.yml").write_text(as_yaml(inventory))
     keys = [f"{host['ansible_host']} {host['node_host_key']}\n" for host in inventory["all"]["hosts"].values()]
@@ -110,10 +109,11 @@ def prepare(folder: Path, inventory: Mapping[str, Any], hosts: Sequence[str]) ->
 def with_own_roles(
     folder: Path, playbook: Path, roles: Sequence[Mapping[str, str]]
 ) -> tuple[Path, list[dict[str, Any]]]:
-    """The playbook with a play for each of the user's roles, and its plays; without any, the playbook itself.
+    """Return the playbook with a play for each of the user's roles, and its plays. Without roles, return the playbook
+    itself.
 
-    They come before the first look at the nodes' health: a check may rely on what a role has done, and no node takes
-    jobs before it is through. A role is found by its name, below the folder: the path of the user's may hold anything.
+    The roles run before the first health check of the nodes. A check may depend on a role, and no node takes jobs
+    before its check. A role is found by its name below the folder, because the path of the user's may contain anything.
     """
     plays = yaml.safe_load(playbook.read_text())
     if not roles:
@@ -133,14 +133,14 @@ def with_own_plays(plays: Sequence[dict[str, Any]], roles: Sequence[Mapping[str,
 
 
 def own_play(role: Mapping[str, str]) -> dict[str, Any]:
-    """As the plays of site.yml, but with facts, which most roles in the world rely on."""
+    """Return a play like those of site.yml, but with facts, which most roles in the world need."""
     name = role["name"]
     task = {"name": name, "ansible.builtin.import_role": {"name": name}, "vars": json.loads(role["variables"])}
     return {"name": name, "hosts": name, "gather_facts": True, "tasks": [task]}
 
 
 def as_yaml(value: Any) -> str:
-    """As Ansible reads it."""
+    """Return YAML for Ansible."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
@@ -150,7 +150,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    """What a person wrote in a declaration is data: Ansible must not take it for a template of its own."""
+    """Represent a string. Text from a declaration is data: Ansible must not take it for a template."""
     unsafe = any(opening in value for opening in ("{{", "{%", "{#")) or value.startswith("#jinja2:")
     return dumper.represent_scalar("!unsafe" if unsafe else "tag:yaml.org,2002:str", value)
 
@@ -159,8 +159,11 @@ _Dumper.add_representer(str, _text)
 
 
 def tries(variables: Mapping[str, Any], check: bool) -> int:
-    """How often a node is tried again that does not answer. One that has just booted may be known, and the agent at the
-    other end of its tunnel not yet: with pauses that grow, this often is about two minutes."""
+    """Return the attempts at a node that does not answer.
+
+    A node that has just booted may be listed before the agent of its tunnel is ready. With growing pauses this many
+    attempts take about two minutes.
+    """
     if check:
         return 1
     return 8 if "ansible_ssh_common_args" in variables else 3
@@ -178,7 +181,7 @@ def environment(folder: Path, playbooks: Path, check: bool, tries: int) -> dict[
         "LogLevel": "ERROR",
     }
     return {
-        # the Ansible that is installed beside this Python, whatever else there is
+        # the Ansible beside this Python, whatever else is installed
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
         "ANSIBLE_HOME": str(folder / "home"),
@@ -189,7 +192,7 @@ def environment(folder: Path, playbooks: Path, check: bool, tries: int) -> dict[
         "ANSIBLE_SSH_ARGS": " ".join(["-F none", *(f"-o {key}={value}" for key, value in ssh.items())]),
         "ANSIBLE_SSH_EXECUTABLE": str(Path(__file__).with_name("bounded-ssh")),
         "ANSIBLE_SSH_RETRIES": str(tries),
-        # a host where something cannot be changed stops everybody; one that cannot be looked at stops only itself
+        # a failed change on a host stops all hosts; a failed look stops only its own
         "ANSIBLE_ANY_ERRORS_FATAL": str(not check),
         "ANSIBLE_TASK_TIMEOUT": str(TASK_LIMIT_S),
         "ANSIBLE_PIPELINING": "1",
@@ -209,7 +212,7 @@ def run(folder: Path, playbook: Path, names: list[str], check: bool, tries: int,
     def take(event: dict[str, Any]) -> bool:
         for line in translate.events(event):
             output.write(json.dumps(line) + "\n")
-        return False  # nothing of it is kept on disk
+        return False  # keep no event on disk
 
     done = ansible_runner.run(
         private_data_dir=str(folder),
@@ -228,20 +231,20 @@ def run(folder: Path, playbook: Path, names: list[str], check: bool, tries: int,
 
 
 def last_words(done: Any) -> str:
-    """Why Ansible stopped before it reached any host: it says so on its standard error."""
+    """Return the reason why Ansible stopped before it reached any host, from its standard error."""
     said = [Path(done.config.artifact_dir, name) for name in ("stderr", "stdout")]
     texts = [path.read_text(errors="replace").strip() for path in said if path.exists()]
     return next(filter(None, texts), f"ansible-playbook ended with exit code {done.rc}")
 
 
 def stages(plays: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any]) -> list[str]:
-    """The plays that have hosts, by name."""
+    """Return the names of the plays that have hosts."""
     groups = {"all"} | set(inventory["all"].get("children", {}))
     return [each["name"] for each in plays if each["hosts"] in groups]
 
 
 class Translator:
-    """Ansible's many events as our few."""
+    """Translator of Ansible's many events to our few."""
 
     def __init__(self, names: list[str], check: bool, mask: Mask = str) -> None:
         self.names = names
@@ -278,7 +281,8 @@ class Translator:
             self.totals = data
 
     def seen(self, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """What a look brought: facts, and what the task would change. A task without words of its own has a name."""
+        """Yield the facts and the pending change of a task in check mode. Without words of its own, the task has its
+        name."""
         result = data.get("res", {})
         if facts := result.get("ansible_facts", {}).get("node_facts"):
             yield {"event": "facts", "host": data["host"], "facts": facts}
@@ -298,7 +302,7 @@ class Translator:
         }
 
     def failed(self) -> list[str]:
-        """The hosts that failed for good, which Ansible says at its end: a failure that a role rescues is none."""
+        """Return the hosts that failed, as Ansible reports at its end. A failure that a role rescues does not count."""
         return sorted({**self.totals["failures"], **self.totals["dark"]} if self.totals else self.failing)
 
     def end(self, finished: bool) -> dict[str, Any]:
@@ -308,7 +312,7 @@ class Translator:
 
 
 def message(result: Mapping[str, Any], mask: Mask = str) -> str:
-    """What a failed task said, wherever its module has put it."""
+    """Return the messages of a failed task, from all places where modules put them."""
     items = result.get("results")
     listed = items if isinstance(items, list) else []
     failed = [item for item in listed if isinstance(item, dict) and item.get("failed")]

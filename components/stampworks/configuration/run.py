@@ -1,4 +1,4 @@
-"""Runs a playbook in a process of its own and reports what it did while it does it."""
+"""Runs of playbooks in a process of their own, with progress while they run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from stampworks.text.printable import masking, printable, printable_lines
 
 OnProgress = Callable[[str], Awaitable[None] | None]
 SOCKET_FOLDER_MAX = 40
-"""A unix socket's path holds 107 characters, and ssh adds a name and a suffix of its own."""
+"""Length limit of the folder: the path of a Unix socket has 107 characters, and ssh adds a name and a suffix."""
 FAREWELL_S = 10
 LAST_WORDS_MAX = 2000
 EVENT_BYTES_MAX = 2**24
-"""One event is one line, of which most is what one node said in one answer; bounded-ssh lets through a part of this."""
+"""Bytes of one event. Most of them are one answer of one node, of which bounded-ssh passes only a part."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,20 @@ class Recap:
 
 @dataclass(frozen=True)
 class CheckModeResult:
-    """What a playbook in check mode saw on its hosts: nothing of it was changed."""
+    """Results of a playbook in check mode, which changes nothing."""
 
     drift: tuple[tuple[str, str], ...] = ()
-    """(host, what is not as its task says), in words."""
+    """(host, difference from its task), in words."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """By host, what it says of itself. Nobody has checked it."""
+    """Reports of the hosts about themselves, by host, unchecked."""
     failures: tuple[TaskFailure, ...] = ()
-    """Where a look was not possible; what comes after on the same host was not looked at either."""
+    """Failed looks. The rest of the playbook on the same host was not looked at either."""
     broken: str = ""
-    """Why the look as a whole did not come to its end."""
+    """Reason why the look as a whole did not finish."""
 
 
 class PlaybookFailed(Exception):  # noqa: N818 (reads as what happened)
-    """A playbook did not reach its end; the text names every host that failed, where and why."""
+    """A playbook did not reach its end. The text names every host that failed, where and why."""
 
     def __init__(self, playbook: str, recap: Recap, note: str = "") -> None:
         self.recap = recap
@@ -78,9 +78,9 @@ async def play(
     roles: Sequence[Mapping[str, str]] = (),
     hosts: Collection[str] | None = None,
 ) -> Recap:
-    """Runs one of our playbooks to its end, on all hosts or some; raises PlaybookFailed with all that went wrong.
+    """Run one of our playbooks to its end, on all hosts or some. Raise PlaybookFailed with all failures.
 
-    The roles are the user's own ({name, path, variables}), which run where the playbook has a place for them.
+    `roles` are the user's own ({name, path, variables}). They run at their place in the playbook.
     """
     everywhere = inventory["all"]["hosts"]
     work = _Work(playbook, inventory, tuple(everywhere if hosts is None else hosts), check=False, roles=tuple(roles))
@@ -100,7 +100,7 @@ async def look(
     timeout_minutes: float = 30,
     roles: Sequence[Mapping[str, str]] = (),
 ) -> CheckModeResult:
-    """Runs one of our playbooks in check mode on some of the inventory's hosts: changes nothing, and never fails."""
+    """Run one of our playbooks in check mode on some hosts of the inventory. It changes nothing, and never fails."""
     work = _Work(playbook, inventory, tuple(hosts), check=True, roles=tuple(roles))
     state = await _run(work, reach, secrets, on_progress, timeout_minutes)
     silent = not (state.finished or state.failures)
@@ -110,7 +110,7 @@ async def look(
 
 @dataclass(frozen=True)
 class _Work:
-    """What the player is told."""
+    """Input of the player."""
 
     playbook: str
     inventory: Mapping[str, Any]
@@ -122,7 +122,7 @@ class _Work:
 async def _run(
     work: _Work, reach: Sequence[str], secrets: Mapping[str, str], on_progress: OnProgress, timeout_minutes: float
 ) -> _State:
-    """Everything that is known of a run when it has ended or its time is over."""
+    """Run the player, and return its results when it has ended or its time is over."""
     with private_folder() as folder:
         write_work(folder, work, secrets)
         command = [*reach, sys.executable, "-m", "stampworks.configuration.player", str(folder)]
@@ -140,7 +140,7 @@ async def _run(
 
 
 def write_work(folder: Path, work: _Work, secrets: Mapping[str, str]) -> None:
-    # the player stands in other namespaces, where the working directory is another one
+    # the player runs in other namespaces, with another working directory
     roles = [{**role, "path": str(Path(role["path"]).absolute())} for role in work.roles]
     told = {**asdict(work), "playbook": str(playbooks_dir() / work.playbook), "roles": roles}
     (folder / "work.json").write_text(json.dumps(told))
@@ -151,7 +151,7 @@ def write_work(folder: Path, work: _Work, secrets: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
-    """A folder that nobody else can read, gone afterwards whatever happens, with a path short enough for sockets."""
+    """Yield a private folder with a path that is short enough for sockets. It is removed at the end in any case."""
     base = tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix="sw-", dir=base if len(base) <= SOCKET_FOLDER_MAX else "/tmp"))  # noqa: S108
     try:
@@ -164,9 +164,9 @@ def private_folder() -> Iterator[Path]:
 async def player(
     command: Sequence[str], folder: Path, mask: Callable[[str], str]
 ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    """The player's events; whichever way this is left, the player and all that it started are gone.
+    """Yield the events of a player. At the end of this block the player and its processes are gone.
 
-    The player ends when its standard input does, so it cannot outlive this process, not even one that is killed.
+    The player ends when its standard input closes, so it never outlives this process, even if that is killed.
     """
     errors = folder / "player.err"
     with errors.open("wb") as stderr:
@@ -193,7 +193,7 @@ async def _events(
     try:
         async for line in process.stdout:
             yield json.loads(line)
-    except (ValueError, RecursionError):  # also what asyncio says of a line that is too long
+    except (ValueError, RecursionError):  # also asyncio's error for a line that is too long
         said = f"the player said something that is no event of at most {EVENT_BYTES_MAX} bytes"
         yield {"event": "broken", "text": said}
         return
@@ -203,7 +203,7 @@ async def _events(
 
 
 def last_words(errors: Path, mask: Callable[[str], str]) -> str:
-    """The end of what it said; without secrets before it is cut, since half of one would be recognised by nobody."""
+    """Return the end of the player's output. Mask secrets before cutting, because a cut secret would not be found."""
     return mask(errors.read_text(errors="replace").strip())[-LAST_WORDS_MAX:]
 
 
@@ -218,14 +218,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def player_environment() -> dict[str, str]:
-    """Ours without what would make Ansible or ssh behave otherwise than the same playbook does elsewhere."""
+    """Return our environment without variables that would change Ansible or ssh."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "SSH_", "PYTHON"))}
     return kept | {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass
 class _State:
-    """What is known of a run so far."""
+    """Results of a run so far."""
 
     place: str = ""
     hosts: int = 0
@@ -237,7 +237,7 @@ class _State:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Takes one event in; returns the line to show for it, if any."""
+        """Process one event. Return the line to show for it, if any."""
         kind = event["event"]
         if kind == "task":
             self.place = f"{event['role']} : {event['task']}"
@@ -252,7 +252,7 @@ class _State:
             self.facts[event["host"]] = event["facts"]
         elif kind == "end":
             self.hosts, self.changed, self.finished = event["hosts"], event["changed"], event["finished"]
-            # what a role rescued was told of before anybody knew
+            # failures that a role rescues are reported before that is known
             self.failures = [failure for failure in self.failures if failure.host in event["failed"]]
         elif kind == "broken":
             self.broken = event["text"]
@@ -263,7 +263,7 @@ class _State:
 
 
 def restarting(why: Mapping[str, str]) -> str:
-    """Which nodes start anew now, and why: those with the same reason stand together."""
+    """Return a line with the nodes that restart now, grouped by reason."""
     together: dict[str, list[str]] = {}
     for host, words in why.items():
         together.setdefault(words, []).append(host)
@@ -272,7 +272,7 @@ def restarting(why: Mapping[str, str]) -> str:
 
 
 def describe(playbook: str, recap: Recap, note: str = "") -> str:
-    """The failure as a person reads it: hosts that failed alike stand together."""
+    """Return the failure as text, with the hosts that failed alike together."""
     together: dict[tuple[str, str], list[str]] = {}
     for failure in recap.failures:
         together.setdefault((failure.task, failure.message), []).append(failure.host)
@@ -288,5 +288,5 @@ def describe(playbook: str, recap: Recap, note: str = "") -> str:
 
 
 def indented(text: str) -> str:
-    """Also as a terminal may see it: what failed may be a node that somebody else commands."""
+    """Return indented text that is safe for a terminal: the failed node may be controlled by somebody else."""
     return "\n".join(f"    {printable(line)}" for line in text.strip().splitlines())

@@ -1,4 +1,4 @@
-"""Where the playbooks are, and digests that tell whether they have changed."""
+"""Location of the playbooks, and digests that change with them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _IGNORED = {".git", "__pycache__"}
 
 
 def playbooks_dir() -> Path:
-    """Where the playbooks are: beside components/ in a clone, inside the package in a wheel."""
+    """Return the folder of the playbooks: beside components/ in a clone, inside the package in a wheel."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "playbooks"
     return inside if inside.is_dir() else package.parents[1] / "playbooks"
 
 
 def playbooks_digest() -> str:
-    """A digest of everything a playbook run reads, so that edited playbooks show as a change.
+    """Return a digest of everything that a playbook run reads, so that edited playbooks show as a change.
 
-    The programs that the role workloads brings lie beside the playbooks, in a clone and in a wheel.
+    The programs of the role workloads are beside the playbooks, in a clone and in a wheel.
     """
     root = playbooks_dir()
     programs = root.parent / "workloads"
@@ -33,21 +33,21 @@ def playbooks_digest() -> str:
 
 
 def programs_digest() -> str:
-    """A digest of the programs that measure a cluster: what other ones would have found is not known."""
+    """Return a digest of the programs that measure a cluster. The results of other programs would be unknown."""
     root = playbooks_dir().parent / "workloads" / "validation"
     return _digest(root, root.rglob("*.py"))
 
 
 def role_digest(role: Path) -> str:
-    """A digest of all that is in a folder of somebody else's."""
+    """Return a digest of all files in a folder of a user's role."""
     files = (path for path in role.rglob("*") if path.is_file())
     return _digest(role, (path for path in files if not _IGNORED & {*path.relative_to(role).parts}))
 
 
 def install_digest() -> str:
-    """A digest of what the roles' install parts read, and of nothing else.
+    """Return a digest of the files that the install parts of the roles read, and of no others.
 
-    Another one means another image, and that means other nodes: an edit of what is only configured must not do that.
+    Another digest means another image and new nodes. An edit of the configuration must not cause that.
     """
     root = playbooks_dir()
     return _digest(root, _installing(root))

@@ -1,4 +1,5 @@
-"""A machine room: whole machines made of namespaces, with networks between them. It knows no plan and no cloud."""
+"""A machine room: complete machines made of namespaces, and the networks between them. It knows no plan and no
+cloud."""
 
 from stampworks.machine_room.commands import HOST_PROGRAMS as HOST_PROGRAMS
 from stampworks.machine_room.disks import NodeImage as NodeImage

@@ -1,4 +1,4 @@
-"""Debian packages from wherever this host gets its own: mirror, keyring and proxy are those of its apt."""
+"""Debian packages from the sources of this host: mirror, keyring and proxy are those of its apt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class AptSource:
-    """One line of apt's sources, or one stanza, as far as it matters here."""
+    """The fields of an apt source that are needed here, from one line or one stanza."""
 
     uri: str
     suites: tuple[str, ...]
@@ -32,7 +32,7 @@ class AptSource:
 
 
 def sources_of(suite: str, etc: Path = Path("/etc")) -> tuple[str, ...]:
-    """Lines of a sources.list with which this host's mirror gives the packages of a Debian suite."""
+    """Return lines of a sources.list for a Debian suite on this host's mirror."""
     system = dict(line.split("=", 1) for line in _read(etc / "os-release").splitlines() if "=" in line)
     if system.get("ID", "").strip('"') != "debian":
         name = system.get("PRETTY_NAME", "no Debian").strip('"')
@@ -44,7 +44,7 @@ def sources_of(suite: str, etc: Path = Path("/etc")) -> tuple[str, ...]:
     if not main:
         why = f"no source in {etc}/apt has the suite {codename} with the component main"
         raise RoomError(WHERE, "cannot find a Debian mirror", why, "see: apt-cache policy")
-    # other publishers use Debian's suite names too; a mirror of Debian is recognised by the archive's own directory
+    # other publishers use Debian's suite names, too; a mirror of Debian has the directory debian in its path
     archive = next((source for source in main if "debian" in source.uri.split("/")), main[0])
     security = [source for source in found if f"{codename}-security" in source.suites][:1]
     return tuple(
@@ -54,14 +54,14 @@ def sources_of(suite: str, etc: Path = Path("/etc")) -> tuple[str, ...]:
 
 
 def settings() -> str:
-    """What this host's apt was told about fetching: proxies, time-outs, checks of dates."""
+    """Return the settings with which this host's apt downloads: proxies, timeouts, checks of dates."""
     dump = run(["apt-config", "dump"], WHERE, "cannot read the settings of apt", timeout=30)
     lines = [line for line in dump.splitlines() if line.startswith("Acquire::")]
     return "".join(f"{line}\n" for line in lines if not line.startswith("Acquire::IndexTargets"))
 
 
 def make_tree(tree: Path, suite: str, sources: Sequence[str], packages: Sequence[str], progress: Progress) -> None:
-    """Installs Debian with these packages into a new directory."""
+    """Install Debian with these packages into a new directory."""
     scratch = files.make_directory(tree.with_name("scratch"), 0o700)
     archive, acquire = scratch / "tree.tar", scratch / "acquire.conf"
     acquire.write_text(settings())
@@ -99,14 +99,14 @@ def make_tree(tree: Path, suite: str, sources: Sequence[str], packages: Sequence
 
 
 def download(target: Path, tree: Path, sources: Sequence[str], packages: Sequence[str], progress: Progress) -> None:
-    """Fetches packages and whatever they need that the tree has not, into a flat repository."""
+    """Download packages and their dependencies that the tree lacks, into a flat repository."""
     root = files.make_directory(target.with_name("scratch"), 0o700)
     for name in ("etc/apt/apt.conf.d", "etc/apt/preferences.d", "var/lib/apt/lists/partial"):
         (root / name).mkdir(parents=True, exist_ok=True)
     archives = root / "var/cache/apt/archives"
     (archives / "partial").mkdir(parents=True)
     (root / "etc/apt/sources.list").write_text("".join(f"{line}\n" for line in sources))
-    # Dir moves every path of apt below the scratch directory: nothing of the host's apt is read or written.
+    # Dir moves every path of apt below the scratch directory: apt reads and writes nothing of the host's.
     configuration = root / "apt.conf"
     configuration.write_text(
         f'{settings()}Dir "{root}/";\nDir::State::status "{tree}/var/lib/dpkg/status";\n'
@@ -133,7 +133,7 @@ def download(target: Path, tree: Path, sources: Sequence[str], packages: Sequenc
     watch(argv, WHERE, what, said, timeout=DOWNLOAD_TIMEOUT_S, environment=environment)
     files.make_directory(target)
     for package in archives.glob("*.deb"):
-        # apt writes an epoch as 1%3a: a web server would take that for a colon and find no such file
+        # apt writes an epoch as 1%3a: a web server would decode that to a colon and find no such file
         shutil.move(package, target / re.sub(r"_\d+%3a", "_", package.name))
     _index(target)
     files.remove_tree(root, WHERE)
@@ -141,7 +141,7 @@ def download(target: Path, tree: Path, sources: Sequence[str], packages: Sequenc
 
 
 def _index(repository: Path) -> None:
-    """Writes what apt wants to find in a flat repository."""
+    """Write the index files that apt needs in a flat repository."""
     entries = []
     for package in sorted(repository.glob("*.deb")):
         control = run(["dpkg-deb", "--field", str(package)], WHERE, f"cannot read {package.name}", timeout=30)
@@ -166,7 +166,7 @@ def _sources(apt: Path) -> Iterator[AptSource]:
 
 
 def _stanza(text: str) -> Iterator[AptSource]:
-    """The deb822 form: fields, whose values go on in indented lines."""
+    """Parse the deb822 form: fields, whose values continue in indented lines."""
     fields = {name.lower(): value.split() for name, value in re.findall(r"(?m)^([\w-]+):((?:.*(?:\n[ \t].*)*))", text)}
     if "deb" in fields.get("types", ()) and fields.get("enabled") != ["no"]:
         for uri in fields.get("uris", ()):
@@ -177,7 +177,7 @@ def _stanza(text: str) -> Iterator[AptSource]:
 
 
 def _line(text: str) -> Iterator[AptSource]:
-    """The one-line form: deb [options] uri suite components."""
+    """Parse the one-line form: deb [options] uri suite components."""
     if match := re.match(r"deb\s+(?:\[(.*?)\]\s+)?(\S+)\s+(\S+)\s+(.*)", text):
         options, uri, suite, components = match.groups()
         signed_by = re.search(r"signed-by=(\S+)", options or "")

@@ -1,6 +1,6 @@
-"""Where the kernel counts what a node's processes take, for nodes that divide it among containers.
+"""Control groups of nodes that divide their resources among containers.
 
-Such a node sees as the root of its control groups a group of its own, below that of whoever started it.
+Such a node sees its own group, below the group of the process that started it, as the root.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from stampworks.machine_room import files
 from stampworks.machine_room.errors import AGAIN, RoomError
 
 RECORD = "cgroups.json"
-"""In the folder of a node: which are its own."""
+"""File in the folder of a node that lists its control groups."""
 _APART = "stampworks"
 _INHERITED = ("cpuset.cpus", "cpuset.mems")
-"""Without them nothing may enter a group of version 1."""
+"""Files that must not be empty before a process enters a group of version 1."""
 _UNIFIED = "cgroup2"
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """One of those that this host has mounted: each controller its own in version 1, one for all in version 2."""
+    """A mounted hierarchy of this host. Version 1 has one for each controller, version 2 has one for all."""
 
     point: Path
     kind: str
     options: str
-    """What mounts it again: its controllers, in version 1."""
+    """Mount options: the controllers, in version 1."""
     ours: Path
-    """The group below which new ones are made."""
+    """Group below which new groups are made."""
 
 
 def make(record: Path, where: str, cluster: str, name: str) -> tuple[tuple[str, str, str], ...]:
-    """Groups for a node, written down before they are made; of each its directory, its kind and its options."""
+    """Make the groups of a node, after writing them down. Return directory, kind and options of each."""
     found = _hierarchies()
     if not found:
         why = "no control groups are mounted on this host, and a node that runs pods divides its memory with them"
         raise RoomError(where, f"node {name} cannot boot", why, "mount them: /sys/fs/cgroup")
-    # other clusters of this host have nodes of the same name, and so may a cluster of this name that is kept elsewhere
+    # other clusters of this host, or of another state folder, may have nodes of the same name
     called = f"{cluster}-{name}-{hashlib.sha256(str(record).encode()).hexdigest()[:8]}"
     made = [(each, each.ours / called) for each in found]
     files.write(record, json.dumps([str(folder) for _, folder in made]))
@@ -56,7 +56,8 @@ def make(record: Path, where: str, cluster: str, name: str) -> tuple[tuple[str, 
 
 
 def remove(record: Path, where: str) -> None:
-    """Removes those of a node that has ended, with all that it made in them; fine when there are none."""
+    """Remove the groups of a node that has ended, with the groups that it made in them. Do nothing if there are
+    none."""
     try:
         folders = [Path(folder) for folder in json.loads(record.read_text())]
     except (FileNotFoundError, ValueError):
@@ -69,7 +70,7 @@ def remove(record: Path, where: str) -> None:
                 continue
             except OSError as error:
                 raise RoomError(where, f"cannot remove control group {path}", str(error), AGAIN) from error
-        with contextlib.suppress(OSError):  # the last one of this user's takes along what they had in common
+        with contextlib.suppress(OSError):  # the last group of this user removes the common parent
             folder.parent.rmdir()
     record.unlink()
 
@@ -77,7 +78,7 @@ def remove(record: Path, where: str) -> None:
 def _make(hierarchy: Hierarchy, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if hierarchy.kind == _UNIFIED:
-        (folder / "init").mkdir(exist_ok=True)  # for the node's own processes: see what `inside` does with it
+        (folder / "init").mkdir(exist_ok=True)  # for the node's own processes: see `inside`
         for above in (hierarchy.point, folder.parent):
             controllers = (above / "cgroup.controllers").read_text().split()
             (above / "cgroup.subtree_control").write_text(" ".join(f"+{each}" for each in controllers))
@@ -96,8 +97,11 @@ def _hierarchies() -> list[Hierarchy]:
 
 
 def _mounted() -> Iterator[Hierarchy]:
-    """Version 1 below our own group of each controller, whose limits hold for us; version 2 at its root, for a group
-    that has processes, as ours, could not be divided."""
+    """Yield the hierarchies.
+
+    Version 1: below our own group of each controller, so that our limits hold. Version 2: at the root, because a group
+    with processes, such as ours, cannot have subgroups.
+    """
     own = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     paths = {frozenset(controllers.split(",")): path for _, controllers, path in own}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():

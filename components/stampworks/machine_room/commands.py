@@ -1,4 +1,4 @@
-"""Running programs of the host: bounded in time, in a clean environment, failing with their own last words."""
+"""Programs of the host: run them within a time limit and in a clean environment, and report the end of their output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stampworks.machine_room.errors import AGAIN, RoomError
 from stampworks.machine_room.remedies import remedy
 
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
-"""What every program of the room gets: what a user exports in a shell must not decide what a node is."""
+"""Environment of every program of the room. A user's exported variables must not change a node."""
 
 HOST_PROGRAMS = (
     ("unshare", "util-linux"),
@@ -33,14 +33,14 @@ HOST_PROGRAMS = (
     ("tar", "tar"),
     ("newuidmap", "uidmap"),
 )
-"""Each program the room needs, and the Debian package that has it."""
+"""Programs that the room needs, and their Debian packages."""
 
 
 MAPPED_ROOT = () if os.geteuid() == 0 else ("unshare", "--user", "--map-root-user", "--map-auto")
-"""Command prefix under which an ordinary user's room owns what it owns: its users are mapped to subordinate ids."""
+"""Command prefix that maps the users of an ordinary user's room to subordinate ids."""
 
 CONTAINED = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *MAPPED_ROOT[1:])
-"""Command prefix of what makes mounts or leaves children: they end with it, however it ends."""
+"""Command prefix for programs that make mounts or leave children. These end with it, however it ends."""
 
 
 def run(
@@ -51,7 +51,7 @@ def run(
     timeout: float,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Runs a command and returns its output; `where` and `what` say in an error what it was for."""
+    """Run a command and return its output. `where` and `what` name its purpose in errors."""
     try:
         done = subprocess.run(
             argv,
@@ -80,10 +80,10 @@ def watch(
     timeout: float,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Runs a long command and hands on each line it says; ends it when it is late, or when this process ends."""
+    """Run a long command and pass on each line of its output. End it at the time limit, or when this process ends."""
     if not shutil.which(argv[0], path=ENVIRONMENT["PATH"]):
         raise missing(argv[0], where, what)
-    # if it outlived its caller it would write into what the next attempt clears away
+    # a process that outlived its caller would write into files that the next attempt removes
     command = ["setpriv", "--pdeathsig", "KILL", *CONTAINED, *argv]
     pipe, own = subprocess.PIPE, environment or ENVIRONMENT
     try:
@@ -95,7 +95,7 @@ def watch(
     with process:
         alarm = threading.Timer(timeout, process.kill)
         last: deque[str] = deque(maxlen=8)
-        cause = ""  # a long command may say it long before it gives up
+        cause = ""  # a long command may print the cause long before it ends
         try:
             alarm.start()
             for line in process.stdout or ():
@@ -115,19 +115,20 @@ def watch(
 
 
 def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-    """Input, output and errors of a process that was started with a pipe for each."""
+    """Return input, output and errors of a process that was started with three pipes."""
     if process.stdin is None or process.stdout is None or process.stderr is None:
         raise TypeError("this process was started without pipes")
     return process.stdin, process.stdout, process.stderr
 
 
 def failed(where: str, what: str, why: str, *, place: Path | None = None, outer: int = 0) -> RoomError:
-    """What a program or the kernel said, with what most likely helps: see `remedy`."""
+    """Return the error for a message of a program or the kernel, with its remedy."""
     return RoomError(where, what, why, remedy(why, ENVIRONMENT["PATH"], place=place, outer=outer))
 
 
 def not_started(error: OSError, program: str, where: str, what: str) -> RoomError:
-    """Why there is no process: its program is not there, or the machine has no room for one more."""
+    """Return the error for a process that did not start: its program is missing, or the machine allows no more
+    processes."""
     if isinstance(error, FileNotFoundError):
         return missing(program, where, what)
     return failed(where, what, str(error.strerror))
@@ -139,5 +140,5 @@ def missing(program: str, where: str, what: str) -> RoomError:
 
 
 def last_lines(text: str) -> str:
-    """The end of what a program said, which is where it says why it failed."""
+    """Return the end of a program's output, which usually has the reason of its failure."""
     return "\n".join([line for line in text.splitlines() if line.strip()][-4:])

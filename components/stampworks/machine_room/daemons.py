@@ -1,4 +1,4 @@
-"""Programs that run in a room beside its nodes, for as long as the room does."""
+"""Programs that run in a room beside its nodes, as long as the room does."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from stampworks.machine_room.room import Room, enter
 _RELAY = Path(__file__).with_name("relay.py")
 _LOG_BYTES, _POLL_S = 1 << 20, 0.001
 
-# Says who it is and waits for a word before it becomes the program: if its starter dies before having written that
-# down, it reads the end of file and ends.
+# Reports its pid, then waits for a line before it becomes the program. If its starter dies before it has recorded the
+# pid, the script reads the end of file and ends.
 _WAIT = 'echo "$$" && read -r go && exec >"$0" 2>&1 </dev/null && exec "$@"'
 _CONFINED = ("setpriv", "--pdeathsig=KILL", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "--")
-"""It may read and write what is its starter's, and nothing beyond that, even where that is root."""
+"""Command prefix that limits a program to its starter's files, even if the starter is root."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +38,20 @@ class Daemon:
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
-    """A command that becomes the program, and may do before what the program itself may not."""
+    """Command that becomes the program, and first does steps for which the program has no right."""
     reads: tuple[Path, ...] = ()
-    """Files that it reads when it starts, and no more after that."""
+    """Files that the program reads only when it starts."""
 
     @property
     def digest(self) -> str:
-        """Another one, and what runs is not what is asked for."""
+        """Digest of command and files. When it changes, the running program is outdated."""
         said = json.dumps([self.prefix, self.argv, sorted(self.environment.items())]).encode()
         texts = (file.read_bytes() for file in self.reads)
         return hashlib.sha256(b"\0".join([said, *texts])).hexdigest()[:12]
 
 
 def start(room: Room, daemons: Iterable[Daemon]) -> None:
-    """Starts those that do not run as asked for; the caller holds the room's lock."""
+    """Start the daemons that do not run, or run outdated. The caller holds the room's lock."""
     for daemon in daemons:
         if not runs(room, daemon):
             end(room, [daemon.name])
@@ -59,31 +59,31 @@ def start(room: Room, daemons: Iterable[Daemon]) -> None:
 
 
 def runs(room: Room, daemon: Daemon) -> bool:
-    """Whether it runs as asked for."""
+    """Whether the daemon runs with its current command and files."""
     process, digest = _recorded(room, daemon.name)
     return _works(process) and digest == daemon.digest
 
 
 def end(room: Room, names: Iterable[str]) -> None:
-    """Ends them; fine when they do not run."""
+    """End daemons. Skip those that do not run."""
     for name in names:
         _end(room, _recorded(room, name)[0])
         _record_file(room, name).unlink(missing_ok=True)
 
 
 def dead(room: Room, names: Iterable[str]) -> list[str]:
-    """Those of them that do not run."""
+    """Return the daemons that do not run."""
     found = [(name, _recorded(room, name)[0]) for name in names]
     return [name for name, process in found if not _works(process)]
 
 
 def _works(process: Process | None) -> bool:
-    """One that somebody has stopped does nothing until somebody else lets it go on: it is as good as dead."""
+    """Whether a process runs. A stopped process does nothing until another continues it, and counts as dead."""
     return process is not None and process.alive and not process.frozen
 
 
 def last_words(room: Room, name: str) -> str:
-    """The end of what a daemon said."""
+    """Return the end of a daemon's output."""
     try:
         text = _log_file(room, name).read_bytes()[-_LOG_BYTES:]
     except OSError:
@@ -92,9 +92,9 @@ def last_words(room: Room, name: str) -> str:
 
 
 def open_door(room: Room, name: str, address: str, port: int) -> int:
-    """Lets programs of this machine reach an address in the room; returns the port of the loopback that leads there.
+    """Relay a port of the loopback to an address in the room, and return the port.
 
-    It stays the same as long as it can, for whoever has written it down; the caller holds the room's lock.
+    The port stays the same if possible, for programs that have recorded it. The caller holds the room's lock.
     """
     process, _ = _recorded(room, name)
     door = _door_file(room, name)
@@ -122,7 +122,7 @@ def _listening(port: int) -> socket.socket:
 
 def _start(room: Room, daemon: Daemon, descriptors: Sequence[int]) -> None:
     folder = files.make_directory(room.folder / "daemons", 0o700)
-    # What is recorded is nsenter, and what it starts ends with it.
+    # The recorded process is nsenter. The program that it starts ends with it.
     inside = (*enter(room.running), "--net", "--pid", "--")
     log = _log_file(room, daemon.name)
     log.touch(0o600)
@@ -138,21 +138,21 @@ def _start(room: Room, daemon: Daemon, descriptors: Sequence[int]) -> None:
         raise not_started(error, argv[0], room.name, what) from error
     word, output, errors = streams(starter)
     with word, output, errors:
-        starter.wait()  # that was setsid only: the program is nobody's child
+        starter.wait()  # that was setsid only: the program is not our child
         process = identify(int(output.readline() or 0))
         if process is None:
             raise RoomError(room.name, what, last_lines(errors.read().decode(errors="replace")), AGAIN)
         files.write(_record_file(room, daemon.name), json.dumps([process.instance, daemon.digest]), 0o600)
-        with contextlib.suppress(BrokenPipeError):  # then it is dead, and whoever waits for it says so
+        with contextlib.suppress(BrokenPipeError):  # it is dead then, and the step that waits for it reports that
             word.write(b"go\n")
             word.flush()
 
 
 def _end(room: Room, process: Process | None) -> None:
-    """Returns when the program is gone, too, with all that it held."""
+    """End the process, and wait until its program is gone, too."""
     if process is None or not process.alive:
         return
-    process.send(signal.SIGSTOP)  # so that it cannot start the program after its children were looked for
+    process.send(signal.SIGSTOP)  # so that it starts no program after its children were listed
     while process.alive and not process.frozen:
         time.sleep(_POLL_S)
     programs = children(process)

@@ -1,4 +1,4 @@
-"""A node's disk: a writable layer over the layers of an image, and what makes it this node's and no other's."""
+"""Disk of a node: a writable layer over the layers of an image, with the node's own name and keys."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stampworks.machine_room.specs import Commission, GroupSpec, NodeSpec, commi
 
 @dataclass(frozen=True)
 class NodeImage:
-    """What nodes boot from."""
+    """The image that nodes boot from."""
 
     digest: str
-    """Changes with anything that went into it."""
+    """Digest of all inputs of the image."""
     layers: tuple[str, ...]
     """Lower directories of an overlay, the topmost first."""
     packages: str
     """Directory of the flat package repository that nodes see as /exports/.packages."""
     containers: bool = False
-    """Whether its nodes run containers, and divide among them what the kernel counts."""
+    """Whether nodes of this image run containers, and so divide their control groups."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class NodeDisk:
 
     @property
     def root(self) -> Path:
-        """Where the node's file system is put together, seen by the node alone."""
+        """Mount point of the node's file system, visible to the node alone."""
         return self.folder / "root"
 
     @property
     def console(self) -> Path:
-        """What the node said while it booted."""
+        """Output of the node while it booted."""
         return self.folder / "console"
 
     @property
@@ -56,7 +56,7 @@ class NodeDisk:
 
     @property
     def process(self) -> Process | None:
-        """The node's first process, None when it is gone."""
+        """First process of the node; None when it is gone."""
         try:
             process = from_instance(self.process_file.read_text())
         except FileNotFoundError:
@@ -65,7 +65,7 @@ class NodeDisk:
 
     @property
     def commission(self) -> Commission | None:
-        """What the disk was made for; None when there is no whole disk."""
+        """Inputs that the disk was made for; None when there is no complete disk."""
         try:
             return read_commission(self.commission_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -73,7 +73,7 @@ class NodeDisk:
 
     @property
     def condemned(self) -> str:
-        """Why somebody wants a new disk in place of this one; empty when nobody does."""
+        """Reason for a new disk, as a user gave it; empty if there is none."""
         return files.read_regular(self.condemned_file, CONDEMNED_BYTES_MAX)
 
     @property
@@ -82,12 +82,12 @@ class NodeDisk:
 
     @property
     def cgroups_file(self) -> Path:
-        """The node's control groups, of nodes that have any."""
+        """List of the node's control groups, for nodes that have any."""
         return self.folder / cgroups.RECORD
 
     @property
     def host_key(self) -> str:
-        """The node's public ssh host key, type and key without a comment: as made, whatever its disk says now."""
+        """Public ssh host key of the node, without a comment, as it was made. The disk cannot change it."""
         return self.host_key_file.read_text()
 
     @property
@@ -113,7 +113,7 @@ def commission(node: NodeSpec, group: GroupSpec, image: NodeImage) -> Commission
 
 
 def make(disk: NodeDisk, wanted: Commission, public_key: str) -> None:
-    """Makes a new disk that boots as this node; it counts as made only when it is whole."""
+    """Make a new disk that boots as this node. It counts as made only when it is complete."""
     for folder in (disk.folder, disk.upper, disk.work, disk.root):
         files.make_directory(folder)
     for name, mode in (("etc", 0o755), ("etc/ssh", 0o755), ("root", 0o700)):
@@ -126,14 +126,14 @@ def make(disk: NodeDisk, wanted: Commission, public_key: str) -> None:
 
 
 def make_key(path: Path, whose: str) -> str:
-    """Makes a new ssh key pair at this path and returns the private one."""
+    """Make a new ssh key pair at this path, and return the private key."""
     argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", whose, "-f", str(path)]
     run(argv, whose, "cannot make an ssh key", timeout=30)
     return path.read_text()
 
 
 def authorize(root: Path, public_key: str) -> None:
-    """Lets this key, and no other, log in as root on the file system at `root`, of a node that does not run."""
+    """Let only this key log in as root on the file system at `root`. The node must not run."""
     for folder in (root / "root", root / "root/.ssh"):
         if folder.is_symlink():  # a node's link would lead out into this host
             folder.unlink()
@@ -142,5 +142,5 @@ def authorize(root: Path, public_key: str) -> None:
 
 
 def authorized(disk: NodeDisk) -> str:
-    """The key that may log in, as far as the node's disk says so."""
+    """Return the key that may log in, according to the node's disk."""
     return files.read_regular(disk.upper / AUTHORIZED_KEYS, KEY_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""The one error the machine room raises."""
+"""The error that the machine room raises."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ AGAIN = "run the same command again: what was done stays"
 
 
 class RoomError(Exception):
-    """Something the machine room could not do: where, what, why, and what to do about it."""
+    """A failure of the machine room: place, step, reason and remedy."""
 
     def __init__(self, where: str, what: str, why: str = "", remedy: str = "") -> None:
         self.where, self.what, self.why, self.remedy = where, what, why.strip(), remedy

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, locks between processes, and trees that belong to mapped users."""
+"""Files that are complete or absent, locks between processes, and trees that belong to mapped users."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from stampworks.machine_room.errors import RoomError
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replaces the file at once: a reader sees the old text or the new one."""
+    """Replace the file atomically: a reader sees the old text or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "w") as file:
-            os.fchmod(descriptor, mode)  # whatever the caller's umask
+            os.fchmod(descriptor, mode)  # independent of the caller's umask
             file.write(text)
         temporary.replace(path)
     except OSError as error:
@@ -29,7 +29,8 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def read_regular(path: Path, bytes_max: int) -> str:
-    """The beginning of a file that somebody else may have put there; nothing if it is no file, as a pipe for one."""
+    """Return the start of a file that another user may have put there; empty if it is not a regular file, such as a
+    pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -39,7 +40,7 @@ def read_regular(path: Path, bytes_max: int) -> str:
 
 
 def make_directory(path: Path, mode: int = 0o755) -> Path:
-    """Makes the directory with exactly this mode; one that exists keeps its own."""
+    """Create the directory with exactly this mode. An existing directory keeps its mode."""
     try:
         if not path.is_dir():
             path.mkdir(parents=True, exist_ok=True)
@@ -50,10 +51,10 @@ def make_directory(path: Path, mode: int = 0o755) -> Path:
 
 
 def remove_tree(path: Path, where: str) -> None:
-    """Removes what is there, whoever in the room owns it."""
+    """Remove a tree, whichever user of the room owns it."""
     if not path.exists():
         return
-    # --one-file-system: if a mount were ever left below, its contents are not ours to remove
+    # --one-file-system: the contents of a mount left below are not ours to remove
     remove, what = ["rm", "-rf", "--one-file-system", str(path)], f"cannot remove {path}"
     try:
         run(remove, where, what, timeout=120)
@@ -65,9 +66,9 @@ def remove_tree(path: Path, where: str) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, where: str, timeout: float, busy: Callable[[], None] | None = None) -> Iterator[None]:
-    """Holds a lock that no other thread or process holds; it ends with its holder, however that ends.
+    """Hold a lock that excludes other threads and processes. It ends with its holder, however that ends.
 
-    `busy` is called once if somebody else has it.
+    `busy` is called once if the lock is taken.
     """
     descriptor = _take(path, where, timeout, busy)
     try:
@@ -97,7 +98,10 @@ def _take(path: Path, where: str, timeout: float, busy: Callable[[], None] | Non
 
 
 def _same_file(descriptor: int, path: Path) -> bool:
-    """Whoever held the lock before may have removed its file: then this lock protects nothing."""
+    """Whether the locked file is still at its path.
+
+    The last holder may have removed it; the lock protects nothing then.
+    """
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

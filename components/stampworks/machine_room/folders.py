@@ -12,7 +12,10 @@ Kind = Literal["exports", "volumes"]
 
 
 def ensure_folder(cluster: str, claim: str, kind: Kind, name: str) -> Path:
-    """Makes it. All nodes, also those that run, see a shared directory as /exports/<name>; a volume appears at boot."""
+    """Create the folder.
+
+    All nodes, also running ones, see a shared directory as /exports/<name>. A volume appears at the next boot.
+    """
     room = of_cluster(cluster)
     with room.locked():
         room.claim(claim)
@@ -20,13 +23,13 @@ def ensure_folder(cluster: str, claim: str, kind: Kind, name: str) -> Path:
 
 
 def read_folder(cluster: str, kind: Kind, name: str) -> Path | None:
-    """The directory, None when there is none."""
+    """Return the directory; None when it does not exist."""
     path = _path(of_cluster(cluster), kind, name)
     return path if path.is_dir() else None
 
 
 def end_folder(cluster: str, claim: str, kind: Kind, name: str) -> None:
-    """Removes the directory with all that is in it; fine when there is none."""
+    """Remove the directory with its contents, if it exists."""
     room = of_cluster(cluster)
     with room.locked():
         if room.is_ours(claim):

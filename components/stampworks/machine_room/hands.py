@@ -1,4 +1,4 @@
-"""Tells the room's hands (`inside.py`) what to do and hears from them what they did."""
+"""Requests to the program inside a room (`inside.py`), and its answers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BOOT_TIMEOUT_S = 60
 VISIT_TIMEOUT_S = 180
 
 Hearer = Callable[[dict[str, Any], int], bool]
-"""Gets every message and its sender's number; says true to let the newborn go on."""
+"""Receives each message and the pid of its sender. Returns true when the new nodes may continue."""
 
-CREDENTIALS = struct.Struct("3i")  # what the kernel says of a message's sender: pid, uid, gid
+CREDENTIALS = struct.Struct("3i")  # credentials of a message's sender, from the kernel: pid, uid, gid
 
 
 @dataclass(frozen=True)
 class Boot:
-    """All it takes to put a node's file system together and start its first process."""
+    """Inputs for a node's file system and its first process."""
 
     name: str
     address: str
@@ -46,17 +46,17 @@ class Boot:
     console: str
     exports: str
     volumes: tuple[tuple[str, str], ...]
-    """(directory, mount point) of what outlives the node."""
+    """(directory, mount point) of volumes that outlive the node."""
     packages: str
     devices: tuple[str, ...]
     mapped: bool
-    """Whether this is done by an ordinary user, in a user namespace."""
+    """Whether an ordinary user boots the node, in a user namespace."""
     cgroups: tuple[tuple[str, str, str], ...]
-    """(directory, kind, options) of the control groups that are the node's own; none where it divides nothing."""
+    """(directory, kind, options) of the node's control groups; none if it divides nothing."""
 
 
 def look(room: Room) -> dict[str, dict[str, network.InterfaceState]]:
-    """All interfaces there are, by node; the room's own under ""."""
+    """Return all interfaces by node; the room's own are under ""."""
     command = [*room.inside, sys.executable, "-I", "-S", str(SURVEY)]
     try:
         seen = json.loads(run(command, room.name, "cannot look at the network", timeout=LOOK_TIMEOUT_S))
@@ -66,7 +66,7 @@ def look(room: Room) -> dict[str, dict[str, network.InterfaceState]]:
 
 
 def arrange(room: Room, batches: Sequence[network.CommandBatch], forget: Sequence[str] = ()) -> None:
-    """Carries out network commands, then removes the namespaces of nodes to forget."""
+    """Carry out network commands, then remove the namespaces of nodes to forget."""
     request = {"batches": [dataclasses.asdict(batch) for batch in batches], "forget": list(forget)}
     _visit(room, "cannot set up the network", request)
 
@@ -78,10 +78,10 @@ def boot(
     up: Callable[[str], None],
     awaited: Callable[[Sequence[str]], None],
 ) -> dict[str, str]:
-    """Boots nodes until their sshd answers and returns why some did not.
+    """Boot nodes until their sshd answers. Return the reasons of those that did not boot.
 
-    Each is given to `born` before it does anything and to `up` when it answers; `awaited` gets those that have not
-    answered yet, every second, and can end the wait by an exception.
+    Each node is passed to `born` before it does anything, and to `up` when it answers. Every second `awaited` gets the
+    nodes that have not answered yet; its exception ends the wait.
     """
     unborn = {boot.name for boot in boots}
     failed: dict[str, str] = {}
@@ -110,7 +110,7 @@ def boot(
 
 
 def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None = None) -> None:
-    """Sends the hands into the room, and lets the newborn go on when `hear` says so."""
+    """Run the program in the room, and let new nodes continue when `hear` says so."""
     inside = room.inside
     ours, theirs = socket.socketpair()
     with ours:
@@ -119,7 +119,7 @@ def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None =
             argv = [*inside, sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())]
             hands = _start(argv, theirs.fileno(), room.name, what)
         orders, _, errors = streams(hands)
-        with hands, ours:  # ours goes first: whoever stops listening before the end must not wait for it
+        with hands, ours:  # ours goes first: a reader that stops before the end must not wait for it
             _order(orders, {"batches": [], "forget": [], "boots": [], **request})
             for message, pid in _messages(ours, room.name, what):
                 if message.get("failed") == "":
@@ -142,14 +142,14 @@ def _start(argv: list[str], descriptor: int, where: str, what: str) -> subproces
 
 
 def _order(orders: IO[bytes], what: Any) -> None:
-    # who hangs up says on the other line why
+    # a program that hangs up gives its reason on the other line
     with contextlib.suppress(BrokenPipeError):
         orders.write(json.dumps(what).encode() + b"\n")
         orders.flush()
 
 
 def _messages(ours: socket.socket, where: str, what: str) -> Iterator[tuple[dict[str, Any], int]]:
-    """Each JSON line with the number its sender has out here, until the last sender is gone."""
+    """Yield each JSON line with its sender's pid on this host, until the last sender is gone."""
     deadline = time.monotonic() + VISIT_TIMEOUT_S
     begun: dict[int, bytes] = {}
     while True:

@@ -1,7 +1,7 @@
-"""The image nodes boot from: a base system, packages, and what their installation makes of them.
+"""The image that nodes boot from: a base system, packages, and the result of installing them.
 
 Each of the three is a folder of the cache, named by a digest of everything that goes into it. A folder is made under
-another name and renamed when it is whole, so one that is there can be used.
+another name and renamed when it is complete, so an existing folder can be used.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from stampworks.state import paths
 
 WHERE = "node image"
 TREE = Path(__file__).with_name("tree")
-"""What the machine room adds to Debian: the first process, the sshd service and its settings."""
+"""Files that the machine room adds to Debian: the first process, the sshd service and its settings."""
 
 NEEDED = ("iproute2", "openssh-server", "runit")
-"""What those files run: in every base system, whatever the spec says."""
+"""Packages that those files run. They are in every base system, whatever the spec says."""
 
 BREAKING = ("bindfs", "libfaketime")
-"""What some faults need: nodes find these packages beside those of the spec, and none has them installed."""
+"""Packages that some faults need. They are in the repository of the image, and not installed on nodes."""
 
 ON_NODES = ("kubelet",)
-"""Of the programs of Kubernetes, those that its nodes run."""
+"""Programs of Kubernetes that nodes run."""
 
 FORMAT = 2
-"""Part of every digest: count it up when this module makes something else of the same things."""
+"""Part of every digest. Increment it when this module makes another result from the same inputs."""
 
 BUILD_TIMEOUT_S = 3600
 
@@ -45,10 +45,10 @@ BUILDER = NodeSpec("builder", "198.51.100.2", (), "")
 BUILDER_NETWORK = NetworkSpec("198.51.100.0/24", "198.51.100.1")
 BUILDER_GROUP = GroupSpec((BUILDER,), "builder", 0, ())
 
-# What mmdebstrap leaves of this host, what openssh-server's installation makes: a node has its own or none.
+# Files of the host that mmdebstrap copies. A node has its own or none.
 HOST_TRACES = ("etc/apt/sources.list", "etc/apt/apt.conf.d/99mmdebstrap", "etc/hostname", "etc/resolv.conf")
 
-# The same for a builder, whose identity must not become that of all nodes.
+# Removes the identity of a builder, which must not become the identity of all nodes.
 STRIP = """
 rm -rf /etc/ssh/ssh_host_* /root/.ssh/* /root/.ansible /etc/hostname /etc/stampworks/services/*/supervise
 rm -rf /etc/stampworks/services/*/log/supervise /var/log/stampworks/*
@@ -58,7 +58,7 @@ rm -rf /var/cache/apt/archives/*.deb /tmp/* /var/tmp/*
 
 @dataclass(frozen=True)
 class Builder:
-    """A machine that has booted from the base system, waiting to be made into an image."""
+    """A machine that has booted from the base system, and is ready to be made into an image."""
 
     name: str
     instance: str
@@ -67,14 +67,14 @@ class Builder:
     reach: tuple[str, ...]
     """Prefix of a command that runs a program of this host where the address can be reached."""
     identity_file: str
-    """The private key with which root logs in."""
+    """Private key with which root logs in."""
     packages: str
-    """The source with which its apt finds the packages of the image."""
+    """Source of the image's packages for the builder's apt."""
 
 
 @dataclass(frozen=True)
 class ImageRecipe:
-    """All that goes into an image, and where each part of it is kept."""
+    """Inputs of an image, and the folder of each of its parts."""
 
     spec: ImageSpec
     sources: tuple[str, ...]
@@ -84,7 +84,7 @@ class ImageRecipe:
     repository: Path
     node: Path
     programs: tuple[Path, ...]
-    """What is copied onto nodes because no package of the suite has it."""
+    """Programs that are copied onto nodes because no package of the suite has them."""
 
     @property
     def image(self) -> NodeImage:
@@ -99,22 +99,23 @@ class ImageRecipe:
 
 
 def image_of(spec: ImageSpec, content_digest: str) -> NodeImage:
-    """What ensure_image would return, whether it was made before or not."""
+    """Return the image that ensure_image would return, whether it exists or not."""
     return _recipe(spec, content_digest).image
 
 
 def ensure_image(
     spec: ImageSpec, install: Callable[[Builder], None], content_digest: str, progress: Progress
 ) -> NodeImage:
-    """Finds the image or makes it; `install` configures the builder, and its error fails the build.
+    """Return the image, and make it if it does not exist.
 
-    The digest stands for what `install` does: the same digest, the same image.
+    `install` configures the builder; its error fails the build. The digest stands for the effect of `install`: the same
+    digest gives the same image.
     """
     recipe = _recipe(spec, content_digest)
     if recipe.whole:
         retention.touch(recipe.node)
         return recipe.image
-    # before anything is made that only namespaces could remove again
+    # check first: only namespaces could remove the results again
     run([*CONTAINED, "true"], WHERE, "cannot make namespaces, in which it is made", timeout=20)
 
     def busy() -> None:
@@ -134,7 +135,7 @@ def _recipe(spec: ImageSpec, content_digest: str) -> ImageRecipe:
     base_packages = tuple(sorted({*spec.base_packages, *NEEDED}))
     packages = tuple(sorted({*BREAKING, *spec.packages}))
     tree = [(str(path.relative_to(TREE)), path.read_text()) for path in sorted(TREE.rglob("*")) if path.is_file()]
-    host = [platform.machine(), bool(MAPPED_ROOT)]  # a user's files belong to other numbers than root's
+    host = [platform.machine(), bool(MAPPED_ROOT)]  # files of a user's image belong to other numbers than root's
     base = _digest([FORMAT, host, spec.suite, sources, base_packages, tree])
     repository = _digest([base, packages])
     built = tuple(Path(programs.program(name)) for name in ON_NODES) if spec.runs_containers else ()
@@ -157,11 +158,11 @@ def _digest(parts: list[object]) -> str:
 
 
 def _keep(path: Path, make: Callable[[Path], None], what: str, progress: Progress) -> None:
-    """Makes a folder of the cache, which is there whole or not at all."""
+    """Make a folder of the cache atomically: it exists complete or not at all."""
     if path.exists():
         return
     draft, begun = path.with_name(f".{path.name}"), time.monotonic()
-    files.remove_tree(draft, WHERE)  # of an attempt that was killed
+    files.remove_tree(draft, WHERE)  # left by an attempt that was killed
     files.make_directory(draft, 0o700)
     try:
         make(draft)

@@ -1,10 +1,10 @@
-"""The room's hands: a program that runs inside the room's namespaces and does there what it is told.
+"""Program that runs inside the room's namespaces and carries out requests there.
 
-Started by path with a bare interpreter, so it imports nothing but the standard library. Its argument is the number of a
-socket to its teller, its input one line of JSON; `hands.py` is the teller.
+A bare interpreter starts it by path, so it imports only the standard library. Its argument is the number of a socket to
+`hands.py`; its input is one line of JSON.
 
-A node is born in two steps, so that none can ever run unknown: its first process says hello over the socket, whose
-kernel tells the other side that process' number out there; and goes on only when all of them have been written down.
+A node starts in two steps, so that none ever runs without a record. First its process sends a message over the socket,
+and the kernel tells the other side the pid of the sender. It continues only when all pids have been written down.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 class CommandRefusedError(Exception):
-    """A command said no; the text is the command and what it said."""
+    """A command failed. The text has the command and its error."""
 
 
 def say(teller: socket.socket, what: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def command(argv: list[str], text: str = "") -> str:
 
 
 def failed_line(errors: str) -> list[str]:
-    """The number in "Command failed -:3", with which `ip -batch` says where it stopped."""
+    """Return the line number in "Command failed -:3", with which `ip -batch` reports where it stopped."""
     return [text.split()[0] for text in errors.split("Command failed -:")[1:2]]
 
 
@@ -94,14 +94,14 @@ def apply(namespace: str, ip: list[str], tc: list[str]) -> None:
 
 
 def boot_all(boots: list[dict[str, Any]], teller: socket.socket) -> dict[str, int]:
-    """Starts all nodes at once and returns their first processes."""
+    """Start all nodes at once, and return the pids of their first processes."""
     gate, opener = os.pipe()
     pids, births = {}, os.pipe()
     for boot in boots:
         if os.fork() == 0:
             os.close(opener)  # so that the gate shows the end of file when the parent is gone
             unshare_and_boot(boot, gate, births[1], teller)
-        if os.wait()[1] == 0:  # the process in between; the node's first one is not our child
+        if os.wait()[1] == 0:  # the process in between; the first process of the node is not our child
             pids[boot["name"]] = int(os.read(births[0], 16))
     if sys.stdin.readline() == '"go"\n':
         os.write(opener, b"." * len(boots))
@@ -110,7 +110,7 @@ def boot_all(boots: list[dict[str, Any]], teller: socket.socket) -> dict[str, in
 
 
 def unshare_and_boot(boot: dict[str, Any], gate: int, births: int, teller: socket.socket) -> None:
-    """Makes the node's namespaces and its first process in them; never returns."""
+    """Make the node's namespaces and its first process in them. Never return."""
     try:
         with Path("/run/netns", boot["name"]).open() as namespace:
             check(libc.setns(namespace.fileno(), NEW_NETWORK), "join the network of " + boot["name"])
@@ -132,13 +132,16 @@ def unshare_and_boot(boot: dict[str, Any], gate: int, births: int, teller: socke
 
 
 def enter_cgroups(cgroups: list[list[str]]) -> None:
-    """Makes them this process' own, and what it then unshares begins with them."""
+    """Move this process into the control groups, which become the root of its new namespace."""
     for folder, _, _ in cgroups:
         Path(folder, "cgroup.procs").write_text("0")
 
 
 def settle_in_cgroups(cgroups: list[list[str]]) -> None:
-    """In version 2 a group that divides has no processes itself: the node's own are in one beside its containers'."""
+    """Move the node's own processes into a subgroup beside those of its containers.
+
+    In version 2 a group with subgroups has no processes itself.
+    """
     for folder in (Path(folder) for folder, kind, _ in cgroups if kind == "cgroup2"):
         (folder / "init" / "cgroup.procs").write_text("0")
         controllers = (folder / "cgroup.controllers").read_text().split()
@@ -146,7 +149,7 @@ def settle_in_cgroups(cgroups: list[list[str]]) -> None:
 
 
 def mount_cgroups(point: Path, cgroups: list[list[str]]) -> None:
-    """What the node sees of them begins with its own."""
+    """Mount the node's control groups; its view begins with its own groups."""
     unified = [kind for _, kind, _ in cgroups if kind == "cgroup2"]
     if unified:
         mount("cgroup2", point, "cgroup2", PSEUDO)
@@ -158,7 +161,7 @@ def mount_cgroups(point: Path, cgroups: list[list[str]]) -> None:
 
 
 def build(boot: dict[str, Any]) -> None:
-    """Puts the node's file system together at boot["root"]."""
+    """Put the node's file system together at boot["root"]."""
     os.umask(0o022)
     root = Path(boot["root"])
     mount("none", "/", "", REC | PRIVATE)
@@ -187,32 +190,35 @@ def overlay_options(boot: dict[str, Any]) -> str:
 
     lower = ":".join(quoted(layer) for layer in boot["layers"])
     options = f"lowerdir={lower},upperdir={quoted(boot['upper'])},workdir={quoted(boot['work'])}"
-    # in a user namespace overlayfs may not use the trusted attributes in which it marks what was deleted
+    # in a user namespace overlayfs may not use the trusted attributes with which it marks deleted files
     return options + ",userxattr" if boot["mapped"] else options
 
 
 def quieten(interfaces: Path) -> None:
-    """Nothing here speaks IPv6, and its chatter would be on every rail."""
+    """Disable IPv6: no program uses it here, and its messages would be on every rail."""
     for scope in ("all", "default"):
         if (interfaces / scope).exists():
             (interfaces / scope / "disable_ipv6").write_text("1")
 
 
 def steady(congestion_control: Path) -> None:
-    """TCP that believes in losses alone: BBR, the default of some hosts, takes a moment without a processor for a slow
-    link, and sends for seconds at a fiftieth of a rail's rate."""
+    """Use a TCP that reacts to losses alone.
+
+    BBR, the default of some hosts, takes a moment without a processor for a slow link, and then sends for seconds at a
+    fiftieth of a rail's rate.
+    """
     congestion_control.write_text("reno")
 
 
 def seal_sysctls(path: Path) -> None:
-    """Only the network's settings are the node's own: the others are the host's, and no node may turn them."""
+    """Make all settings except the network's read-only. The others are the host's, and no node may change them."""
     bind_read_only(str(path), path)
     mount(path / "net", path / "net", "", BIND)
     mount("none", path / "net", "", REMOUNT | BIND | PSEUDO)
 
 
 def pretend(root: Path) -> None:
-    """What a kubelet wants of a kernel that it has for itself: it turns files that mean nothing, and hears nothing."""
+    """Give a kubelet files that it can write to as if the kernel were its own. They have no effect."""
     (root / "dev/kmsg").symlink_to("null")
     for name, value in KUBELETS.items():
         own = root / "dev" / f".{name.replace('/', '.')}"
@@ -221,9 +227,9 @@ def pretend(root: Path) -> None:
 
 
 def build_dev(dev: Path, accelerators: list[str]) -> None:
-    """A /dev of its own: what every machine has, what stands for accelerators, and none of the host's disks."""
+    """Build a /dev with the usual devices and the stand-ins for accelerators, without the host's disks."""
     mount("dev", dev, "tmpfs", NOSUID, "mode=755")
-    fuse = ["fuse"] if Path("/dev/fuse").exists() else []  # not every host knows of it
+    fuse = ["fuse"] if Path("/dev/fuse").exists() else []  # some hosts lack it
     for name in (*DEVICES, *fuse, *accelerators):
         (dev / name).touch()
         mount(Path("/dev", name), dev / name, "", BIND)
@@ -235,7 +241,7 @@ def build_dev(dev: Path, accelerators: list[str]) -> None:
 
 
 def become_init(boot: dict[str, Any]) -> None:
-    """Hands over to the node's own first program, with nothing left of this one."""
+    """Become the node's first program, and leave nothing of this process."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         try:
             signal.signal(number, signal.SIG_DFL)
@@ -268,7 +274,7 @@ def wait_for_ssh(addresses: dict[str, str], pids: dict[str, int], timeout_s: flo
                 continue
             del waiting[name]
         if waiting and time.monotonic() > said + AWAITED_S:
-            say(teller, {"awaited": sorted(waiting)})  # where nobody listens any more, this is the end
+            say(teller, {"awaited": sorted(waiting)})  # fails when nobody listens any more, which ends this process
             said = time.monotonic()
         time.sleep(0.01)
 
@@ -282,7 +288,7 @@ def ssh_answers(address: str) -> bool:
 
 
 def refused() -> str:
-    """What the kernel has against one more process, which would keep an sshd silent; nothing when there may be one."""
+    """Return the kernel's reason against one more process, which would keep sshd silent; empty if it allows one."""
     try:
         if (pid := os.fork()) == 0:
             os._exit(0)

@@ -1,7 +1,7 @@
-"""Bridges, leaves, spines, trunks and ports: the commands that turn what there is into what there should be. Pure.
+"""Bridges, leaves, spines, trunks and ports: the commands that bring the network to its declared state. Pure.
 
-Everything that is a switch lives in the room's own network namespace. Its names are derived, so that nothing needs to
-be remembered: a look at the interfaces tells what is missing.
+All switches are in the room's own network namespace. Their names are derived, so no record is needed: the list of
+interfaces shows which ones are missing.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any
 from stampworks.machine_room.specs import NetworkSpec, NodeSpec, RailSpec, TrunkSpec
 
 MANAGEMENT = "mgmt"
-"""The bridge every node's eth0 is plugged into; its own address is where the toolkit reaches the nodes from."""
+"""Bridge that every node's eth0 is plugged into. The toolkit reaches the nodes from its address."""
 
 
 TRUNK_ENDS = ("-up", "-dn")
-"""How the names of a trunk's ends end, in the lower switch and in the upper."""
+"""Suffixes of a trunk's ends, in the lower switch and in the upper."""
 
 
 @dataclass(frozen=True)
 class InterfaceState:
-    """An interface as it was found."""
+    """State of an interface at one moment."""
 
     up: bool
-    """Set up, and its other end too."""
+    """Whether it and its other end are up."""
     master: str
     rate_mbps: int
-    """What it is shaped to, 0 when it is not."""
+    """Rate that it is shaped to; 0 when it is not shaped."""
     addresses: tuple[str, ...]
 
 
@@ -47,41 +47,42 @@ class CommandBatch:
 
 
 def bridge(rail: int, switch: str) -> str:
-    """What a leaf, a spine or the core of a rail is."""
+    """Return the bridge of a leaf, a spine or the core of a rail."""
     return f"r{rail}-{switch}"
 
 
 def trunk_ends(rail: int, switch: str) -> tuple[str, str]:
-    """The end in a leaf, or a spine, and the end in what is above it."""
+    """Return the ends of a trunk: in a leaf or spine, and in the switch above it."""
     return f"r{rail}-{switch}{TRUNK_ENDS[0]}", f"r{rail}-{switch}{TRUNK_ENDS[1]}"
 
 
 def trunk_of(name: str) -> tuple[int, str] | None:
-    """The rail and the leaf, or spine, of an interface that is a trunk's lower end; the inverse of trunk_ends."""
+    """Return rail and switch of an interface that is a trunk's lower end; the inverse of trunk_ends."""
     rail, _, rest = name.partition("-")
     switch, _, end = rest.rpartition("-")
     return (int(rail[1:]), switch) if rail[:1] == "r" and rail[1:].isdigit() and switch and end == "up" else None
 
 
 def trunks(rails: Sequence[RailSpec]) -> Iterator[tuple[int, TrunkSpec]]:
-    """Each with the index of its rail: from leaves to spines, and from spines to the core."""
+    """Yield all trunks with the index of their rail: from leaves to spines, and from spines to the core."""
     return ((rail.index, trunk) for rail in rails for trunk in rail.trunks)
 
 
 def port(node: str, interface: str) -> str:
-    """The switch's end of a node's interface; hashed, because a name has 15 characters at most."""
+    """Return the switch's end of a node's interface. It is hashed, because a name has at most 15 characters."""
     return "p" + hashlib.sha256(f"{node}/{interface}".encode()).hexdigest()[:12]
 
 
 def leaves_in_use(present: Links) -> frozenset[str]:
-    """The bridges that something else than a trunk is plugged into."""
+    """Return the bridges that something other than a trunk is plugged into."""
     return frozenset(link.master for name, link in present.items() if link.master and not name.endswith(TRUNK_ENDS))
 
 
 def switches(network: NetworkSpec, rails: Sequence[RailSpec], present: Links) -> CommandBatch:
-    """Makes the management network, spines, cores and trunks what they should be, without touching what already is.
+    """Bring the management network, spines, cores and trunks to their declared state.
 
-    A trunk that is no longer wanted stays while nodes are plugged into its leaf: they may have jobs to finish.
+    Change nothing that is right. A trunk that is no longer wanted stays while nodes are plugged into its leaf: they may
+    have jobs to finish.
     """
     ip: list[str] = []
     tc: list[str] = []
@@ -103,19 +104,19 @@ def switches(network: NetworkSpec, rails: Sequence[RailSpec], present: Links) ->
 
 
 def without_idle_trunks(leaves: Collection[str], present: Links) -> CommandBatch:
-    """Takes away the trunks of those of these leaves that the last node has left."""
+    """Remove the trunks of these leaves that have no nodes any more."""
     return CommandBatch("", tuple(f"link del {name}" for name, leaf in _idle_trunks(present) if leaf in leaves))
 
 
 def _idle_trunks(present: Links) -> list[tuple[str, str]]:
-    """The lower ends of trunks whose leaf has no nodes, and of spines, which have none; each with the leaf."""
+    """Return the lower ends of trunks whose switch has no nodes, each with the switch. Spines never have nodes."""
     in_use = leaves_in_use(present)
     found = [(name, trunk) for name in sorted(present) if (trunk := trunk_of(name))]
     return [(name, trunk[1]) for name, trunk in found if bridge(*trunk) not in in_use]
 
 
 def ports(nodes: Sequence[NodeSpec], rails: Sequence[RailSpec], present: Links) -> CommandBatch:
-    """Plugs the nodes in: the switch's ends of their interfaces, in the room's namespace."""
+    """Plug the nodes in: make the switch's ends of their interfaces, in the room's namespace."""
     ip: list[str] = []
     tc: list[str] = []
     made: set[str] = set()
@@ -134,7 +135,7 @@ def ports(nodes: Sequence[NodeSpec], rails: Sequence[RailSpec], present: Links) 
 
 
 def interfaces(node: NodeSpec, network: NetworkSpec, rails: Sequence[RailSpec]) -> CommandBatch:
-    """The node's ends of its interfaces with their addresses, in the node's namespace."""
+    """Set up the node's ends of its interfaces with their addresses, in the node's namespace."""
     ip = ["link set lo up"]
     tc = []
     cidrs = [network.management_cidr, *(rail.cidr for rail in rails)]
@@ -149,13 +150,14 @@ def interfaces(node: NodeSpec, network: NetworkSpec, rails: Sequence[RailSpec]) 
 
 
 def unplug(node: str, present: Links) -> CommandBatch:
-    """Takes a node off the network: its ends go at once and take the switch's ends with them."""
+    """Take a node off the network: delete its ends at once, which removes the switch's ends."""
     return CommandBatch(node, tuple(f"link del {name}" for name in sorted(present) if name != "lo"))
 
 
 def shape(device: str, rate_mbps: int) -> str:
-    """Limits what leaves the device; rails and trunks are shaped at both ends."""
-    # A burst of 4 ms: less and the kernel's timer cannot keep up at high rates, more and short transfers pass unshaped.
+    """Limit the traffic that leaves the device. Rails and trunks are shaped at both ends."""
+    # A burst of 4 ms: with less, the kernel's timer is too slow for high rates; with more, short transfers pass
+    # unshaped.
     burst_kib = max(64, rate_mbps * 4 // 8)
     return f"qdisc replace dev {device} root tbf rate {rate_mbps}mbit burst {burst_kib}kb latency 20ms"
 
@@ -165,12 +167,12 @@ def with_prefix(address: str, cidr: str) -> str:
 
 
 def link(found: Mapping[str, Any]) -> InterfaceState:
-    """What survey.py says of one interface."""
+    """Parse one interface of survey.py."""
     return InterfaceState(found["up"], found["master"], found["rate_mbps"], tuple(found["addresses"]))
 
 
 def _interfaces(node: NodeSpec, rails: Sequence[RailSpec]) -> Iterator[tuple[str, str, int]]:
-    """Each interface of a node with the bridge it is plugged into and its rate; 0 for unlimited."""
+    """Yield each interface of a node with its bridge and its rate; 0 means unlimited."""
     yield "eth0", MANAGEMENT, 0
     for rail, _ in zip(rails, node.rail_addresses, strict=False):  # a machine may have fewer NICs than the fabric rails
         yield rail.interface, bridge(rail.index, node.leaf), rail.rate_mbps

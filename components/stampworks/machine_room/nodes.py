@@ -1,4 +1,4 @@
-"""Nodes: kept running as declared, looked at, ended."""
+"""Nodes: keep them running as declared, read their state, end them."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ mkdir -p -m 700 /root/.ssh && printf %s "$1" >/root/.ssh/.new && mv /root/.ssh/.
 
 @dataclass(frozen=True)
 class RailState:
-    """A node's rail as it was found."""
+    """State of a node's rail at one moment."""
 
     interface: str
     up: bool
-    """Both ends are up, and the switch's end is plugged into the node's leaf."""
+    """Whether both ends are up, and the switch's end is plugged into the node's leaf."""
     rate_mbps: int
-    """What its slower end is shaped to, 0 when an end is not."""
+    """Rate of the slower end; 0 when an end is not shaped."""
 
 
 @dataclass(frozen=True)
 class NodeState:
-    """A node as it was found."""
+    """State of a node at one moment."""
 
     name: str
     state: Literal["up", "frozen", "dead"]
     instance: str
-    """Changes whenever the node was started; empty when it is dead."""
+    """Identity that changes at each start of the node; empty when it is dead."""
     pid: int
-    """Its first process as this host sees it; 0 when it is dead."""
+    """Pid of its first process on this host; 0 when it is dead."""
     address: str
     rail_addresses: tuple[str, ...]
     rails: tuple[RailState, ...]
     host_key: str
     image: str
     lost: tuple[str, ...]
-    """Where something of this room should be mounted and is not."""
+    """Mount points of the room on which nothing is mounted."""
 
     @property
     def alive(self) -> bool:
@@ -58,18 +58,21 @@ class NodeState:
 
     @property
     def group(self) -> str:
-        """A node is called after its group, <group>-<NNN>, except for the one called head in the group head."""
+        """Return the node's group.
+
+        Nodes are named <group>-<NNN>, except the node head of the group head.
+        """
         return self.name.rpartition("-")[0] or self.name
 
 
 def ensure_nodes(
     cluster: str, group: GroupSpec, rails: Sequence[RailSpec], image: NodeImage, progress: Progress
 ) -> dict[str, str]:
-    """Makes each node of the group run as declared and returns their instances.
+    """Make each node of the group run as declared, and return their instances.
 
-    A missing node gets a new disk. One that is dead or frozen or has lost a mount is started again with the disk it
-    has, or with a new one if it is outdated. The interfaces of one that runs are put right without disturbing it; one
-    that runs and is outdated is left alone, for jobs may run on it: renew_nodes is for those.
+    A missing node gets a new disk. A node that is dead or frozen or has lost a mount starts again with its disk, or
+    with a new one if it is outdated. The interfaces of a running node are repaired without disturbing it. A node that
+    runs and is outdated is left alone, for jobs may run on it: renew_nodes is for those.
     """
     room = of_cluster(cluster)
     with room.locked():
@@ -87,7 +90,7 @@ def renew_nodes(
     names: Collection[str],
     progress: Progress,
 ) -> None:
-    """Gives these nodes of the group new disks where they are outdated, whether they run or not."""
+    """Give these nodes of the group new disks if they are outdated, running or not."""
     room = of_cluster(cluster)
     with room.locked():
         retention.claim(room, image)
@@ -96,7 +99,7 @@ def renew_nodes(
 
 
 def new_nodes(cluster: str, group: GroupSpec, image: NodeImage) -> list[str]:
-    """The nodes of a group that get a new disk as soon as they are made to run."""
+    """Return the nodes of a group that the next start gives a new disk."""
     room = of_cluster(cluster)
     late = _outdated(room, group, image)
     names = [node.name for node in group.nodes]
@@ -104,19 +107,19 @@ def new_nodes(cluster: str, group: GroupSpec, image: NodeImage) -> list[str]:
 
 
 def starting_nodes(cluster: str, group: GroupSpec) -> list[str]:
-    """The nodes of a group that are started as soon as they are made to run."""
+    """Return the nodes of a group that ensure_nodes would start."""
     room = of_cluster(cluster)
     return [node.name for node in group.nodes if not _is_whole(disk_of(room, node.name))]
 
 
 def outdated_nodes(cluster: str, group: GroupSpec, image: NodeImage) -> dict[str, str]:
-    """The running nodes of a group that need a new disk, and why."""
+    """Return the running nodes of a group that need a new disk, and why."""
     room = of_cluster(cluster)
     return {name: why for name, why in _outdated(room, group, image).items() if _runs(room, name)}
 
 
 def condemn_nodes(cluster: str, names: Collection[str], why: str) -> None:
-    """Has nodes count as outdated until they get a new disk; without a reason, no longer."""
+    """Mark nodes as outdated until they get a new disk; without a reason, remove the mark."""
     room = of_cluster(cluster)
     with room.locked():
         for name in names:
@@ -128,7 +131,7 @@ def condemn_nodes(cluster: str, names: Collection[str], why: str) -> None:
 
 
 def keep_running(room: Room, group: GroupSpec, rails: Sequence[RailSpec], image: NodeImage, progress: Progress) -> None:
-    """Makes every node of the group run on a disk that is up to date, in any room; the caller holds its lock."""
+    """Make every node of the group run on a current disk, in any room. The caller holds its lock."""
     nodes = group.nodes
     commissions = {node.name: disks.commission(node, group, image) for node in nodes}
     _remove(room, list(_outdated(room, group, image)))
@@ -142,14 +145,17 @@ def keep_running(room: Room, group: GroupSpec, rails: Sequence[RailSpec], image:
 
 
 def power_on(room: Room, name: str) -> None:
-    """Boots a node that is off with the disk it has; fine when it is on, or not there. The caller holds the lock."""
+    """Boot a node that is off with its current disk. Do nothing if it runs or does not exist.
+
+    The caller holds the lock.
+    """
     disk = disk_of(room, name)
     if (wanted := disk.commission) and not disk.process:
         _boot(room, [_boot_of(room, wanted, retention.image(wanted.image))], 1, lambda _: None)
 
 
 def end_nodes(cluster: str, claim: str, names: Sequence[str], progress: Progress) -> None:
-    """Ends nodes, and removes their disks and the trunks that nobody needs without them; fine when they are gone."""
+    """End nodes, and remove their disks and the trunks that no other node needs. Skip nodes that are gone."""
     room = of_cluster(cluster)
     with room.locked():
         if not room.is_ours(claim):
@@ -162,7 +168,7 @@ def end_nodes(cluster: str, claim: str, names: Sequence[str], progress: Progress
 
 
 def read_nodes(cluster: str) -> tuple[NodeState, ...]:
-    """Every node that has a disk, as it is now; all are dead when the room is."""
+    """Return the state of every node that has a disk. All are dead when the room is."""
     room = of_cluster(cluster)
     found = hands.look(room) if room.process else {}
     names = sorted(path.name for path in room.nodes.iterdir()) if room.nodes.is_dir() else []
@@ -171,12 +177,12 @@ def read_nodes(cluster: str) -> tuple[NodeState, ...]:
 
 
 def run_in_node(cluster: str, node: str, argv: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """Runs a program of the node in the node, as its root, past ssh."""
+    """Run a program of the node in the node as root, without ssh."""
     return run_inside(of_cluster(cluster), node, argv, timeout)
 
 
 def run_inside(room: Room, node: str, argv: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """What run_in_node does, for any room."""
+    """Run a program in a node of any room, as run_in_node does."""
     spaces = ("--mount", "--uts", "--ipc", "--net", "--pid", "--")
     command = [*enter(_running(room, node)), *spaces, *argv]
     try:
@@ -188,7 +194,7 @@ def run_inside(room: Room, node: str, argv: Sequence[str], timeout: float) -> su
 
 
 def node_drift(state: NodeState, rails: Sequence[RailSpec]) -> tuple[str, ...]:
-    """In words, what a node that is not outdated is not that it should be; nothing when all is well."""
+    """Describe each difference between a node that is not outdated and its declaration; empty when there is none."""
     if state.state != "up":
         return (f"the node is {state.state}",)
     drift = []
@@ -205,18 +211,18 @@ def node_drift(state: NodeState, rails: Sequence[RailSpec]) -> tuple[str, ...]:
 
 
 def _prepare(room: Room, wanted: Commission) -> None:
-    """Sees to it that there is a disk, and that the room's key opens it."""
+    """Ensure that the node has a disk, and that the room's key opens it."""
     disk = disk_of(room, wanted.node.name)
     key = room.public_key_file.read_text()
     if disk.commission is None:
-        files.remove_tree(disk.folder, wanted.node.name)  # a disk half made
+        files.remove_tree(disk.folder, wanted.node.name)  # a half-made disk
         disks.make(disk, wanted, key)
     else:
         disks.authorize(disk.upper, key)
 
 
 def _authorize(room: Room, nodes: Sequence[NodeSpec]) -> None:
-    """Gives running nodes the room's key if it is a new one: through the node, since its disk is in use."""
+    """Give running nodes the room's key if it is new. Write it inside the node, since its disk is in use."""
     key = room.public_key_file.read_text()
     for node in nodes:
         if disks.authorized(disk_of(room, node.name)) != key:
@@ -229,7 +235,7 @@ def _plug_in(room: Room, nodes: Sequence[NodeSpec], rails: Sequence[RailSpec]) -
     planned = read_network(room.network_file.read_text())
     spaces = [
         network.CommandBatch(node.name, ()) for node in nodes
-    ]  # they are there before anything is plugged into them
+    ]  # create the nodes' namespaces before plugging anything into them
     ports = network.ports(nodes, rails, hands.look(room)[""])
     hands.arrange(room, [*spaces, ports, *(network.interfaces(node, planned, rails) for node in nodes)])
 
@@ -247,7 +253,7 @@ def _boot_of(room: Room, wanted: Commission, image: NodeImage) -> hands.Boot:
         exports=str(room.exports),
         volumes=tuple((str(room.volumes / one.of_node(wanted.node.name)), one.mount) for one in wanted.volumes),
         packages=image.packages,
-        # the only device nodes that every Linux has eight of, with or without privilege: they stand for accelerators
+        # the only device nodes that every Linux has eight of, for any user: they stand for accelerators
         devices=tuple(f"tty{index}" for index in range(wanted.accelerators)),
         mapped=bool(MAPPED_ROOT),
         cgroups=cgroups.make(disk.cgroups_file, room.name, room.folder.name, wanted.node.name)
@@ -287,7 +293,7 @@ def _console(disk: NodeDisk) -> str:
 
 
 def _remove(room: Room, names: Sequence[str]) -> list[str]:
-    """Ends nodes, unplugs them and removes their disks; returns those that were there."""
+    """End nodes, unplug them and remove their disks. Return the nodes that existed."""
     gone = [name for name in names if disk_of(room, name).folder.exists()]
     for name in gone:
         _shut_down(room, name)
@@ -297,13 +303,16 @@ def _remove(room: Room, names: Sequence[str]) -> list[str]:
         plugged = [name for name in gone if name in found]
         hands.arrange(room, [network.unplug(name, found[name]) for name in plugged], forget=plugged)
     for name in gone:
-        disk_of(room, name).commission_file.unlink(missing_ok=True)  # first: nobody may find half a disk meanwhile
+        disk_of(room, name).commission_file.unlink(missing_ok=True)  # first: no other command may find half a disk
         files.remove_tree(disk_of(room, name).folder, name)
     return gone
 
 
 def _shut_down(room: Room, name: str) -> None:
-    """Lets a node write to its volumes what it has in memory; one that cannot loses it, as it would on a dead node."""
+    """Stop a node's services, so that it writes its memory to its volumes.
+
+    A node that cannot do so loses the data, as a dead node would.
+    """
     disk = disk_of(room, name)
     if disk.commission and disk.commission.volumes and _is_whole(disk):
         with contextlib.suppress(RoomError):
@@ -320,7 +329,7 @@ def _power_off(disk: NodeDisk) -> None:
 
 
 def _outdated(room: Room, group: GroupSpec, image: NodeImage) -> dict[str, str]:
-    """The nodes that have a disk and need another one, and why."""
+    """Return the nodes whose disk has to be replaced, and why."""
     wanted = {node.name: disks.commission(node, group, image) for node in group.nodes}
     reasons = {name: _why_outdated(disk_of(room, name), one) for name, one in wanted.items()}
     return {name: why for name, why in reasons.items() if why}
@@ -347,7 +356,7 @@ def _without(group: GroupSpec, names: Collection[str]) -> GroupSpec:
 
 
 def _is_whole(disk: NodeDisk) -> bool:
-    """Whether it runs, and has mounted what it should."""
+    """Whether the node runs with all its mounts."""
     process = disk.process
     return disk.commission is not None and process is not None and not process.frozen and not _lost(disk)
 
@@ -389,12 +398,12 @@ def _rail_state(node: NodeSpec, interface: str, index: int, room_links: Links, n
 
 
 def _lost(disk: NodeDisk) -> tuple[str, ...]:
-    """Mount points of the shared directories and of volumes on which nothing is mounted."""
+    """Return the mount points of shared directories and volumes on which nothing is mounted."""
     commission, process = disk.commission, disk.process
     wanted = ("/exports", *(volume.mount for volume in commission.volumes)) if commission and process else ()
     try:
         lines = Path(f"/proc/{process.pid}/mountinfo").read_text().splitlines() if process else []
-    except OSError:  # it is just going
+    except OSError:  # the process is ending
         return wanted
     found = {line.split()[4] for line in lines}
     return tuple(point for point in wanted if point not in found)

@@ -1,4 +1,4 @@
-"""The outer process of a room: the one process whose end is the end of everything in it."""
+"""The outer process of a room, whose end ends everything in the room."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WHAT = "cannot start the machine room"
 
 UNSHARE = ("unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
 
-# Runs as pid 1 of the room. /proc is still the host's when it begins, so that it can say who it is out there. Then it
-# waits for a word: if its starter dies before having written down who it is, it reads the end of file and ends.
+# Runs as pid 1 of the room. At first /proc is still the host's, so that it can report its pid there. Then it waits for
+# a line: if its starter dies before it has recorded the pid, the script reads the end of file and ends.
 PID_1 = """
 read -r pid rest </proc/self/stat
 echo "$pid"
@@ -46,7 +46,7 @@ exec env --ignore-signal=CHLD sleep infinity </dev/null
 
 
 def start(name: str, hostname: str, record: Callable[[Process], None], *, leashed: bool) -> IO[bytes]:
-    """Starts a room's outer process and returns the writing end of its input: its leash, if it is to have one."""
+    """Start a room's outer process. Return the writing end of its input, which is its leash if it has one."""
     # a session of its own: the room must not get the Ctrl-C that is meant for its starter
     argv = ["setsid", "--fork", *UNSHARE, *MAPPED_ROOT[1:], "sh", "-euc", PID_1, "sh", hostname]
     pipe = subprocess.PIPE
@@ -58,7 +58,7 @@ def start(name: str, hostname: str, record: Callable[[Process], None], *, leashe
         raise not_started(error, argv[0], name, WHAT) from error
     leash, output, errors = streams(starter)
     with output, errors:
-        starter.wait()  # that was setsid only: the outer process is nobody's child
+        starter.wait()  # that was setsid only: the outer process is not our child
         try:
             process = identify(int(_line(output) or 0))
             if process:
@@ -66,7 +66,7 @@ def start(name: str, hostname: str, record: Callable[[Process], None], *, leashe
                 leash.write(b"go\n")
                 leash.flush()
             if not process or _line(output) != "ready":
-                leash.close()  # whoever still waits for a word ends, and with it the pipe that is read next
+                leash.close()  # a process that still waits for the line ends, which closes the pipe that is read next
                 raise _refused(name, last_lines(errors.read().decode(errors="replace")))
         except BaseException:
             leash.close()
@@ -75,10 +75,10 @@ def start(name: str, hostname: str, record: Callable[[Process], None], *, leashe
 
 
 def _line(stream: IO[bytes]) -> str:
-    """The next line, or nothing when there will be none."""
+    """Return the next line; empty if none will come."""
     line, deadline = b"", time.monotonic() + START_TIMEOUT_S
     while not line.endswith(b"\n") and select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
-        if not (more := os.read(stream.fileno(), 1)):  # not a byte beyond the line: nothing may wait in a buffer
+        if not (more := os.read(stream.fileno(), 1)):  # read no byte beyond the line: nothing may stay in a buffer
             break
         line += more
     return line.decode().strip()
@@ -86,6 +86,6 @@ def _line(stream: IO[bytes]) -> str:
 
 def _refused(name: str, why: str) -> RoomError:
     path = ENVIRONMENT["PATH"]
-    # what nobody knows here is mostly a privilege
+    # a failure without a known remedy is mostly a missing privilege
     hint = remedy(why, path) or privileges.remedy(why, path)
     return RoomError(name, WHAT, why or f"its outer process did not get ready within {START_TIMEOUT_S} s", hint)

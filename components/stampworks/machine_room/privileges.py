@@ -1,4 +1,4 @@
-"""What keeps this user from having namespaces, and the setting that changes it."""
+"""Reasons why this user cannot make namespaces, and the settings that change them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 IDS = 65536
-"""How many user and group ids a node needs: 65534 is nobody's."""
+"""User and group ids that a node needs: the user nobody is 65534."""
 KINDS = ("user", "mnt", "net", "uts", "ipc", "pid")
 CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SETUID": 7, "CAP_SETGID": 6}
 SWITCHES = (
@@ -21,12 +21,12 @@ SWITCHES = (
 
 
 def remedy(why: str, path: str) -> str:
-    """What to do first after the kernel refused namespaces with these words."""
+    """Return the first remedy after the kernel refused namespaces with this error."""
     return remedies(why, path)[0]
 
 
 def remedies(why: str, path: str) -> list[str]:
-    """All that is in the way, each with what changes it; the path is where programs are looked for."""
+    """Return all obstacles, each with its remedy. `path` is the search path of programs."""
     found = [*_limits(why), *(_of_root() if os.geteuid() == 0 else _of_user(path))]
     return found or [
         "see whether this works: unshare --user --map-root-user --map-auto --mount --net --pid --fork true"
@@ -34,7 +34,7 @@ def remedies(why: str, path: str) -> list[str]:
 
 
 def _limits(why: str) -> Iterator[str]:
-    """The kernel says "no space" where a limit on namespaces is reached."""
+    """Yield limits on namespaces that are too low. The kernel reports "no space" when one is reached."""
     full = "No space left on device" in why
     for kind in KINDS:
         setting = f"user.max_{kind}_namespaces"
@@ -75,7 +75,7 @@ def _of_range(file: str, option: str) -> Iterator[str]:
         yield f"the user id {number} has no name on this machine, and subordinate ids go by name; as root: useradd"
         return
     ranges = [line.split(":") for line in _lines(file) if line.count(":") == 2]
-    # unshare takes the first one that is this user's
+    # unshare takes the first range of this user
     first, count = next(((int(one[1]), int(one[2])) for one in ranges if one[0] in (user, number)), (0, 0))
     if count >= IDS:
         return
@@ -89,7 +89,7 @@ def _of_range(file: str, option: str) -> Iterator[str]:
 
 
 def _may_map(path: str) -> bool:
-    """By the set-user-id bit, or by capabilities of the file, which some distributions prefer."""
+    """Whether the program has the set-user-id bit, or file capabilities, which some distributions prefer."""
     return bool(Path(path).stat().st_mode & stat.S_ISUID) or "security.capability" in os.listxattr(path)
 
 

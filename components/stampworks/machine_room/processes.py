@@ -1,4 +1,4 @@
-"""Processes that are not our children: who they are, whether they live, and ending them for certain."""
+"""Processes that are not our children: identify them, see whether they live, and end them reliably."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ END_TIMEOUT_S = 10
 
 @dataclass(frozen=True)
 class Process:
-    """A process that cannot be mistaken for a later one that got the same number."""
+    """A process, identified so that a later one with the same pid is not mistaken for it."""
 
     pid: int
     start: int
-    """Clock ticks after boot at which it began: field 22 of /proc/PID/stat."""
+    """Start of the process in clock ticks after boot: field 22 of /proc/PID/stat."""
 
     @property
     def instance(self) -> str:
@@ -36,39 +36,39 @@ class Process:
 
     @property
     def parent(self) -> Process | None:
-        """Who started it, or whoever inherited it since."""
+        """Parent process: the one that started it, or the one that has adopted it since."""
         found = _stat(self.pid)
         return identify(found.parent) if found and found.start == self.start else None
 
     @property
     def program(self) -> str:
-        """The name of what it runs, at most 15 characters of it."""
+        """Name of its program, at most 15 characters."""
         found = _stat(self.pid)
         return found.program if found and found.start == self.start else ""
 
     def send(self, number: signal.Signals) -> None:
-        """Sends it a signal; fine when it is gone."""
+        """Send a signal, unless the process is gone."""
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return
         try:
-            if self.alive:  # asked after opening, as below
+            if self.alive:  # check after opening, as below
                 signal.pidfd_send_signal(handle, number)
         finally:
             os.close(handle)
 
     def end(self, where: str) -> None:
-        """Kills it and returns when it is gone; if it began a pid namespace, so is everything in there."""
+        """Kill the process and wait for its end. If it started a pid namespace, everything in there ends, too."""
         self._await_end(where, kill=True)
 
     def wait(self, where: str) -> None:
-        """Returns when it is gone."""
+        """Wait for the end of the process."""
         self._await_end(where, kill=False)
 
     @property
     def _state(self) -> str:
-        """The kernel's letter for what it does now; empty when it is gone."""
+        """State letter of the kernel; empty when the process is gone."""
         found = _stat(self.pid)
         return found.state if found and found.start == self.start else ""
 
@@ -78,8 +78,8 @@ class Process:
         except ProcessLookupError:
             return
         try:
-            # Asked after opening: from here on the handle cannot mean another process. One whose first thread has ended
-            # is no longer alive, and still holds what it has until its last one has: the handle knows.
+            # Check after opening: from here on the handle cannot mean another process. A process whose first thread has
+            # ended is not alive, and still holds its resources until its last thread ends. The handle waits for that.
             if not self._state:
                 return
             if kill:
@@ -92,20 +92,20 @@ class Process:
 
 
 def identify(pid: int) -> Process | None:
-    """The process that has this number now."""
+    """Return the process that has this pid now."""
     found = _stat(pid)
     return Process(pid, found.start) if found else None
 
 
 def children(process: Process) -> list[Process]:
-    """Those that it has started and that are there."""
+    """Return the running processes that a process has started."""
     numbers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     found = [(_stat(number), number) for number in numbers]
     return [Process(number, stat.start) for stat, number in found if stat and stat.parent == process.pid]
 
 
 def from_instance(text: str) -> Process | None:
-    """The inverse of Process.instance."""
+    """Return the process that Process.instance describes."""
     pid, _, start = text.partition("-")
     return Process(int(pid), int(start)) if pid.isdigit() and start.isdigit() else None
 
@@ -123,6 +123,6 @@ def _stat(pid: int) -> _Stat | None:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    before, _, after = text.rpartition(")")  # a program's name may hold blanks and parentheses
+    before, _, after = text.rpartition(")")  # a program's name may contain blanks and parentheses
     fields = after.split()
     return _Stat(before.partition("(")[2], fields[0], int(fields[1]), int(fields[19]))

@@ -1,4 +1,4 @@
-"""The programs of a Kubernetes on this machine, which `python3 -m tools.prepare --kubernetes` has built."""
+"""Programs of a Kubernetes on this machine, as `python3 -m tools.prepare --kubernetes` has built them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HINT = "in the clone of stampworks: python3 -m tools.prepare --kubernetes"
 
 
 def folder() -> Path:
-    """Where they are, with what comes with them."""
+    """Return the folder of the programs and the files beside them."""
     found = Path(sys.prefix, "kubernetes")
     if not (found / "bin").is_dir():
         raise RoomError(str(found), "the programs of Kubernetes are not built", "", HINT)
@@ -24,11 +24,11 @@ def program(name: str) -> str:
 
 
 def manifests(of: str) -> Path:
-    """The folder of what an add-on's developers publish with it."""
+    """Return the folder of the manifests that an add-on's developers publish."""
     return folder() / "share" / of
 
 
 def versions() -> dict[str, str]:
-    """Of Kubernetes and of what it is extended by, as they were built."""
+    """Return the versions of Kubernetes and its extensions, as they were built."""
     found: dict[str, str] = json.loads((folder() / "versions.json").read_text())
     return found

@@ -1,7 +1,7 @@
-"""A door from this machine's loopback into a room: hands on what comes in on a socket to an address in the room.
+"""A relay from this machine's loopback into a room: it forwards connections of a socket to an address in the room.
 
-A program of its own, started by path with a bare interpreter in the room's network, so it imports nothing but the
-standard library. Its arguments: the number of a socket that listens outside, and the address and port inside.
+A bare interpreter starts this program by path in the room's network, so it imports only the standard library. Its
+arguments are the number of a socket that listens outside, and the address and port inside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ async def main() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             inner_reader, inner_writer = await asyncio.open_connection(sys.argv[2], int(sys.argv[3]))
-        except OSError:  # nobody answers in there: the caller sees a connection that ends
+        except OSError:  # nothing listens in the room: close the caller's connection
             writer.close()
             return
         try:
@@ -34,7 +34,7 @@ async def main() -> None:
 
 
 async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One direction until its end, which the other side then sees, too."""
+    """Forward one direction until its end, and pass the end on."""
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK):
             writer.write(data)

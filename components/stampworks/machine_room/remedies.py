@@ -1,4 +1,4 @@
-"""What to do about the ways in which a machine says that it cannot."""
+"""Remedies for the errors with which a machine reports a limit or a missing ability."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ MODULES = (
     (("Unknown device type", "type veth", "type bridge"), "veth bridge"),
     (("qdisc kind is unknown", "root tbf"), "sch_tbf"),
 )
-"""Words of an error, and the kernel modules that it asks for."""
+"""Texts of an error, and the kernel modules that are missing then."""
 
 
 def remedy(why: str, path: str, *, place: Path | None = None, outer: int = 0) -> str:
-    """What most likely helps after these words of the kernel or of a program; empty when nobody knows.
+    """Return the most likely remedy for an error of the kernel or a program; empty when none is known.
 
-    The path is where programs are looked for. Where it is known, the place is what could not be written, and outer the
-    number of the outer process of the room in which it happened.
+    `path` is the search path of programs. `place` is the path that could not be written, if known. `outer` is the pid
+    of the outer process of the room with the error.
     """
-    if _says(why, PROCESSES):  # first, for whoever could not start one may be a program that makes namespaces
+    # check first: the program that could not start a process may be one that makes namespaces
+    if _says(why, PROCESSES):
         return (
             "end other processes or raise the limit (a node takes about 15): "
             f"ulimit -u says {_allowed(resource.RLIMIT_NPROC)}, and pids.max of a control group counts too"
@@ -55,7 +56,7 @@ def remedy(why: str, path: str, *, place: Path | None = None, outer: int = 0) ->
 
 
 def left(place: Path) -> str:
-    """How much more can be written there, in bytes and in files: either may be what is used up."""
+    """Return the free space at a path, in bytes and in files: either may be used up."""
     there = next(path for path in (place, *place.parents) if path.exists())
     found = os.statvfs(there)
     # not every file system counts its files
@@ -64,7 +65,10 @@ def left(place: Path) -> str:
 
 
 def _kept(outer: int) -> str:
-    """A user namespace keeps the limit of processes with which it was made, whatever becomes of its user's."""
+    """Return a further remedy if the room keeps an old limit of processes.
+
+    A user namespace keeps the limit with which it was made, even if its user's limit changes.
+    """
     lines = Path(f"/proc/{outer}/limits").read_text().splitlines()
     began = next(line.split()[2] for line in lines if line.startswith("Max processes"))
     now = _allowed(resource.RLIMIT_NPROC)

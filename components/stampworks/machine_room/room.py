@@ -1,4 +1,4 @@
-"""A cluster's place on this machine: its folder and its outer process."""
+"""Place of a cluster on this machine: its folder and its outer process."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LOCK_TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Room:
-    """Where one cluster lives: a folder for what must survive, a process that holds all the rest."""
+    """The room of one cluster: a folder for data that must survive, and a process that holds everything else."""
 
     folder: Path
     name: str
-    """What messages call it."""
+    """Name of the room in messages."""
 
     @property
     def nodes(self) -> Path:
@@ -32,12 +32,12 @@ class Room:
 
     @property
     def exports(self) -> Path:
-        """The shared directories, which every node sees."""
+        """Shared directories, which every node sees."""
         return self.folder / "exports"
 
     @property
     def volumes(self) -> Path:
-        """Disks that outlive the node they are mounted on."""
+        """Disks that outlive the node that mounts them."""
         return self.folder / "volumes"
 
     @property
@@ -54,32 +54,32 @@ class Room:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps everybody else from changing this room meanwhile."""
+        """Hold the room's lock, so that no other command changes the room."""
         files.make_directory(self.folder.parent, 0o700)
         with files.locked(self._lock_file, self.name, LOCK_TIMEOUT_S):
             yield
 
     @property
     def owner(self) -> str:
-        """The claim of the stack that this room belongs to; empty when it is nobody's."""
+        """Claim of the stack that owns this room; empty when it has no owner."""
         try:
             return self._owner_file.read_text()
         except FileNotFoundError:
             return ""
 
     def claim(self, claim: str) -> None:
-        """Makes the room a stack's own before anything is put into it; the caller holds its lock."""
+        """Record the owner before anything is put into the room. The caller holds its lock."""
         self.expect(claim)
         if not self.owner:
             files.make_directory(self.folder, 0o700)
             files.write(self._owner_file, claim)
 
     def is_ours(self, claim: str) -> bool:
-        """Whether what is in the room is this claim's: what is another stack's must be neither read nor ended."""
+        """Whether the room belongs to this claim or to none. A room of another stack must be neither read nor ended."""
         return self.owner in ("", claim)
 
     def expect(self, claim: str) -> None:
-        """Raises when the room is another stack's."""
+        """Raise RoomError when another stack owns the room."""
         if not self.is_ours(claim):
             remedy = "give one of the two clusters another name, or destroy the other stack first;"
             remedy += f"\n  if that stack is lost: stampworks sweep {self.folder.name}"
@@ -87,7 +87,7 @@ class Room:
 
     @property
     def process(self) -> Process | None:
-        """The outer process, None when it is gone."""
+        """Outer process; None when it is gone."""
         try:
             process = from_instance(self._process_file.read_text())
         except FileNotFoundError:
@@ -96,24 +96,24 @@ class Room:
 
     @property
     def running(self) -> Process:
-        """The outer process of a room that must be there."""
+        """Outer process of a room that must run."""
         if process := self.process:
             return process
         raise RoomError(self.name, "the machine room is not running", "its outer process is gone", "run: pulumi up")
 
     def failed(self, what: str, why: str) -> RoomError:
-        """What went wrong in the room, with what most likely helps."""
+        """Return the error for a failure in the room, with a remedy."""
         process = self.process
         return failed(self.name, what, why, outer=process.pid if process else 0)
 
     def start(self) -> None:
-        """Starts the outer process, which then lives until it is ended."""
+        """Start the outer process, which lives until it is ended."""
         self._prepare()
         outer.start(self.name, self._hostname, self._record, leashed=False).close()
 
     @contextlib.contextmanager
     def leashed(self) -> Iterator[None]:
-        """Starts a room that ends with this block or with the process in it, even when that is killed."""
+        """Start a room that ends with this block or with this process, even when that is killed."""
         self._prepare()
         with outer.start(self.name, self._hostname, self._record, leashed=True):
             try:
@@ -122,7 +122,7 @@ class Room:
                 self.end()
 
     def end(self) -> None:
-        """Ends every process, namespace, mount and address of the room; its folder stays."""
+        """End every process, namespace, mount and address of the room. Its folder stays."""
         if process := self.process:
             launcher = process.parent
             process.end(self.name)
@@ -133,10 +133,10 @@ class Room:
             cgroups.remove(record, self.name)
 
     def remove(self) -> None:
-        """Ends the room and removes all that it kept; the caller holds its lock."""
+        """End the room and remove its folder. The caller holds its lock."""
         self.end()
         for entry in self.folder.glob("*"):
-            if entry != self._owner_file:  # a room half removed is still whose it was
+            if entry != self._owner_file:  # remove the owner last: a half-removed room still has its owner
                 files.remove_tree(entry, self.name)
         files.remove_tree(self.folder, self.name)
         self._lock_file.unlink(missing_ok=True)
@@ -184,6 +184,9 @@ def of_cluster(cluster: str) -> Room:
 
 
 def enter(process: Process) -> tuple[str, ...]:
-    """Begins a command that joins namespaces of a process; an ordinary user has to join its user namespace first."""
+    """Return the start of a command that joins namespaces of a process.
+
+    An ordinary user has to join the user namespace of the process first.
+    """
     user = ("--user", "--preserve-credentials") if MAPPED_ROOT else ()
     return ("nsenter", f"--target={process.pid}", *user)

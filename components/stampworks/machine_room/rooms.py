@@ -1,4 +1,4 @@
-"""Rooms as a whole: started with their networks, looked at, ended."""
+"""Rooms as a whole: start them with their networks, read their state, end them."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class TrunkState:
     rail: int
     leaf: str
     rate_mbps: int
-    """The rate of its slower end; 0 when it is not shaped or carries nothing."""
+    """Rate of the slower end; 0 when an end is not shaped or is down."""
     in_use: bool
     """Whether nodes are plugged into its leaf."""
 
 
 @dataclass(frozen=True)
 class RoomState:
-    """A room as it was found."""
+    """State of a room at one moment."""
 
     instance: str
-    """Changes when the room was started anew, and with it all its nodes."""
+    """Identity that changes when the room, and with it all its nodes, starts anew."""
     gateways: tuple[str, ...]
-    """The room's own addresses on the management network, with their prefix."""
+    """Addresses of the room on the management network, with their prefix."""
     trunks: tuple[TrunkState, ...]
 
 
 @dataclass(frozen=True)
 class RoomEntry:
-    """A room on this machine, whoever made it."""
+    """A room of this user on this machine."""
 
     cluster: str
     owner: str
@@ -52,7 +52,7 @@ class RoomEntry:
 
 
 def rooms() -> list[RoomEntry]:
-    """All rooms of this user, also those whose stack is lost."""
+    """Return all rooms of this user, including rooms whose stack is lost."""
     folder = rooms_dir()
     names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     found = [(name, of_cluster(name)) for name in names]
@@ -70,9 +70,10 @@ def ensure_room(
     public_key: str,
     progress: Progress,
 ) -> RoomState:
-    """Starts the room if it is not there, and makes its networks and its key what they should be.
+    """Start the room if it does not run, and bring its networks and its key up to date.
 
-    The claim says whose it is: a stack's room is no other stack's, even if their clusters have the same name.
+    The claim names the stack that owns the room. Two stacks never share a room, even if their clusters have the same
+    name.
     """
     room = of_cluster(cluster)
     with room.locked():
@@ -84,7 +85,7 @@ def ensure_room(
 
 
 def furnish(room: Room, network: NetworkSpec, rails: Sequence[RailSpec], identity: str, public_key: str) -> RoomState:
-    """Gives a running room its key and its networks; the caller holds its lock."""
+    """Give a running room its key and its networks. The caller holds the room's lock."""
     files.make_directory(room.identity_file.parent, 0o700)
     files.write(room.identity_file, identity.rstrip("\n") + "\n", 0o600)
     files.write(room.public_key_file, public_key.rstrip("\n") + "\n")
@@ -94,14 +95,14 @@ def furnish(room: Room, network: NetworkSpec, rails: Sequence[RailSpec], identit
 
 
 def read_room(cluster: str) -> RoomState | None:
-    """What is there now, None when the room does not run."""
+    """Return the state of a room; None when it does not run."""
     room = of_cluster(cluster)
     process = room.process
     return _state(process.instance, hands.look(room)[""]) if process else None
 
 
 def end_room(cluster: str, claim: str) -> None:
-    """Ends the room with everything that runs in it; fine when it does not run. What lies in its folder stays."""
+    """End the room and everything that runs in it, if it runs. Its folder stays."""
     room = of_cluster(cluster)
     with room.locked():
         if room.is_ours(claim):
@@ -109,17 +110,17 @@ def end_room(cluster: str, claim: str) -> None:
 
 
 def is_ours(cluster: str, claim: str) -> bool:
-    """Whether what is in the room is this claim's."""
+    """Whether the room belongs to this claim, or to none."""
     return of_cluster(cluster).is_ours(claim)
 
 
 def expect_owner(cluster: str, claim: str) -> None:
-    """Raises when the room is there and is somebody else's."""
+    """Raise RoomError when the room belongs to another claim."""
     of_cluster(cluster).expect(claim)
 
 
 def remove_room(cluster: str, claim: str) -> None:
-    """Removes all there is of a room, also what its stack never learned of, unless it is another stack's."""
+    """Remove everything of a room, including parts unknown to its stack, unless another stack owns it."""
     room = of_cluster(cluster)
     with room.locked():
         if room.is_ours(claim):
@@ -127,7 +128,7 @@ def remove_room(cluster: str, claim: str) -> None:
 
 
 def reach(cluster: str) -> tuple[str, ...]:
-    """Prefix of a command that runs a program of this host where the cluster's addresses can be reached."""
+    """Return the prefix of a command that runs a program of this host where the cluster's addresses can be reached."""
     return of_cluster(cluster).reach
 
 
@@ -139,7 +140,7 @@ def open_door(cluster: str, name: str, address: str, port: int) -> int:
 
 
 def room_drift(state: RoomState | None, network: NetworkSpec, rails: Sequence[RailSpec]) -> tuple[str, ...]:
-    """In words, what a room is not that it should be; nothing when all is well."""
+    """Describe each difference between a room and its declaration; empty when there is none."""
     if state is None:
         return ("the machine room is not running",)
     drift = []

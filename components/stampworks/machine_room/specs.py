@@ -1,4 +1,4 @@
-"""The parts of a machine room as callers declare them, and as the room keeps them in its files."""
+"""Parts of a machine room as callers declare them, and as the room keeps them in its files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class NetworkSpec:
 
     management_cidr: str
     gateway: str
-    """The room's own address on it."""
+    """Address of the room on it."""
     pods_cidr: str = ""
-    """The range of the addresses of pods, which nodes reach through the gateway; empty where no pods run."""
+    """Range of the addresses of pods, which nodes reach through the gateway; empty where no pods run."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class TrunkSpec:
     """The link from one switch of a rail up to another."""
 
     leaf: str
-    """The lower switch: a leaf, or a spine below a core."""
+    """Lower switch: a leaf, or a spine below a core."""
     rate_mbps: int
     to: str
-    """The upper switch."""
+    """Upper switch."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,22 @@ class RailSpec:
 
     index: int
     interface: str
-    """The NIC's name on every node."""
+    """Name of the NIC on every node."""
     cidr: str
     rate_mbps: int
     trunks: tuple[TrunkSpec, ...]
-    """Empty where one leaf holds all nodes."""
+    """Trunks of the rail; empty when one leaf holds all nodes."""
 
 
 @dataclass(frozen=True)
 class NodeSpec:
     name: str
     address: str
-    """Its address on the management network."""
+    """Address on the management network."""
     rail_addresses: tuple[str, ...]
-    """One for each rail that the node is on, from the first rail on."""
+    """Address on each rail of the node, from the first rail on."""
     leaf: str
-    """The switch that its rails are plugged into; empty for a node without rails."""
+    """Switch that its rails are plugged into; empty for a node without rails."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class VolumeSpec:
     mount: str
 
     def of_node(self, node: str) -> str:
-        """Its name among all volumes of the room."""
+        """Return the name of the volume among all volumes of the room."""
         return f"{node}-{self.name}"
 
 
@@ -73,11 +73,11 @@ class GroupSpec:
 
     nodes: tuple[NodeSpec, ...]
     machine: str
-    """The name of their machine type: a node whose machine type changes needs a new disk."""
+    """Machine type; a node whose machine type changes needs a new disk."""
     accelerators: int
     """Device nodes that stand for accelerators."""
     volumes: tuple[VolumeSpec, ...]
-    """The volumes of each node."""
+    """Volumes of each node."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ImageSpec:
     """The software in an image, apart from what its installation does."""
 
     suite: str
-    """The suite of Debian."""
+    """Suite of Debian."""
     base_packages: tuple[str, ...]
     """Packages of the base system."""
     packages: tuple[str, ...]
@@ -96,7 +96,7 @@ class ImageSpec:
 
 @dataclass(frozen=True)
 class Commission:
-    """What a disk was made for: a node with another commission needs another disk."""
+    """The inputs that a disk was made for. A node with another commission needs another disk."""
 
     node: NodeSpec
     machine: str
@@ -105,28 +105,28 @@ class Commission:
     volumes: tuple[VolumeSpec, ...]
 
 
-# -- in files: names that are not read here were written by an earlier version, which kept more
+# -- files: fields that are not read here were written by an earlier version, which kept more
 
 
 def network_text(network: NetworkSpec) -> str:
-    """The text of a room's network.json."""
+    """Return the text of a room's network.json."""
     pods = {"cidr": network.pods_cidr} if network.pods_cidr else None
     return _text({"management_cidr": network.management_cidr, "gateway": network.gateway, "pods": pods})
 
 
 def read_network(text: str) -> NetworkSpec:
-    """The inverse of network_text."""
+    """Parse a text of network_text."""
     kept = json.loads(text)
     return NetworkSpec(kept["management_cidr"], kept["gateway"], (kept.get("pods") or {}).get("cidr", ""))
 
 
 def commission_text(commission: Commission) -> str:
-    """The text of a disk's node.json."""
+    """Return the text of a disk's node.json."""
     return _text(dataclasses.asdict(commission))
 
 
 def read_commission(text: str) -> Commission:
-    """The inverse of commission_text; raises ValueError for a text that is no commission."""
+    """Parse a text of commission_text. Raise ValueError for any other text."""
     try:
         return _commission(json.loads(text))
     except (KeyError, TypeError) as error:

@@ -1,7 +1,7 @@
-"""Looks at every interface of a room and of its nodes; prints them as JSON, by network namespace, the room's own as "".
+"""Print the interfaces of a room and of its nodes as JSON, by network namespace; the room's own is "".
 
-A program of its own, run by hands.py inside the room with a bare interpreter. It asks the kernel itself: `ip` and `tc`
-would be two processes a node, and a preview of a large cluster would wait for them.
+hands.py runs this program inside the room with a bare interpreter. It asks the kernel directly: `ip` and `tc` would
+take two processes for each node, and a preview of a large cluster would wait for them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def interfaces() -> Found:
-    """All interfaces of the network this process is in."""
+    """Return all interfaces of the current network namespace."""
     names: dict[int, str] = {}
     found: Found = {}
     masters: dict[str, int] = {}
@@ -72,7 +72,7 @@ def addresses() -> Iterator[tuple[str, int]]:
 
 
 def rates() -> Iterator[tuple[int, int]]:
-    """Interfaces that a token bucket holds to a rate."""
+    """Yield interfaces with a token bucket, and the rate of each."""
     for fixed, attributes in ask(GET_DISCIPLINE, DISCIPLINE.size):
         if text(attributes[KIND]) == "tbf":
             options = split(attributes[OPTIONS])
@@ -83,7 +83,7 @@ def rates() -> Iterator[tuple[int, int]]:
 
 
 def ask(what: int, fixed: int) -> Iterator[tuple[bytes, Attributes]]:
-    """All the kernel has of a kind: each with its part of a fixed size and the attributes behind it."""
+    """Yield all objects of a kind from the kernel: the part of fixed size, and the attributes after it."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as kernel:
         kernel.send(HEADER.pack(HEADER.size + fixed, what, REQUEST_ALL, 0, 0) + bytes(fixed))
         while True:

@@ -1,4 +1,4 @@
-"""Properties of our Pulumi resources: one table of each, for its Python face, its handler and the schema."""
+"""Properties of our Pulumi resources: one table each, for its Python class, its handler and the schema."""
 
 from stampworks.properties.cluster import (
     ELASTIC_NODES,

@@ -1,4 +1,4 @@
-"""Tables of the resources that clusters of every cloud have."""
+"""Tables of the resources of clusters on every cloud."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LOCAL_NETWORK = PropertyTable(
         "sshPrivateKey": Property("string", "what the toolkit logs in with", secret=True),
     },
     outputs={
-        # Stable, because a room that ended counts as gone: there is nothing that could be updated.
+        # Stable, because a room that ended counts as deleted: an update never changes it.
         "instance": Property("string", "another one after the room was started anew", stable=True),
         "drift": Property("array", "what is not as declared, in words"),
     },

@@ -1,4 +1,4 @@
-"""Rows and tables of properties. Names are those on the wire; the Python face has them with underscores."""
+"""Rows and tables of properties. Names are those on the wire; the Python classes have them with underscores."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ Kind = Literal["string", "integer", "number", "boolean", "array", "object"]
 
 @dataclass(frozen=True)
 class Property:
-    """A row of a resource's table: Check, Diff, a preview's unknowns, secrecy and the schema all come from it."""
+    """A row of a resource's table. Check, Diff, unknowns of a preview, secrecy and the schema all come from it."""
 
     kind: Kind
     description: str
     required: bool = True
     secret: bool = False
     replaces: bool = False
-    """Another value means another resource."""
+    """Whether a change replaces the resource."""
     silent: bool = False
-    """Told along: another value alone is no change."""
+    """Whether a change alone counts as no change."""
     settled: bool = False
-    """An input that its own operation settles: another value is one that differs from what that left."""
+    """Whether the operation settles this input. It is compared with the value that the last operation left."""
     told_as_text: bool = False
-    """JSON, of which the engine takes up each value on every way when it is plain data: another value is one that says
-    something else, and an earlier version may have said the same in plain data."""
+    """Whether the value is JSON as text, because the engine processes each value of plain data many times.
+
+    A change is a change of its content. An earlier version may have sent the same as plain data.
+    """
     stable: bool = False
-    """An output that an update does not change, so that a preview can show it."""
+    """Whether an update never changes this output, so that a preview can show it."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class PropertyTable:
     """The properties of one type of resource."""
 
     token: str
-    """Its type, as the engine and the state of a stack have it."""
+    """Type of the resource, as the engine and the state of a stack have it."""
     inputs: Mapping[str, Property]
     outputs: Mapping[str, Property] = field(default_factory=dict)
 

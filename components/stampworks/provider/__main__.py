@@ -1,4 +1,4 @@
-"""What the engine runs: `python -m stampworks.provider ENGINE`."""
+"""Entry point of the plugin for the engine: `python -m stampworks.provider ENGINE`."""
 
 import asyncio
 import sys

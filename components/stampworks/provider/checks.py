@@ -1,4 +1,4 @@
-"""Are these inputs what a resource's table says?"""
+"""Checks of inputs against a resource's table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPES: dict[Kind, tuple[type, ...]] = {
 
 
 def failures(handler: Handler, inputs: Mapping[str, Any]) -> list[InputFailure]:
-    """All that is wrong with the inputs, as far as they are known."""
+    """Return all faults of the inputs, as far as their values are known."""
     found = [*_unknown_names(handler, inputs), *_ill_typed(handler, inputs)]
     if not found and is_known(inputs):
         found += handler.check(inputs)
@@ -40,10 +40,10 @@ def _ill_typed(handler: Handler, inputs: Mapping[str, Any]) -> Iterator[InputFai
     for name, row in handler.inputs.items():
         if name not in inputs:
             if row.required:
-                # Without the path, for the engine would show the value of what has none.
+                # Without the path: for a missing input the engine would show a value.
                 yield InputFailure("", f"{name} is missing: {row.description}")
         elif not _fits(row, inputs[name]):
-            # The value itself is not shown: it may be a secret in the wrong place.
+            # The value is not shown: it may be a secret in the wrong place.
             yield InputFailure(name, f"must be of type {row.kind}: {row.description}")
 
 

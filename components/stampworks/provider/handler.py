@@ -1,4 +1,4 @@
-"""Handlers of resources of a plugin: the table of its properties and the three things that a resource can do."""
+"""Handlers of a plugin's resources: a table of properties, and the operations of a resource."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class InputFailure:
-    """An input that cannot be, and where it is."""
+    """A wrong input, and its path."""
 
     path: str
     reason: str
 
 
 class StoppedError(Exception):
-    """Ends work in a thread, at its next line of progress."""
+    """Raised at the next line of progress, to end work in a thread."""
 
 
 @dataclass
 class Call:
-    """One operation on one resource: what the engine knows, and a way to tell it what goes on."""
+    """One operation on one resource: the data of the engine, and a way to report progress."""
 
     urn: str
     id: str
     inputs: Mapping[str, Any]
     old_inputs: Mapping[str, Any] = field(default_factory=dict)
     old_outputs: Mapping[str, Any] = field(default_factory=dict)
-    """What the last operation left. An earlier failure may have left any of it out."""
+    """Outputs of the last operation. An earlier failure may have left any of them out."""
     say: Progress = lambda _: None
     left: Mapping[str, Any] = field(default_factory=dict)
-    """What an operation that is about to fail leaves behind, where a look at the world would not find it."""
+    """Outputs that a failing operation leaves and that cannot be read back."""
     mask: Callable[[str], str] = lambda text: text
-    """The text without any secret of this resource: for outputs that come from elsewhere."""
+    """Removes the secrets of this resource from a text that comes from elsewhere."""
     _stopped: bool = False
     _awaited: Future[Any] | None = None
 
     def progress(self, line: str) -> None:
-        """Shows the line beside the resource; any thread may call it."""
+        """Show a line beside the resource. Any thread may call this."""
         if self._stopped:
             raise StoppedError
         self.say(line)
 
     async def thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Runs blocking work beside the event loop. When the call is cancelled, the work ends before this returns."""
+        """Run blocking work beside the event loop. When the call is cancelled, the work ends before this returns."""
         work = asyncio.create_task(asyncio.to_thread(function, *args, **kwargs))
         try:
             return await asyncio.shield(work)
@@ -68,7 +68,7 @@ class Call:
             raise
 
     def waiter(self) -> Callable[[Coroutine[Any, Any, R]], R]:
-        """A function by which blocking work, in its thread, waits for something asynchronous."""
+        """Return a function with which blocking work in its thread waits for a coroutine."""
         loop = asyncio.get_running_loop()
 
         def wait(coroutine: Coroutine[Any, Any, R]) -> R:
@@ -88,7 +88,7 @@ class Handler(ABC):
 
     table: ClassVar[PropertyTable]
     refresh: ClassVar[bool] = False
-    """Whether every preview and up looks at the world first."""
+    """Whether every preview and up reads the resource first."""
 
     @property
     def token(self) -> str:
@@ -103,41 +103,43 @@ class Handler(ABC):
         return self.table.outputs
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002 (a resource may be named by either)
-        """The id, the same however often a creation is tried, so that a second try finds what the first one left."""
+        """Return the id. It is the same for each attempt at a creation, so that a retry finds the results of the
+        first."""
         return hashlib.sha256(urn.encode()).hexdigest()[:12]
 
     def check(self, inputs: Mapping[str, Any]) -> Iterable[InputFailure]:  # noqa: ARG002
-        """What is wrong with the inputs beyond what the table says; only asked when all of them are known."""
+        """Return faults of the inputs beyond those of the table. It is called only when all inputs are known."""
         return ()
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        """What in the world is no longer as declared: by the property that shows it, in words."""
+        """Return each difference between the world and the declaration in words, by the property that shows it."""
         return {"drift": outputs["drift"]} if outputs.get("drift") else {}
 
     @abstractmethod
     async def ensure(self, call: Call) -> dict[str, Any]:
-        """Makes the world as the inputs say, whatever was there before, and returns the outputs."""
+        """Bring the world to the state of the inputs, whatever exists, and return the outputs."""
 
     @abstractmethod
     async def read(self, call: Call) -> dict[str, Any] | None:
-        """The outputs as the world is now, or None when the resource is not there."""
+        """Return the current outputs; None when the resource does not exist."""
 
     async def remains(self, call: Call) -> dict[str, Any] | None:
-        """What is there after `ensure` has failed: a look, unless looking is dear."""
+        """Return what exists after `ensure` has failed. The default reads the resource; override it if that is
+        expensive."""
         return await self.read(call)
 
     @abstractmethod
     async def delete(self, call: Call) -> None:
-        """Removes the resource; fine when it is gone already."""
+        """Delete the resource, if it exists."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """All that a plugin serves."""
+    """The resources that a plugin serves."""
 
     name: str
     version: str
     description: str
     handlers: tuple[Handler, ...]
     expected_errors: tuple[type[Exception], ...] = ()
-    """Errors whose text says all; any other one is shown with the place where it happened."""
+    """Errors with a complete text. Any other error is shown with its place in the code."""

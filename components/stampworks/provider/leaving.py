@@ -12,8 +12,8 @@ from stampworks.provider.handler import Call
 
 
 def vacate(call: Call, names: Iterable[str]) -> None:
-    """What runs there ends first; where it does not in time, they take pods again, and the change has failed."""
+    """Wait until the pods of nodes have ended. After a timeout the nodes take pods again, and the change fails."""
     if reasons := dict.fromkeys(names, LEAVES):
         service = KubernetesService(KubernetesApi(call.inputs["cluster"], "local", ""))
-        timeout = call.inputs.get("drainTimeoutMinutes", 0)  # which earlier versions did not say of some
+        timeout = call.inputs.get("drainTimeoutMinutes", 0)  # missing in some states of earlier versions
         operations.vacate(service, reasons, timeout, call.progress)

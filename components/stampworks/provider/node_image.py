@@ -1,4 +1,4 @@
-"""The image that nodes of the local cloud boot from: built once, by the same roles that configure a cluster."""
+"""Image that nodes of the local cloud boot from. It is built once, by the roles that also configure a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ensure_node_image(
     progress: room.Progress,
     wait: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run,
 ) -> room.NodeImage:
-    """Finds the image or builds it; content is the install_digest of its roles."""
+    """Return the image, and build it if it does not exist. `content` is the install_digest of its roles."""
 
     def install(builder: room.Builder) -> None:
         inventory = configuration.image_inventory(release, builder_roster(builder), builder.packages, content)

@@ -1,4 +1,4 @@
-"""What the plugin tells the engine while it works: one line beside a resource, replaced by the next."""
+"""Progress of the plugin for the engine: one line beside a resource, replaced by the next."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from stampworks.provider.handler import Progress
 from stampworks.text.printable import printable_lines
 from stampworks.wire.protocol import engine_pb2, engine_pb2_grpc
 
-_BETWEEN_LINES_S = 0.3  # without a terminal each one is a line of output
+_BETWEEN_LINES_S = 0.3  # without a terminal each line is printed
 
 
 class EngineLog:
-    """The engine, as far as it listens to plugins."""
+    """Log of the engine, if it listens to plugins."""
 
     def __init__(self, address: str) -> None:
-        # Any: the generated types know the stub of a channel that blocks only
+        # Any: the generated types only know the stub of a blocking channel
         self._stub: Any = engine_pb2_grpc.EngineStub(grpc.aio.insecure_channel(address)) if address else None
 
     async def log(self, urn: str, line: str, lasting: bool = False) -> None:
-        """Shows a line beside the resource; a lasting one stands among the messages at the end."""
+        """Show a line beside the resource. A lasting line appears among the messages at the end."""
         if self._stub is None:
             return
-        with suppress(grpc.aio.AioRpcError):  # a line that nobody reads is no reason to fail
+        with suppress(grpc.aio.AioRpcError):  # a line that cannot be shown is no reason to fail
             text, info = printable_lines(line), engine_pb2.LogSeverity.INFO
             await self._stub.Log(engine_pb2.LogRequest(severity=info, message=text, urn=urn, ephemeral=not lasting))
 
     @asynccontextmanager
     async def progress(self, urn: str, mask: Callable[[str], str]) -> AsyncIterator[Progress]:
-        """Yields a function that shows a line: from any thread, as often as one likes, only what is new gets sent."""
+        """Yield a function that shows a line. Any thread may call it, and only new lines are sent."""
         loop = asyncio.get_running_loop()
         latest = shown = ""
         came = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The package's schema, as other languages of Pulumi read it: computed from the handlers' tables."""
+"""Schema of the package for other languages of Pulumi, computed from the handlers' tables."""
 
 from __future__ import annotations
 

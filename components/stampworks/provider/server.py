@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002, N802 (the protocol names these methods and their arguments)
-"""A Pulumi plugin: the engine's calls on one side, a table of handlers on the other. It knows no resource itself."""
+"""A Pulumi plugin: it maps the engine's calls to a table of handlers, and knows no resource itself."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _MESSAGE_BYTES_MAX = 400 << 20  # as the engine's own limit
 _PARENT_POLL_S = 0.5
 _GRACE_S = 2.0
 _RUN_OUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""What a machine runs out of is nobody's bug, whatever a resource was doing."""
+"""Errors of an exhausted machine, which are not bugs of a resource."""
 
 
 class InterruptedByUserError(Exception):
-    """The engine asked for an end in the middle of an operation."""
+    """The engine asked to stop during an operation."""
 
 
 class PluginServer(Plugin):
-    """Answers one engine for one run."""
+    """Server for one engine and one run."""
 
     def __init__(self, package: Package, engine_address: str) -> None:
         super().__init__(package.version)
@@ -71,7 +71,7 @@ class PluginServer(Plugin):
         return Empty()
 
     def cancel(self) -> None:
-        """Asks every operation to end; each still answers for itself with what it leaves."""
+        """Ask every operation to end. Each still answers with the state that it leaves."""
         for task in self._running:
             task.cancel()
 
@@ -94,7 +94,7 @@ class PluginServer(Plugin):
             values |= {name: said(values[name]) for name in texts & values.keys()}
         inputs = [_whole(one, texts) for one in changes(before, after) if _top(one.path) not in silent]
         drifted = [PropertyChange(path, "update") for path in handler.drift(olds)]
-        # an input of an earlier version may be one that the table no longer has
+        # an input in an old state may be missing in the table
         replaces = [one.path for one in inputs if (row := handler.inputs.get(_top(one.path))) and row.replaces]
         detailed = {change.path: _difference(change, replaces, of_input=True) for change in inputs}
         detailed |= {change.path: _difference(change, replaces, of_input=False) for change in drifted}
@@ -167,7 +167,8 @@ class PluginServer(Plugin):
         return self._handlers[token]
 
     async def _ensure(self, work: _Work, timeout_s: float, context: Context) -> Struct:
-        """The outputs; or the error, with what exists in spite of it, so that the stack's state knows it."""
+        """Return the outputs. On an error, abort with the state that exists all the same, so that the stack records
+        it."""
         try:
             async with self._engine.progress(work.call.urn, work.mask) as work.call.say:
                 return work.state(await self._run(work.handler.ensure(work.call), timeout_s))
@@ -179,19 +180,19 @@ class PluginServer(Plugin):
         return await _abort_partly_done(work, left, reason, context)
 
     async def _tell_drift(self, work: _Work, outputs: Mapping[str, Any]) -> None:
-        """Each line once, whether a look at the world came before this or not."""
+        """Report each line once, whether the resource was read before or not."""
         for line in [line for words in work.handler.drift(outputs).values() for line in words]:
             if (work.call.urn, line) not in self._told:
                 self._told.add((work.call.urn, line))
                 await self._engine.log(work.call.urn, work.mask(line), lasting=True)
 
     async def _left_behind(self, work: _Work) -> Mapping[str, Any] | None:
-        with contextlib.suppress(Exception):  # the error that led here says more than that of a look at its ruins
+        with contextlib.suppress(Exception):  # the first error says more than that of reading the remains
             return await work.handler.remains(work.call)
         return work.call.old_outputs or None
 
     async def _run(self, operation: Coroutine[Any, Any, R], timeout_s: float) -> R:
-        """Carries an operation to its end, at most timeout_s (0: for ever), so that Cancel can find it."""
+        """Run an operation to its end, for at most timeout_s (0: no limit), so that Cancel can find it."""
         task = asyncio.create_task(operation)
         self._running.add(task)
         try:
@@ -223,7 +224,7 @@ class PluginServer(Plugin):
 
 
 class _Work:
-    """A call, and what the wire must know of it: which values are secret."""
+    """A call, with the names of its secret properties."""
 
     def __init__(
         self,
@@ -248,20 +249,20 @@ class _Work:
         return encode({**self.call.inputs, **outputs}, self._secrets)
 
     def preview(self) -> Struct:
-        """The inputs, and every output as not known yet that the coming operation may change."""
+        """Return the inputs, and as unknown each output that the coming operation may change."""
         old = self.call.old_outputs
         settled = {name: row for name, row in self.handler.inputs.items() if row.settled}
         coming = {**self.handler.outputs, **settled}
         return self.state({name: old.get(name, UNKNOWN) if row.stable else UNKNOWN for name, row in coming.items()})
 
     def failure(self, failure: InputFailure) -> pb.CheckFailure:
-        if _top(failure.path) in self._secrets:  # the engine shows the value of the property that it is told
+        if _top(failure.path) in self._secrets:  # the engine shows the value of a property that an error names
             return pb.CheckFailure(reason=f"{failure.path} {failure.reason}")
         return pb.CheckFailure(property=failure.path, reason=failure.reason)
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts in a secret."""
+    """Return the texts in a secret."""
     if isinstance(value, str):
         return [value]
     items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
@@ -273,7 +274,7 @@ def _top(path: str) -> str:
 
 
 def _whole(change: PropertyChange, texts: Collection[str]) -> PropertyChange:
-    """What differs, as the engine knows it: a text has no parts."""
+    """Return the difference as the engine knows it: a text has no parts."""
     top = _top(change.path)
     return PropertyChange(top, "update") if top in texts and top != change.path else change
 
@@ -298,7 +299,7 @@ async def _abort_partly_done(work: _Work, left: Mapping[str, Any], reason: str, 
 
 
 async def serve(package: Package, engine_address: str) -> None:
-    """Serves until a signal comes or the engine is gone."""
+    """Serve until a signal arrives or the engine is gone."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(max_workers=64))  # threads here wait; they do not compute
     ended = asyncio.Event()
@@ -319,7 +320,7 @@ async def serve(package: Package, engine_address: str) -> None:
 
 
 async def _parent_gone() -> None:
-    """Returns when the engine was killed: its plugins would live on, for nobody tells them."""
+    """Return when the engine was killed. Nothing else would end its plugins then."""
     parent = os.getppid()
     while os.getppid() == parent:  # noqa: ASYNC110 (nothing tells of it)
         await asyncio.sleep(_PARENT_POLL_S)

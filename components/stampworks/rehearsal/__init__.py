@@ -1,4 +1,4 @@
-"""Any stack in the real engine, against providers that record: without an account and without a plugin."""
+"""Rehearsal of any stack in the real engine, with recording providers: without an account and without a plugin."""
 
 from stampworks.rehearsal.engine import EngineError
 from stampworks.rehearsal.phases import rehearse

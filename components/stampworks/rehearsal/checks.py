@@ -1,4 +1,4 @@
-"""What is wrong in a scenario by what the stack and the providers say: told at once, before anything is run."""
+"""Checks of a scenario against the stack and the providers, before anything runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from stampworks.rehearsal.stack import DECLARED, Stack, changed
 
 
 def refuse_wrong(stack: Stack, scenario: Scenario) -> None:
-    """DeclarationError with all that is wrong, each at its line."""
+    """Raise DeclarationError with all faults of the scenario, each at its line."""
     problems = [*scenario.problems, *_types(scenario), *_changes(stack, scenario)]
     if problems:
         raise DeclarationError(problems)
 
 
 def _types(scenario: Scenario) -> Iterator[Problem]:
-    """Where nobody lists a package's types, the end of the rehearsal says which were never met."""
+    """Yield the types that do not exist.
+
+    For a package without a list of types, the end of the rehearsal names those that never occurred.
+    """
     names, asked = [PACKAGE.name, *packages()], {token.partition(":")[0] for token, _ in scenario.types}
     known = {package: types_of(package) for package in names if package in asked}  # reads a large file for each
     known[PACKAGE.name] = frozenset(handler.token for handler in PACKAGE.handlers)
@@ -52,7 +55,7 @@ def _changes(stack: Stack, scenario: Scenario) -> Iterator[Problem]:
 
 
 def _declared(stack: Stack, config: Mapping[str, Any], change: ConfigurationChange) -> Iterator[Problem]:
-    """What is wrong by itself in what is declared after a change; what rules say of it is the program's answer."""
+    """Yield the faults in the declaration after a change. Rules are left to the stack's program."""
     try:
         problems = load_value(config[DECLARED], "", stack.folder).problems
     except DeclarationError as error:

@@ -1,4 +1,4 @@
-"""The real engine, in a home of its own: nothing of the user's is read or written but the project's program."""
+"""The real engine with a home of its own. Of the user's files it runs only the project's program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTERRUPT_S = 10.0
 
 
 class EngineError(Exception):
-    """The engine did not do what was asked, and not because the rehearsal wanted that."""
+    """The engine failed at a step that the rehearsal did not mean to fail."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,16 @@ class Ran:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """What it said is wrong, each once."""
+        """Return the errors of the run, each once."""
         said = [str(each["message"]).strip() for each in self.of("diagnosticEvent") if each.get("severity") == "error"]
         return tuple(dict.fromkeys(each for each in said if each not in ("preview failed", "update failed")))
 
     @property
     def refused_by(self) -> str:
-        """What is wrong with a resource the engine says of that; what a program says of itself is of none."""
+        """Return the part that refused.
+
+        Errors about a resource come with its URN. Errors of the program have none.
+        """
         of_resources = [
             each for each in self.of("diagnosticEvent") if each.get("severity") == "error" and each.get("urn")
         ]
@@ -53,9 +56,9 @@ class Ran:
 @dataclass(frozen=True)
 class State:
     resources: Sequence[Mapping[str, Any]]
-    """Without providers."""
+    """Resources, without providers."""
     pending: Sequence[str]
-    """URNs of what was being created when the engine was killed."""
+    """URNs of the resources that were being created when the engine was killed."""
 
 
 class Engine:
@@ -65,9 +68,9 @@ class Engine:
         self._folder, self._stack = folder, stack
         self._running: subprocess.Popen[str] | None = None
         self._session = -1
-        """Of the last run."""
+        """Session of the last run."""
         self._starting = threading.Lock()
-        """What ends one run must not end the next one, which begins as soon as the first is dead."""
+        """Lock between start and kill: a kill must not hit the next run, which starts as soon as the first is dead."""
         for name in ("home", "backend", "project"):
             (folder / name).mkdir(mode=0o700)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
@@ -78,11 +81,11 @@ class Engine:
             "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "STAMPWORKS_REHEARSAL": "true",  # cluster/clouds.py: what is not stamped yet can be rehearsed
+            "STAMPWORKS_REHEARSAL": "true",  # cluster/clouds.py: a cloud that cannot be stamped yet can be rehearsed
             "PULUMI_DEBUG_COMMANDS": "true",  # the log of events is an option of these
             "PULUMI_DEBUG_PROVIDERS": ",".join(f"{name}:{port}" for name, port in ports.items()),
         }
-        # `stack init` writes a salt into the stack's file: so it gets a project of its own, of the same name.
+        # `stack init` writes a salt into the stack's file, so give it a project of its own with the same name.
         project = {"name": stack.project_name, "runtime": "python"}
         (folder / "project" / "Pulumi.yaml").write_text(json.dumps(project))
         self._file = folder / "project" / f"Pulumi.{stack.name}.yaml"
@@ -91,11 +94,11 @@ class Engine:
         self.configure(stack.config)
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """From now on the stack's configuration is this. JSON is YAML, and dates are text to Pulumi."""
+        """Set the stack's configuration for the next runs. JSON is valid YAML, and Pulumi takes dates as text."""
         self._file.write_text(f"{self._salt}config: {json.dumps(config, default=str)}\n")
 
     def run(self, verb: str, *options: str) -> Ran:
-        """Of the user's project."""
+        """Run a command of the engine on the user's project."""
         log = self._folder / "events"
         log.unlink(missing_ok=True)
         code, said = self._call(
@@ -104,17 +107,17 @@ class Engine:
         )
         events = [json.loads(line) for line in _lines(log)]
         begun = max((number for number, event in enumerate(events) if "preludeEvent" in event), default=0)
-        return Ran(code, events[begun:], said)  # of a preview and what follows it, what follows
+        return Ran(code, events[begun:], said)  # of a preview and its run, the run
 
     def aside(self, *words: str) -> str:
-        """What needs no program."""
+        """Run a command that needs no program."""
         code, said = self._call([*words, "--stack", self._stack.name], self._file.parent)
         if code:
             raise EngineError(f"pulumi {' '.join(words)} ended with {code}:\n{said}")
         return said
 
     def state(self) -> State:
-        """What the backend knows."""
+        """Return the state in the backend."""
         found: dict[str, Any] = json.loads(self.aside("stack", "export"))["deployment"]
         resources = found.get("resources") or []
         pending = found.get("pending_operations") or []
@@ -124,16 +127,16 @@ class Engine:
         )
 
     def kill(self) -> None:
-        """Ends the engine as a machine that goes down would; callable from any thread."""
+        """End the engine as a machine that goes down would. Any thread may call this."""
         with self._starting:
             if self._running:
                 self._running.kill()
-                self.end()  # a language host would hold on to the pipe
+                self.end()  # a language host would keep the pipe open
 
     def end(self) -> None:
-        """Ends what is left of a run, language hosts of a killed engine for one.
+        """End the processes that a run has left, such as language hosts of a killed engine.
 
-        Returns when they are gone, so that none of them still writes into a folder that is about to be removed.
+        Return when they are gone, so that none still writes into a folder that is about to be removed.
         """
         mark = f"PULUMI_HOME={self._environment['PULUMI_HOME']}".encode()
         deadline = time.monotonic() + _INTERRUPT_S
@@ -181,18 +184,21 @@ class Engine:
 
 
 def _lines(log: Path) -> list[str]:
-    """Whole lines: a killed engine leaves half of one."""
+    """Return the complete lines. A killed engine leaves half a line."""
     if not log.exists():
         return []
     return [line for line in log.read_text(errors="replace").splitlines() if line.endswith("}")]
 
 
 def _left(mark: bytes, session: int) -> list[int]:
-    """The processes of a session, and those with this in their environment; one that is just becoming another program
-    shows none, and who leaves the session takes it along."""
+    """Return the processes of a session, and those with this mark in their environment.
+
+    A process that is just executing another program shows no environment. One that leaves the session keeps its
+    environment.
+    """
     found = []
     for file in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # gone by now, or somebody else's
+        with contextlib.suppress(OSError):  # gone by now, or another user's
             state, _, _, its = file.read_text(errors="replace").rpartition(")")[2].split()[:4]
             told = int(its) == session or mark in file.with_name("environ").read_bytes().split(b"\0")
             if told and state != "Z":

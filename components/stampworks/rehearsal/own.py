@@ -1,4 +1,4 @@
-"""The toolkit's own resources, rehearsed: their real tables, checks and differences, and hands that touch nothing."""
+"""The toolkit's own resources in a rehearsal: the real tables, checks and differences, and handlers that do nothing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from stampworks.wire.values import said
 
 NO_KEY = "rehearsed: no key"
 NO_SECRET = "rehearsed: no secret"  # noqa: S105
-"""What every output is that is secret, so that whoever lets it out is found."""
+"""Value of every secret output, so that a leak can be found."""
 _ADDRESSES = ipaddress.IPv4Network("198.18.0.0/15")  # RFC 2544: for tests between two devices, and routed nowhere
 
 
 class PlannedNodes:
-    """Who would be in the cluster: as planned."""
+    """Members of the cluster as they would be, according to the plan."""
 
     def __init__(self) -> None:
         self._planned: dict[str, Sequence[Mapping[str, Any]]] = {}
@@ -28,12 +28,12 @@ class PlannedNodes:
         self._rolls: Counter[str] = Counter()
 
     def stamp(self, group: Mapping[str, Any]) -> str:
-        """What the members of a planned group are; returns their generation."""
+        """Record the members of a planned group, and return their generation."""
         self._planned[group["name"]] = group["nodes"]
         return self.generation(group)
 
     def roll(self, groups: Sequence[Mapping[str, Any]]) -> None:
-        """Groups whose nodes run on another template than before get new ones."""
+        """Give new instances to groups whose nodes run on an earlier template."""
         for group in groups:
             before = self._templates.setdefault(group["name"], group["template"])
             if before != group["template"]:
@@ -41,14 +41,14 @@ class PlannedNodes:
                 self._rolls[group["name"]] += 1
 
     def generation(self, group: Mapping[str, Any]) -> str:
-        """Empty where their cloud's own group does not say who they are."""
+        """Return the generation of a group; empty if its cloud's group does not list its members."""
         name = group["name"]
         if name not in self._planned:
             return ""
         return plan.generation({node["name"]: self._instance(name) for node in self._planned[name]})
 
     def rolled(self, group: str) -> str:
-        """Another one when the last roll has left other members."""
+        """Return the generation after the last roll, which differs when members changed."""
         return self._instance(group)
 
     def members(self, groups: Sequence[Mapping[str, Any]]) -> Iterator[plan.Member]:
@@ -72,12 +72,12 @@ class PlannedNodes:
 
 
 class Rehearsed(Handler):
-    """Stands before the real handler of its type, whose table it has."""
+    """Base of rehearsed handlers. It goes before the real handler of its type, and uses that one's table."""
 
     nodes: PlannedNodes
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
-        """Nothing drifts between two rehearsed `up`s; that nothing was proven is said elsewhere."""
+        """Report no drift: nothing drifts between two rehearsed runs. Other outputs say that nothing was proven."""
         return {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Rehearsed(Handler):
         pass
 
     def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """All outputs: made-up text, obviously, where a resource has nothing else to say."""
+        """Return all outputs, as made-up text that is obvious, unless a subclass has values."""
         texts = {"string": "rehearsed", "integer": 0, "array": []}
         return {name: NO_SECRET if row.secret else texts[row.kind] for name, row in self.outputs.items()}
 
@@ -147,11 +147,11 @@ _HANDS = {
     "stampworks:cluster:KubernetesNodes": _KubernetesNodes,
     "stampworks:cluster:Qualification": _Qualification,
 }
-"""What answers for more than made-up text."""
+"""Handlers that answer with more than made-up text."""
 
 
 def package() -> Package:
-    """What the toolkit's own plugin serves, for a world in which nothing was created yet."""
+    """Return the toolkit's own package for a world without resources."""
     nodes = PlannedNodes()
     return dataclasses.replace(PACKAGE, handlers=tuple(_rehearsed(real, nodes) for real in PACKAGE.handlers))
 

@@ -1,4 +1,4 @@
-"""The order of a rehearsal: preview, up, up again, the scenario's changes, refresh, destroy; then what may go wrong."""
+"""Phases of a rehearsal: preview, up, up again, the scenario's changes, refresh, destroy; then each failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DESTROY = ("destroy", "--yes", "--skip-preview")
 
 @dataclass(frozen=True)
 class Stage:
-    """A world in which nothing was created yet, and an engine to create it with."""
+    """A world without resources, and an engine to create them with."""
 
     engine: Engine
     recording: Recording
@@ -35,8 +35,10 @@ class Stage:
         return _must(self.engine.run(*_UP, *options), "up")
 
     def orphans(self, state: State, gone: Collection[str] = ()) -> list[str]:
-        """What is there and in no state: a second one of something, or something that nobody would find. What is gone
-        with something else nobody has deleted."""
+        """Return resources that exist and are in no state: a second one of something, or one that nobody would find.
+
+        `gone` are those that disappeared together with another resource, without a deletion of their own.
+        """
         known = {(each["urn"], each.get("id")) for each in state.resources}
         return [
             f"{steps.shown(urn)} ({identity})"
@@ -46,8 +48,11 @@ class Stage:
 
 
 def rehearse(stack: Stack, scenario: Scenario, say: Callable[[str], None], record: TextIO | None = None) -> Rehearsal:
-    """DeclarationError with what is wrong in the scenario; EngineError when the engine does not even do what every
-    stack must be able to."""
+    """Rehearse a stack.
+
+    Raise DeclarationError with the faults of the scenario. Raise EngineError when the engine fails at a step that every
+    stack must pass.
+    """
     refuse_wrong(stack, scenario)
     with Servers() as servers:
         with _stage(servers, stack, scenario, record) as stage:
@@ -70,13 +75,13 @@ def _stage(servers: Servers, stack: Stack, scenario: Scenario, record: TextIO | 
             try:
                 yield Stage(engines[0], recording)
             finally:
-                engines[0].end()  # an interrupt may come before a process that was started is known
+                engines[0].end()  # an interrupt may come before a started process is known
 
 
 def _life(
     stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str], None]
 ) -> tuple[Rehearsal, Sequence[str]]:
-    """From nothing to nothing; and what its first `up` created."""
+    """Run the life of a stack from nothing to nothing. Also return the creations of its first `up`."""
     say("preview")
     ran = _must(stage.engine.run("preview"), "preview")
     phases = [Phase("preview", "pass", f"{len(steps.creations(ran))} to create", steps.steps(ran))]
@@ -113,14 +118,14 @@ def _unchanged(name: str, ran: Ran) -> Phase:
 
 
 def _changes(stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str], None]) -> Iterator[Phase]:
-    """One upon the other, but for those that are refused."""
+    """Yield a phase for each change. Changes add up, except those that are refused."""
     config = stack.config
     for change in scenario.changes:
         name = f"change: {change.name}"
         say(name)
         after = changed(stack, config, change)
         stage.engine.configure(after)
-        ran = stage.engine.run("up", "--yes")  # with its preview: what that refuses is not half done
+        ran = stage.engine.run("up", "--yes")  # with its preview: a change that the preview refuses is not half done
         done = steps.steps(ran)
         if ran.code:
             yield Phase(name, "fail", f"refused by {ran.refused_by}", done, ran.errors)
@@ -131,12 +136,15 @@ def _changes(stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str]
 
 
 def _destroy(stage: Stage, last: State) -> Phase:
-    """What is protected has to refuse; then it is unprotected, in this state and nowhere else."""
+    """Destroy the stack.
+
+    Protected resources have to refuse first. Then remove the protection in this rehearsal's state only.
+    """
     guarded = [steps.shown(each["urn"]) for each in last.resources if each.get("protect")]
     done: tuple[ResourceStep, ...] = ()
     notes: list[str] = []
     if guarded:
-        refused = stage.engine.run("destroy", "--yes")  # as everybody does it: with its preview
+        refused = stage.engine.run("destroy", "--yes")  # with its preview, as users run it
         if not refused.code or len(stage.engine.state().resources) < len(last.resources):
             return Phase("destroy", "fail", "deletes something in spite of what is protected", steps.steps(refused))
         notes.append(f"refused by its preview, for these are protected: {', '.join(guarded)}")
@@ -162,10 +170,10 @@ def _destroy(stage: Stage, last: State) -> Phase:
 
 
 def _failed(stage: Stage, failure: InjectedFailure) -> Phase:
-    """An `up` that fails, and the next one, which has to finish what the first one left."""
+    """Run an `up` that fails, and the next one, which has to complete it."""
     name = f"failure: {failure}"
     stage.recording.begin(failure)
-    # one at a time, so that nothing else is on its way
+    # one at a time, so that no other operation is under way
     first = stage.engine.run(*_UP, "--parallel", "1")
     world = stage.recording.world
     if not world.hit:

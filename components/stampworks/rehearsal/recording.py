@@ -1,4 +1,4 @@
-"""What every rehearsed provider has before it: the record of calls, the world that they made, and what goes wrong."""
+"""Recording in front of each rehearsed provider: the calls, the world that they make, and injected failures."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _SAID = {
     "quota": "rehearsed quota: the account may have no more of these",
 }
 _PAUSE_S = 0.05
-"""After an attempt at what no latency is said of; a real provider waits longer each time, up to minutes."""
+"""Seconds after an attempt without a declared latency. A real provider waits longer each time, up to minutes."""
 _RECORDED = frozenset({"Create", "Update", "Read", "Delete", "Invoke", "Call"})
 
 
 @dataclass
 class World:
-    """What there would be, whatever any state knows of it."""
+    """The resources that would exist, independent of any state."""
 
     there: dict[tuple[str, str], None] = field(default_factory=dict)
-    """URN and id of each, in the order of creation."""
+    """URN and id of each resource, in the order of creation."""
     creates: int = 0
     hit: list[str] = field(default_factory=list)
-    """The URN of each attempt at a creation that met the failure."""
+    """URN of each attempted creation that met the failure."""
 
 
 class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run time it is no generic type
-    """Sees each call before the provider that it is for."""
+    """Interceptor that sees each call before its provider."""
 
     def __init__(self, latency: Mapping[str, float], kill: Callable[[], None], record: TextIO | None) -> None:
         self.world = World()
@@ -43,7 +43,7 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
         self._failure: InjectedFailure | None = None
 
     def begin(self, failure: InjectedFailure | None) -> None:
-        """From now on this goes wrong."""
+        """Inject this failure from now on."""
         self._failure, self.world.creates, self.world.hit = failure, 0, []
 
     async def intercept_service(
@@ -85,11 +85,11 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
         self.world.there[(request.urn, response.id)] = None
         if failure and failure.kind == "crash":
             self._failure = None
-            self._kill()  # it is there, and nobody who would write that down
+            self._kill()  # the resource exists, and no engine records it
         return response
 
     async def _throttled(self, times: int, urn: str, context: Any) -> None:
-        """Refuses so many attempts, or all that the provider makes."""
+        """Refuse this many attempts, or all that the provider makes."""
         token = token_of(urn)
         attempts = rules_of(token.partition(":")[0]).attempts
         for _ in range(min(times, attempts)):

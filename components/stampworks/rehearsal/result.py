@@ -1,4 +1,4 @@
-"""What a rehearsal found."""
+"""Results of a rehearsal."""
 
 from __future__ import annotations
 
@@ -11,67 +11,67 @@ Verdict = Literal["pass", "fail", "unknown"]
 
 @dataclass(frozen=True)
 class Why:
-    """One property because of which something changes."""
+    """A property that causes a change."""
 
     path: str
     replaces: bool
     source: str
-    """Who says that it does, or does not, replace; empty where nobody does."""
+    """Source of the rule that the property replaces, or does not; empty without a rule."""
 
 
 @dataclass(frozen=True)
 class ResourceStep:
-    """What the engine does to one resource."""
+    """A step of the engine on one resource."""
 
     op: str
     type: str
     name: str
     why: tuple[Why, ...] = ()
     counted: bool = True
-    """Neither a component nor something that is only read: what a scenario's `at` counts, and a list numbers."""
+    """Whether the step counts for a scenario's `at` and for numbers in lists: not a component, and not only read."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One run of the engine, or some that belong together."""
+    """One run of the engine, or several that belong together."""
 
     name: str
     verdict: Verdict
     found: str
-    """In one line."""
+    """Result in one line."""
     steps: tuple[ResourceStep, ...] = ()
-    """In the order in which they were done."""
+    """Steps in the order in which they were done."""
     notes: tuple[str, ...] = ()
     met: tuple[str, ...] = ()
-    """The resources that a failure of the scenario met."""
+    """Resources that a failure of the scenario met."""
 
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """The chain of creations that takes longest, each waiting for the one before."""
+    """The chain of dependent creations that takes longest."""
 
     resources: tuple[str, ...]
     seconds: float
-    """Of those of which it is known."""
+    """Sum of the known durations."""
     unknown: tuple[str, ...]
-    """The resources on it of which nobody says how long they take."""
+    """Resources of the chain without a known duration."""
 
 
 @dataclass(frozen=True)
 class Rehearsal:
     stack: str
     packages: Mapping[str, str]
-    """The providers that were rehearsed, with their SDKs' versions."""
+    """Rehearsed providers, with the versions of their SDKs."""
     phases: tuple[Phase, ...]
     critical_path: CriticalPath
     types_without_rule: tuple[str, ...]
-    """Of these nothing beyond their inputs was known, nor what replaces them."""
+    """Types without a rule: only their inputs are known, not their outputs or replacements."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """Of the stack, after its first `up`; without what is secret."""
+    """Outputs of the stack after its first `up`, without secrets."""
     types_never_met: tuple[str, ...] = ()
-    """Types with a latency or a duration in the scenario, of which the stack has no resource."""
+    """Types with a latency or a duration in the scenario of which the stack has no resource."""
     rules_passed_over: tuple[str, ...] = ()
-    """Rules that say no to the stack: an `up` of it would stop at them now, and a rehearsal goes on."""
+    """Rules that the stack breaks: a real `up` would stop at them, and a rehearsal continues."""
 
     @property
     def verdict(self) -> Verdict:

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002, N802 (the protocol names these methods and their arguments)
-"""A provider of any package: answers by rules, touches nothing."""
+"""A provider of any package that answers by rules and touches nothing."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Ruled(Plugin):
-    """One package's provider. All that it knows of types is in the rules."""
+    """Provider of one package. Everything that it knows of types is in the rules."""
 
     def __init__(self, rules: Rules, version: str) -> None:
         super().__init__(version)
         self._rules = rules
         self._created: Counter[str] = Counter()
-        """How many resources were ever created for a URN: the next one is another one."""
+        """Resources that were ever created for a URN. Each has another identity."""
         self._names: dict[tuple[str, str], str] = {}
-        """The id of each unique name that is taken, by type and name."""
+        """Id for each unique name in use, by type and name."""
 
     # -- functions
 
@@ -67,7 +67,7 @@ class Ruled(Plugin):
             changes=pb.DiffResponse.DIFF_SOME if found else pb.DiffResponse.DIFF_NONE,
             diffs=[each.path for each in found],
             replaces=replaces,
-            # as providers do where the new one cannot have a name that the old one still has
+            # as providers do if the new resource cannot have the name of the old one
             deleteBeforeReplace=bool(replaces and rule.unique and after.get(rule.unique)),
             detailedDiff=detailed,
             hasDetailedDiff=True,
@@ -90,7 +90,7 @@ class Ruled(Plugin):
         return pb.CreateResponse(id=identity, properties=encode(outputs, secrets))
 
     async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
-        """Outputs stay, but for what counts updates; whatever else one computes anew is nowhere documented."""
+        """Keep the outputs, except counts of updates. No document says which others change."""
         rule = self._rules.rule(token_of(request.urn)) or ResourceRule()
         news, before = decode(request.news), decode(request.old_inputs)
         kept = {name: value for name, value in decode(request.olds).items() if name not in before}
@@ -100,7 +100,7 @@ class Ruled(Plugin):
         return pb.UpdateResponse(properties=encode({**kept, **news}, secrets))
 
     async def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
-        """What the state has; of what somebody else made, which a program looks up by its id, what rules say."""
+        """Return the properties in the state. For a resource that a program looks up by its id, answer by the rules."""
         properties = request.properties
         if not properties.fields:
             _, outputs = self._rules.outputs(request.urn, 1, decode(request.inputs))

@@ -1,4 +1,4 @@
-"""What providers are documented to answer: data, a file for each package, so that the code knows no cloud's types."""
+"""Documented behaviour of providers as data, a file for each package, so that the code knows no cloud's types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class RuleSource:
-    """Where a rule was read, and when."""
+    """Source of a rule, and the day on which it was read."""
 
     url: str
     read: str
@@ -31,30 +31,32 @@ class RuleSource:
 
 @dataclass(frozen=True)
 class ResourceRule:
-    """One type of resource."""
+    """Rule of one type of resource."""
 
     id: str = "{digest}"
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """What a provider computes where the program says nothing. Text in braces is an input, the `id`, the resource's
-    `name` in the program, a `digest`, or the `unique` name."""
+    """Outputs that a provider computes if the program gives none.
+
+    Text in braces is an input, the `id`, the resource's `name` in the program, a `digest`, or the `unique` name.
+    """
     unique: str = ""
-    """The input that is a name which nothing else of the type may have; made up where the program gives none."""
+    """Input with a name that is unique for the type; made up if the program gives none."""
     replaces: frozenset[str] = frozenset()
-    """Inputs of which another value means another resource."""
+    """Inputs whose change replaces the resource."""
     replaces_when: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Inputs of which another value means another resource where other inputs have certain values."""
+    """Inputs whose change replaces the resource if other inputs have certain values."""
     replaces_when_smaller: frozenset[str] = frozenset()
-    """Numbers and versions that can grow in place, and not shrink."""
+    """Numbers and versions that can grow in place, but not shrink."""
     counts: tuple[str, ...] = ()
-    """Outputs that are one more after each update."""
+    """Outputs that each update increments."""
     source: RuleSource | None = None
-    """Of what replaces."""
+    """Source of the replacements."""
     seconds: float | None = None
-    """How long a creation takes; None where nobody says so."""
+    """Duration of a creation; None if no source has one."""
     seconds_source: RuleSource | None = None
 
     def replacing(self, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-        """Whether a change at this path is one that replaces; inputs that are not known yet may be anything."""
+        """Whether a change at this path replaces the resource. Inputs that are not known yet may have any value."""
         if any(new.get(name) in (value, UNKNOWN) for name, value in self.replaces_when.get(path, {}).items()):
             return True
         if path in self.replaces_when_smaller:
@@ -70,7 +72,7 @@ class ResourceRule:
 
 @dataclass(frozen=True)
 class Rules:
-    """Those of one package; empty where there is no file."""
+    """Rules of one package; empty without a file."""
 
     package: str
     types: Mapping[str, ResourceRule] = field(default_factory=dict)
@@ -78,10 +80,10 @@ class Rules:
     every: Mapping[str, Any] = field(default_factory=dict)
     """Outputs that every type of the package has."""
     attempts: int = 1
-    """How often the provider tries what it is told to try later; once where nobody says that it tries again."""
+    """Attempts of the provider at a throttled call; 1 if no source says that it retries."""
     attempts_source: RuleSource | None = None
     version: str = ""
-    """Of the plugin, for a package whose resources a program makes without its SDK."""
+    """Version of the plugin, for a package that programs use without its SDK."""
 
     @property
     def file(self) -> Path:
@@ -91,9 +93,9 @@ class Rules:
         return self.types.get(token)
 
     def outputs(self, urn: str, number: int, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The id and all outputs of the n-th resource that was ever created for a URN: no clock and no chance.
+        """Return id and outputs of the n-th resource that was ever created for a URN, without clock or chance.
 
-        What the program gave is what comes back.
+        Inputs from the program are returned unchanged.
         """
         rule = self.rule(token_of(urn)) or ResourceRule()
         digest, name = hashlib.sha256(f"{urn} {number}".encode()).hexdigest()[:17], name_of(urn)
@@ -103,14 +105,14 @@ class Rules:
         return str(words["id"]), {**_filled({**self.every, **rule.outputs}, words), **inputs}
 
     def computed(self, token: str) -> frozenset[str]:
-        """The outputs that are not known before there is a resource, unless they are given."""
+        """Return the outputs that are not known before creation, unless the program gives them."""
         rule = self.rule(token) or ResourceRule()
         return frozenset(self.every) | frozenset(rule.outputs)
 
 
 @functools.cache
 def rules_of(package: str) -> Rules:
-    """The rules of a package, if there are any."""
+    """Return the rules of a package, which may be empty."""
     empty = Rules(package)
     if not empty.file.is_file():
         return empty
@@ -149,7 +151,7 @@ def _source(said: Mapping[str, Any], file: Mapping[str, Any]) -> RuleSource | No
 
 
 def without_sdk() -> dict[str, str]:
-    """The packages that programs use without their SDK, with the version of their plugin."""
+    """Return the packages that programs use without their SDK, with the version of their plugin."""
     packages = {file.stem: rules_of(file.stem).version for file in FOLDER.glob("*.yaml")}
     return {package: version for package, version in packages.items() if version}
 
@@ -163,7 +165,7 @@ def token_of(urn: str) -> str:
 
 
 def _at(data: Any, path: str) -> Any:
-    """The value at a path such as disks[0].size; None where there is none."""
+    """Return the value at a path such as disks[0].size; None if there is none."""
     for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
         if index:
             data = data[int(index)] if isinstance(data, list) and int(index) < len(data) else None
@@ -173,7 +175,7 @@ def _at(data: Any, path: str) -> Any:
 
 
 def _paths(value: Any, path: str = "") -> set[str]:
-    """Of everything in a value, without the numbers of entries."""
+    """Return the paths of all parts of a value, without list indexes."""
     if isinstance(value, Mapping):
         return {each for key, item in value.items() for each in _paths(item, f"{path}.{key}" if path else key)}
     if isinstance(value, list):
@@ -182,7 +184,7 @@ def _paths(value: Any, path: str = "") -> set[str]:
 
 
 def _filled(template: Any, words: Mapping[str, Any]) -> Any:
-    """The template with its places filled; a member of which some place has nothing is left out."""
+    """Return the template with its placeholders filled. Leave out members with a placeholder without a value."""
     if isinstance(template, Mapping):
         return {key: value for key, item in template.items() if (value := _filled(item, words)) is not None}
     if isinstance(template, list):
@@ -191,7 +193,7 @@ def _filled(template: Any, words: Mapping[str, Any]) -> Any:
         return template
     if any(words.get(name) is None for name in _names(template)):
         return None
-    if whole := _PLACE.fullmatch(template):  # not only text: tags, for one
+    if whole := _PLACE.fullmatch(template):  # keep the type of the value, such as tags
         return words[whole[1]]
     return _PLACE.sub(lambda place: str(words[place[1]]), template)
 

@@ -1,4 +1,4 @@
-"""What a rehearsal is to try besides, and what it is told: changes, failures, delays, durations."""
+"""The scenario of a rehearsal: changes, failures, latencies and durations."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ SIZE_MAX_KIB = 64
 LATENCY_MAX_S = 60
 DURATION_MAX_S = 86400
 Wrong = Callable[[str, str], Problem]
-"""From a message and a hint to a problem where it belongs."""
+"""Makes a problem at its place from a message and a hint."""
 KINDS = ("stock-out", "quota", "throttle", "crash")
 
 
 @dataclass(frozen=True)
 class ConfigurationChange:
-    """One value of the declaration, or of the stack's other configuration, that becomes another one."""
+    """A change of one value, in the declaration or in the rest of the stack's configuration."""
 
     name: str
     path: str
     value: Any
     config: bool = False
-    """The path is a key of the stack's configuration."""
+    """Whether the path is a key of the stack's configuration."""
     problem: Wrong = field(default=lambda message, hint: Problem("", 0, 0, "", message, hint, ""), compare=False)
-    """What is wrong with it, at its line."""
+    """Makes a problem at the line of this change."""
 
 
 @dataclass(frozen=True)
 class InjectedFailure:
-    """Something that goes wrong in an `up` that begins with nothing: at one creation, or at what matches."""
+    """A failure in an `up` that starts with nothing, at one creation or at all that match."""
 
     kind: str
     at: int | None = None
-    """The number of the creation in the list of the first `up`."""
+    """Number of the creation in the list of the first `up`."""
     type: str = ""
     name: str = ""
     times: int = 1
-    """How many attempts at a throttled creation are answered with "later"."""
+    """Attempts at a throttled creation that are answered with "later"."""
 
     urn: str = ""
-    """What has that number; an `up` that begins with nothing need not create in the same order."""
+    """URN of the creation with that number. Another `up` that starts with nothing may create in another order."""
 
     def numbered(self, creations: Sequence[str]) -> InjectedFailure:
-        """Of the first `up`."""
+        """Return the failure with the URN of its number in the first `up`."""
         return self if self.at is None else replace(self, urn="".join(creations[self.at - 1 : self.at]))
 
     def hits(self, urn: str) -> bool:
@@ -73,17 +73,20 @@ class Scenario:
     latency: Mapping[str, float] = field(default_factory=dict)
     """Seconds that a creation takes, by type: waited for, and counted in the critical path."""
     durations: Mapping[str, float] = field(default_factory=dict)
-    """The same, counted and never waited for; they go before a latency and before what rules say."""
+    """Seconds that only count in the critical path. They override a latency and the rules."""
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """What stands for encrypted values of the stack's configuration, by key."""
+    """Placeholders for encrypted values of the stack's configuration, by key."""
     types: Sequence[tuple[str, Wrong]] = field(default=(), compare=False)
-    """Every type that it names, and what is wrong with that, at its line."""
+    """Every type that the scenario names, and a function for a problem at its line."""
     problems: Sequence[Problem] = field(default=(), compare=False)
-    """What is wrong in it by itself; the rest of it is sound."""
+    """Problems of the scenario itself. The rest of it is valid."""
 
 
 def load_scenario(path: Path) -> Scenario:
-    """DeclarationError when it cannot be read at all; what is wrong in it is with the scenario, each at its line."""
+    """Read a scenario.
+
+    Raise DeclarationError if the file cannot be read. Other problems are in the scenario, each at its line.
+    """
     file = str(path)
     try:
         with path.open("rb") as opened:
@@ -103,7 +106,7 @@ def load_scenario(path: Path) -> Scenario:
 
 
 class _Reader:
-    """Reads on past a problem, so that all are told at once, and leaves out what has one."""
+    """Reader that continues past a problem, so that all are reported at once. It leaves out invalid entries."""
 
     def __init__(self, root: ValueNode) -> None:
         self._root = root

@@ -1,4 +1,4 @@
-"""The providers of a rehearsal, in this process: a server on this machine for each package."""
+"""Providers of a rehearsal in this process: a local server for each package."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _GRACE_S = 1.0
 
 
 def installed() -> dict[str, str]:
-    """The packages whose SDK is installed beside this code, with the version that each asks of its plugin."""
+    """Return the packages whose SDK is installed beside this code, with the version that each needs of its plugin."""
     return {name: version for name, (version, _) in _sdks().items()}
 
 
 def _sdks() -> dict[str, tuple[str, Path]]:
-    """The version of each, and the folder with its code."""
+    """Return version and code folder of each installed SDK."""
     found: dict[str, tuple[str, Path]] = {}
     for folder in sys.path:
         for file in sorted(Path(folder).glob("pulumi_*/pulumi-plugin.json")):
@@ -45,7 +45,7 @@ def _sdks() -> dict[str, tuple[str, Path]]:
 
 
 def types_of(package: str) -> frozenset[str]:
-    """All types that there are of a package whose SDK is installed, which registers them; none where nobody says."""
+    """Return all types of a package, as its installed SDK registers them; none if there is no SDK."""
     if package not in (sdks := _sdks()):
         return frozenset()
     with contextlib.suppress(OSError, ValueError):
@@ -55,12 +55,12 @@ def types_of(package: str) -> frozenset[str]:
 
 
 def packages() -> dict[str, str]:
-    """Those that answer in a rehearsal, and the version that each program asks of its plugin."""
+    """Return the packages that answer in a rehearsal, with the version that each program needs of its plugin."""
     return {**without_sdk(), **installed()}
 
 
 class Servers:
-    """A thread in which servers answer, as many as are begun one after the other."""
+    """A thread for servers, which can be started one after the other."""
 
     def __enter__(self) -> Servers:
         self._loop = asyncio.new_event_loop()
@@ -75,7 +75,7 @@ class Servers:
 
     @contextlib.contextmanager
     def serving(self, recording: Recording) -> Iterator[Mapping[str, int]]:
-        """A world in which nothing was created yet; yields the port of each package."""
+        """Start servers for a world without resources. Yield the port of each package."""
         servers, ports = self._wait(_start(recording))
         try:
             yield ports

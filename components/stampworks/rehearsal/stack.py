@@ -1,4 +1,4 @@
-"""The stack that is rehearsed: its project, and its configuration without anything that only its owner can read."""
+"""The stack to rehearse: its project, and its configuration without secrets."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ SIZE_MAX_KIB = 1024
 class Stack:
     name: str
     project: Path
-    """The folder with Pulumi.yaml."""
+    """Folder with Pulumi.yaml."""
     folder: Path
-    """That with the files of its stacks."""
+    """Folder with the files of its stacks."""
     project_name: str
     config: Mapping[str, Any]
     declared: Any
-    """What the stack declares with all that it extends; None where it declares no cluster."""
+    """Declaration of the stack with its bases; None if it declares no cluster."""
 
 
 def read_stack(name: str, project: Path, folder: Path, secrets: Mapping[str, str]) -> Stack:
-    """What is rehearsed: with stand-ins, which the scenario names, for what is encrypted."""
+    """Read a stack. Encrypted values are replaced by the placeholders of the scenario."""
     file = stack_file(name, folder)
     root, data = _read(file)
     config = data.get("config") or {}
@@ -62,14 +62,14 @@ def read_stack(name: str, project: Path, folder: Path, secrets: Mapping[str, str
         source = load_stack(name, folder)
         source.refuse_problems()
         declared = plain(source.root)
-        declared.pop("extends", None)  # what it names is in here
+        declared.pop("extends", None)  # the bases are included here
     project_name = _read(project / "Pulumi.yaml")[1].get("name")
     # Pulumi's full names are organization/project/stack
     return Stack(name.rpartition("/")[2], project, folder, str(project_name), config, declared)
 
 
 def changed(stack: Stack, config: Mapping[str, Any], change: ConfigurationChange) -> dict[str, Any]:
-    """The configuration after a change. That of a declaration is made in what it says together with its bases."""
+    """Return the configuration after a change. A declaration is changed as a whole, together with its bases."""
     if change.config:
         return {**config, change.path: change.value}
     if stack.declared is None:
@@ -88,7 +88,7 @@ def changed(stack: Stack, config: Mapping[str, Any], change: ConfigurationChange
 
 
 def _step(place: Any, step: str | int, change: ConfigurationChange, new: bool = False) -> Any:
-    """The key or index that a step means: entries of lists have names. A new one is a key that may not be there yet."""
+    """Return the key or index that a step means. Entries of lists have names. A new key need not exist."""
     if isinstance(place, list):
         for index, entry in enumerate(place):
             if step == index or (isinstance(entry, Mapping) and entry.get("name") == step):
@@ -104,7 +104,7 @@ def _step(place: Any, step: str | int, change: ConfigurationChange, new: bool = 
 
 
 def _read(file: Path) -> tuple[yaml.MappingNode, dict[str, Any]]:
-    """A file's mapping, with its places and as plain data."""
+    """Read a file's mapping, as nodes with places and as plain data."""
     with file.open("rb") as opened:
         content = opened.read(SIZE_MAX_KIB * 1024 + 1)
     if len(content) > SIZE_MAX_KIB * 1024:
@@ -120,7 +120,7 @@ def _read(file: Path) -> tuple[yaml.MappingNode, dict[str, Any]]:
 
 
 def _encrypted(root: yaml.MappingNode) -> Iterator[tuple[str, int]]:
-    """The keys of the configuration of which some part is encrypted, and in which line."""
+    """Yield the keys of the configuration with an encrypted part, and their lines."""
     for key, value in root.value:
         if key.value == "config" and isinstance(value, yaml.MappingNode):
             for name, entry in value.value:

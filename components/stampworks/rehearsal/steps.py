@@ -1,4 +1,4 @@
-"""What the engine's events and its state say."""
+"""Steps, creations and outputs of a run, from the engine's events and its state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOLD = frozenset({"create", "update", "replace", "delete", "import", "read"})
 _LOOKED_UP = frozenset({"import", "read"})
 _ENGINES_OWN = "pulumi:"
 _STACK = "pulumi:pulumi:Stack"
-_SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  # by which the engine's own format marks a value of its own
+_SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  # the mark of special values in the engine's own format
 _OWN: Mapping[str, Handler] = {handler.token: handler for handler in PACKAGE.handlers}
 
 
@@ -29,18 +29,18 @@ def shown(urn: str) -> str:
 
 
 def steps(ran: Ran) -> tuple[ResourceStep, ...]:
-    """What was done, in its order; the engine's own resources and what stays as it is are left out."""
+    """Return the steps in their order, without the engine's own resources and without unchanged ones."""
     return tuple(map(_step, _done(ran)))
 
 
 def creations(ran: Ran) -> tuple[str, ...]:
-    """The URNs of what was created, in its order, so that the k-th one is that with number k in the list of steps."""
+    """Return the URNs of the created resources in their order, numbered as in the list of steps."""
     return tuple(each["urn"] for each in _done(ran) if each["op"] == "create" and _counted(each))
 
 
 def _done(ran: Ran) -> Iterable[Mapping[str, Any]]:
     done = {(each["op"], each["urn"]): each for each in _metadata(ran, "resOutputsEvent") if each["op"] in _TOLD}
-    return done.values()  # of a component its outputs are told once more
+    return done.values()  # the outputs of a component are reported twice
 
 
 def _counted(metadata: Mapping[str, Any]) -> bool:
@@ -49,13 +49,13 @@ def _counted(metadata: Mapping[str, Any]) -> bool:
 
 
 def changes(ran: Ran) -> int:
-    """How many resources did not stay as they were."""
+    """Count the resources that changed."""
     counted = [each.get("resourceChanges") or {} for each in ran.of("summaryEvent")]
     return sum(number for each in counted for op, number in each.items() if op != "same")
 
 
 def unruled(resources: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The types of which no rule says anything."""
+    """Return the types without a rule."""
     types = {each["type"] for each in resources if each.get("custom") and not each["type"].startswith(_ENGINES_OWN)}
     return tuple(sorted(each for each in types if each not in _OWN and rule_of(each) is None))
 
@@ -85,11 +85,11 @@ def _source(token: str) -> str:
 
 
 def critical_path(resources: Sequence[Mapping[str, Any]], said: Mapping[str, float]) -> CriticalPath:
-    """The longest chain of dependencies; of two that take as long, the one with more creations."""
+    """Return the longest chain of dependencies. Of two with equal duration, take the one with more creations."""
     known = {each["urn"]: each for each in resources if each.get("custom")}
     takes = {urn: _seconds(each["type"], said) for urn, each in known.items()}
     longest: dict[str, tuple[float, int, tuple[str, ...]]] = {}
-    for urn in known:  # a state has each resource after what it depends on
+    for urn in known:  # a state has each resource after its dependencies
         before = [longest[each] for each in sorted(_dependencies(known[urn])) if each in longest]
         seconds, length, chain = max(before, default=(0.0, 0, ()), key=lambda one: one[:2])
         longest[urn] = (seconds + (takes[urn] or 0.0), length + 1, (*chain, urn))
@@ -99,9 +99,12 @@ def critical_path(resources: Sequence[Mapping[str, Any]], said: Mapping[str, flo
 
 
 def kinds(resources: Sequence[Mapping[str, Any]], meant: Sequence[Mapping[str, Any]]) -> str:
-    """How many there are of each type among these; first those before which most has to be there, such as nodes."""
+    """Count resources by type.
+
+    The types with the most dependencies, such as nodes, come first.
+    """
     before: dict[str, set[str]] = {}
-    for each in resources:  # a state has each resource after what it depends on
+    for each in resources:  # a state has each resource after its dependencies
         direct = _dependencies(each)
         before[each["urn"]] = direct.union(*(before.get(urn, ()) for urn in direct))
     most_first = sorted(meant, key=lambda each: (-len(before[each["urn"]]), each["type"]))
@@ -120,6 +123,6 @@ def _dependencies(resource: Mapping[str, Any]) -> set[str]:
 
 
 def outputs(resources: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is secret is encrypted in a state, and of no use to anybody here."""
+    """Return the outputs of the stack without secrets, which are encrypted in the state."""
     [found] = [each.get("outputs", {}) for each in resources if each["type"] == _STACK]
     return {name: value for name, value in found.items() if not (isinstance(value, dict) and _SECRET in value)}

@@ -1,4 +1,4 @@
-"""A rehearsal as text: every line says that it is one."""
+"""A rehearsal as text, with a mark on every line."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _takes(path: CriticalPath) -> str:
 
 
 def _met(phase: Phase) -> str:
-    """Of what matches a failure, the first one is enough."""
+    """Return the first resource that met a failure, and the number of others."""
     if not phase.met:
         return ""
     more = f" and {len(phase.met) - 1} more" if phase.met[1:] else ""
@@ -67,7 +67,7 @@ def _met(phase: Phase) -> str:
 
 
 def _reasons(step: ResourceStep) -> Iterator[str]:
-    """Each once: where it is the same of many entries, it is of the list."""
+    """Yield each reason once. If it is the same for many entries, it is about the list."""
     alike = Counter(_ENTRY.sub("[]", why.path) for why in step.why)
     shown = {
         (folded := _ENTRY.sub("[]", why.path)): (why, why.path if alike[folded] == 1 else folded) for why in step.why

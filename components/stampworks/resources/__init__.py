@@ -1,4 +1,4 @@
-"""The Python face of our own Pulumi resources."""
+"""Python classes of our own Pulumi resources."""
 
 from stampworks.resources.cluster import (
     ElasticNodes,

@@ -1,4 +1,4 @@
-"""The base of the Python faces of our resources: names on the wire, and the plugin's version."""
+"""Base of the Python classes of our resources: names on the wire, and the plugin's version."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from stampworks.text.version import VERSION
 
 
 class Resource(pulumi.CustomResource):
-    """A resource of the stampworks plugin. Its table says what its properties are; annotations give them types."""
+    """A resource of the stampworks plugin. Its table has its properties; annotations give them types."""
 
     table: ClassVar[PropertyTable]
 
     def __init__(self, name: str, arguments: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
-        """Take the inputs from the arguments of a subclass: those that have the name of one."""
+        """Take the inputs from the arguments of a subclass that have the name of one."""
         names, rows = self._from_the_wire(), self.table.inputs
         inputs = {names[wire]: _guarded(row.secret, arguments[names[wire]]) for wire, row in rows.items()}
         outputs = dict.fromkeys(names[wire] for wire in self.table.outputs)
         ours = pulumi.ResourceOptions(version=VERSION)
         super().__init__(self.table.token, name, {**inputs, **outputs}, pulumi.ResourceOptions.merge(ours, opts))
 
-    # Pulumi asks for keys at every depth, thousands of times for a plan of many nodes. Only the resource's own are ours
-    # to translate: what lies below them is data.
+    # Pulumi asks for keys at every depth, thousands of times for a plan of many nodes. Translate only the resource's
+    # own properties: everything below them is data.
 
     def translate_input_property(self, prop: str) -> str:
         return self._on_the_wire().get(prop, prop)

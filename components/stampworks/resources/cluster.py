@@ -1,4 +1,4 @@
-"""Resources that every cloud's clusters have."""
+"""Resources of clusters on every cloud."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stampworks.resources.base import Resource
 
 
 class Keyring(Resource):
-    """The secrets of one cluster: made once, and never again while the cluster lives."""
+    """The secrets of one cluster, made once for its lifetime."""
 
     table = properties.KEYRING
 
@@ -28,7 +28,7 @@ class Keyring(Resource):
 
 
 class ElasticNodes(Resource):
-    """The nodes of a group that start and stop by themselves: what is left of them ends when this is deleted."""
+    """The elastic nodes of a group. Deleting this ends those that are left."""
 
     table = properties.ELASTIC_NODES
 
@@ -51,7 +51,7 @@ class ElasticNodes(Resource):
 
 
 class Roll(Resource):
-    """Makes nodes anew, in waves, that run on an earlier image or were given up."""
+    """Renews, in waves, nodes that run on an earlier image or were condemned."""
 
     table = properties.ROLL
 
@@ -83,16 +83,17 @@ class Roll(Resource):
         secrets: Input[Mapping[str, Input[str]]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Each group is {name, template, generation}; nodes with another template are made anew. The plan is JSON text.
+        """Take the inputs.
 
-        The playbook is {name, roles, checks, timeoutMinutes}; secrets may have the key that certificates are signed
-        with, as `signing_key`.
+        Each group is {name, template, generation}; nodes with another template are renewed. The plan is JSON text. The
+        playbook is {name, roles, checks, timeoutMinutes}. `secrets` may contain the key that signs certificates, as
+        `signing_key`.
         """
         super().__init__(name, locals(), opts)
 
 
 class Roster(Resource):
-    """Waits until all members of all groups are there, and says who they are."""
+    """Waits until all groups have their members, and lists them."""
 
     table = properties.ROSTER
 
@@ -123,24 +124,25 @@ class Roster(Resource):
         drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """The groups are JSON text, each {name, names, count}.
+        """Take the inputs.
 
-        Another generation of one: its members are others, or were restarted.
+        The groups are JSON text, each {name, names, count}. Another generation of a group means that its members
+        changed or restarted.
         """
         super().__init__(name, locals(), opts)
 
     @property
     def data(self) -> Output[plan.Roster]:
-        """The roster as the type that the rest of the toolkit reads."""
+        """Return the roster as the type that the rest of the toolkit reads."""
         fields = ("cluster", "cloud", "reach", "user", "identity_file", "members", "region", "proxy")
         whole: Output[dict[str, Any]] = Output.all(**{field: getattr(self, field) for field in fields})
-        # an earlier version of the toolkit left out what has a default now
+        # an earlier version left out properties that have a default now
         known = whole.apply(lambda data: {name: value for name, value in data.items() if value is not None})
         return known.apply(lambda data: plan.from_dict(plan.Roster, data))
 
 
 class KubernetesNodes(Resource):
-    """Waits until each group has its nodes in a Kubernetes whose cloud makes them, and says who they are."""
+    """Waits until each group has its nodes in a Kubernetes whose cloud creates them, and lists them."""
 
     table = properties.KUBERNETES_NODES
 
@@ -164,12 +166,13 @@ class KubernetesNodes(Resource):
         claims: Input[Mapping[str, Input[str]]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Each group is {name, count, generation}; another generation: its nodes are made from something else."""
+        """Take the inputs. Each group is {name, count, generation}. Another generation means another template of its
+        nodes."""
         super().__init__(name, locals(), opts)
 
     @property
     def data(self) -> Output[plan.Roster]:
-        """The roster as the type that the rest of the toolkit reads: nobody logs in to these nodes."""
+        """Return the roster as the type that the rest of the toolkit reads. Nobody logs in to these nodes."""
         whole: Output[Any] = Output.all(self.cluster, self.cloud, self.region, self.members)
 
         def roster(known: Any) -> plan.Roster:
@@ -181,7 +184,7 @@ class KubernetesNodes(Resource):
 
 
 class KubernetesQueues(Resource):
-    """Refuses to have a team or a queue go while gangs are in it."""
+    """Refuses to remove a team or a queue while gangs are in it."""
 
     table = properties.KUBERNETES_QUEUES
 
@@ -201,12 +204,12 @@ class KubernetesQueues(Resource):
         queues: Input[Mapping[str, Mapping[str, str]]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Of each team its queues, by name, and what each leads to."""
+        """Take the inputs. `queues` has the queues of each team by name, and the target of each."""
         super().__init__(name, locals(), opts)
 
 
 class KubernetesServer(Resource):
-    """Is there when a new server answers, or when nobody has heard it for long: whoever asks it next says why."""
+    """Waits until a new server answers, or until a time limit. After that the next request reports the reason."""
 
     table = properties.KUBERNETES_SERVER
 
@@ -225,12 +228,12 @@ class KubernetesServer(Resource):
         server: Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """The server is what no other one has."""
+        """Take the inputs. `server` is unique for each server."""
         super().__init__(name, locals(), opts)
 
 
 class Playbook(Resource):
-    """Runs a playbook on the members of a roster, again whenever anything it depends on has changed."""
+    """Runs a playbook on the members of a roster, and again whenever one of its inputs has changed."""
 
     table = properties.PLAYBOOK
 
@@ -260,15 +263,16 @@ class Playbook(Resource):
         drain_timeout_minutes: Input[int] = 0,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """The inventory is Ansible's, as JSON text; digest stands for the content of all playbooks and roles.
+        """Take the inputs.
 
-        The roles are the user's own: {name, path from the program's folder, variables as JSON text}.
+        The inventory is Ansible's, as JSON text. `digest` stands for the content of all playbooks and roles. `roles`
+        are the user's own: {name, path from the program's folder, variables as JSON text}.
         """
         super().__init__(name, locals(), opts)
 
 
 class SigningKey(Resource):
-    """The key by which certificates are known to be this stack's."""
+    """The key that signs the certificates of this stack."""
 
     table = properties.SIGNING_KEY
 
@@ -281,7 +285,7 @@ class SigningKey(Resource):
 
 
 class Qualification(Resource):
-    """Measures the members of a roster against their plan; what depends on it waits until they have passed."""
+    """Measures the members of a roster against their plan. Dependent resources wait until they have passed."""
 
     table = properties.QUALIFICATION
 
@@ -307,5 +311,6 @@ class Qualification(Resource):
         signing_key: Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """The subject is what a proof depends on, as JSON text, `programs` stands for the content of what measures."""
+        """Take the inputs. `subject` is the part of the plan that a proof depends on, as JSON text. `programs` is a
+        digest of the programs that measure."""
         super().__init__(name, locals(), opts)

@@ -1,4 +1,4 @@
-"""Resources of the local cloud: this machine as a machine room."""
+"""Resources of the local cloud, which runs on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stampworks.resources.base import Resource
 
 
 class LocalRoom(Resource):
-    """A cluster's place on this machine: the claim that everything in it bears. Deleting it leaves nothing of it."""
+    """The place of a cluster on this machine: the claim on everything in it. Deleting it leaves nothing of it."""
 
     table = properties.LOCAL_ROOM
 
@@ -81,12 +81,13 @@ class LocalGroup(Resource):
         drain_timeout_minutes: Input[int],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """The image is {release, content}: what it is built from, and a digest of what its installation does."""
+        """Take the inputs. The image is {release, content}: the release, and a digest of the effect of its
+        installation."""
         super().__init__(name, locals(), opts)
 
 
 class LocalControlPlane(Resource):
-    """The control plane of a Kubernetes, with Kueue and JobSet. Deleting it deletes all that it knows."""
+    """The control plane of a Kubernetes, with Kueue and JobSet. Deleting it deletes all its data."""
 
     table = properties.LOCAL_CONTROL_PLANE
 
@@ -124,7 +125,7 @@ class LocalControlPlane(Resource):
 
 
 class SimulatedPool(Resource):
-    """Nodes that Kubernetes places pods on, of machines that do not exist: the pods seem to run, and nothing does."""
+    """Simulated nodes on which Kubernetes places pods. The pods appear to run, and nothing runs."""
 
     table = properties.SIMULATED_POOL
 
@@ -152,7 +153,8 @@ class SimulatedPool(Resource):
 
 
 class JoinedPool(Resource):
-    """Nodes that run pods, known to Kubernetes as what they are. They are there, and have been configured, before."""
+    """Nodes that run pods, known to Kubernetes with their labels and resources. They are created and configured
+    before."""
 
     table = properties.JOINED_POOL
 
@@ -212,6 +214,6 @@ class SharedDirectory(_Folder):
 
 
 class LocalVolume(_Folder):
-    """A disk apart from that of the node which has it mounted, named <node>-<volume>."""
+    """A disk apart from the root disk of the node that mounts it, named <node>-<volume>."""
 
     table = properties.LOCAL_VOLUME

@@ -1,4 +1,4 @@
-"""What was measured of this machine or read of an account, and where it is kept: plans are held against it."""
+"""Facts measured on this machine or read from an account, and their files. Plans are checked against them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ _AGAIN = "`stampworks facts -s STACK` reads the account again"
 
 
 def known_facts(declared: Path | None = None) -> Facts:
-    """What is known for the declaration in this file; DeclarationError when what is kept beside it cannot be read.
+    """Return the known facts for the declaration in a file.
 
-    Of this machine, what was measured since it started and can be read.
+    Facts of this machine count if they were measured since it started. Raise DeclarationError when the account's file
+    cannot be read.
     """
     account = None if declared is None else _account(account_file(declared))
     return Facts(loopback_mbps=_loopback_mbps(), account=account)
 
 
 def account_file(declared: Path) -> Path:
-    """Where facts of an account are: stacks/aws.facts.json belongs to stacks/Pulumi.aws.yaml."""
+    """Return the file with the facts of an account: stacks/aws.facts.json for stacks/Pulumi.aws.yaml."""
     return beside(declared, "facts")
 
 
 def write_account(declared: Path, read: dict[str, Any]) -> Account:
-    """Keeps what was read, whole or not at all; gives it as it will be read back."""
+    """Write the facts of an account atomically, and return them as they will be read back."""
     from stampworks.planning.rules.account import VERSION, account_of
 
     kept = {"version": VERSION, **read}

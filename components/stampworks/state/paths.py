@@ -1,4 +1,4 @@
-"""Where Stampworks keeps things on disk. Standard library only, so that every room may import it."""
+"""Folders of Stampworks on disk. Standard library only, so that every room may import it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """Things that can be made again: the engine, node images, packages."""
+    """Return the folder for data that can be made again: the engine, node images, packages."""
     return _private(_place("STAMPWORKS_CACHE", "XDG_CACHE_HOME", ".cache"))
 
 
 def state_dir() -> Path:
-    """Things that cannot: rooms of the local cloud, the state of stacks."""
+    """Return the folder for data that cannot be made again: rooms of the local cloud, the state of stacks."""
     return _private(_place("STAMPWORKS_STATE", "XDG_STATE_HOME", ".local/state"))
 
 
@@ -27,7 +27,7 @@ def _place(own: str, xdg: str, below_home: str) -> Path:
     if chosen := os.environ.get(own):
         return Path(chosen).expanduser().absolute()
     base = os.environ.get(xdg, "")
-    # the XDG specification says that a relative path counts as unset
+    # the XDG specification: a relative path counts as unset
     return (Path(base) if Path(base).is_absolute() else Path.home() / below_home) / "stampworks"
 
 
@@ -37,7 +37,7 @@ def _private(path: Path) -> Path:
 
 
 def write_whole(file: Path, text: str, mode: int = 0o644) -> None:
-    """Puts a text into a file, all of it or nothing, whoever reads it meanwhile."""
+    """Write a file atomically: a reader sees the old text or the new one."""
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as opened:

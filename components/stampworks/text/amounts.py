@@ -1,4 +1,4 @@
-"""Counts as people write them: 70B, 15T, 1.4e12, 1 node, 16 nodes; and amounts as Kubernetes does: 1k, 2Gi.
+"""Counts for people: 70B, 15T, 1.4e12, 1 node, 16 nodes; and amounts of Kubernetes: 1k, 2Gi.
 
 Standard library only, so that every room may import it.
 """
@@ -22,7 +22,7 @@ HOW = "write it like 70B, 15T, 1.4e12 or 8030261248"
 
 
 def amount(text: str) -> int:
-    """The count that a text means; ValueError says what is wrong with it."""
+    """Return the count in a text. Raise ValueError, which says what is wrong with the text."""
     parts = _PARTS.fullmatch(text.strip().replace("_", "").lower())
     if not parts:
         raise ValueError(f"{text[:60]!r} is no count")
@@ -33,12 +33,12 @@ def amount(text: str) -> int:
 
 
 def counted(count: int, what: str) -> str:
-    """So many of them, one without an s."""
+    """Return a count with its noun; one has no s."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def many(count: float) -> str:
-    """A count as people say it, in four digits: 8.03B, 15T, 250.7k."""
+    """Return a count with four digits and a letter: 8.03B, 15T, 250.7k."""
     for letter, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
         if count >= size:
             return f"{float(f'{count / size:.4g}'):.15g}{letter}"
@@ -46,7 +46,7 @@ def many(count: float) -> str:
 
 
 def quantity(amount: Any) -> float | None:
-    """What Kubernetes means by an amount, which it writes as short as it can: 1000 as 1k. None for what is none."""
+    """Return the value of a Kubernetes amount, such as 1k for 1000; None if the text is no amount."""
     text = str(amount).strip()
     found = _QUANTITY.fullmatch(text) if len(text) <= _QUANTITY_MAX else None
     if found is None:

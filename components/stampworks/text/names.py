@@ -1,4 +1,4 @@
-"""Many names in few characters, the way Slurm and its users write them."""
+"""Lists of names in short form, as Slurm and its users write them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 
 UNFOLDED_MAX = 65536
-"""So many names at most: Slurm's own limit."""
+"""Largest number of names, as in Slurm."""
 BRACKETS_MAX = 8
-"""A name with more ranges is no name: they multiply."""
+"""Largest number of ranges in one name, because ranges multiply."""
 
 
 def fold(names: Iterable[str], between: str = ", ") -> str:
-    """Names that differ in their last number as ranges: head, gpu-[001-003,007]. All are as wide as the first."""
+    """Return names that differ in their last number as ranges: head, gpu-[001-003,007]. All numbers are as wide as the
+    first."""
     runs = groupby(map(_split, names), key=lambda parts: (parts[0], bool(parts[1])))
     return between.join(
         _run(stem, [digits for _, digits in run]) if numbered else between.join(name for name, _ in run)
@@ -38,7 +39,8 @@ def _run(stem: str, numbers: list[str]) -> str:
 
 
 def unfold(folded: str) -> tuple[str, ...]:
-    """The names in Slurm's short form: `gpu-[001-003,007],head` is five names. ValueError when they are too many."""
+    """Return the names in Slurm's short form: `gpu-[001-003,007],head` has five names. Raise ValueError for too
+    many."""
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", folded):
         if part.count("[") > BRACKETS_MAX:

@@ -1,4 +1,4 @@
-"""Text for a terminal, whoever wrote it. Standard library only, so that every room may import it."""
+"""Text that is safe for a terminal. Standard library only, so that every room may import it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import functools
 from collections.abc import Callable, Iterable
 
 SECRET_MIN = 6
-"""A shorter line of a secret could not be told from a word."""
+"""Characters of a line that can be masked. A shorter line of a secret may be an ordinary word."""
 
 
 def printable(text: str) -> str:
-    """The text without anything that could move a terminal's cursor, hide characters or reverse their order."""
+    """Escape characters that could move a terminal's cursor, hide text or reverse its order."""
     return "".join(map(visible, text))
 
 
 def printable_lines(text: str) -> str:
-    """The same for a text of several lines, which stay lines."""
+    """Make a text with several lines printable, and keep its lines."""
     return "\n".join(map(printable, text.splitlines()))
 
 
 def masking(secrets: Iterable[str]) -> Callable[[str], str]:
-    """Takes secrets and their lines out of a text, whole ones: whoever shortens a text does it afterwards."""
+    """Return a function that masks secrets and their lines. Mask before shortening a text, because only whole secrets
+    are found."""
     lines = {line for secret in secrets for line in (secret, *secret.splitlines()) if len(line) >= SECRET_MIN}
     known = sorted(lines, key=len, reverse=True)
     return lambda text: functools.reduce(lambda masked, secret: masked.replace(secret, "[secret]"), known, text)

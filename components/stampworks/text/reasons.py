@@ -1,7 +1,7 @@
-"""Why a node takes no jobs: who keeps it from them, and the one form in which Slurm stores that.
+"""Reasons why a node takes no jobs: the origin of a drain, and its form in Slurm.
 
-Slurm has one line of text for each node. Whatever of ours drains a node writes this form into it, and whatever reads
-the line learns from it whose drain it is: nobody gives a node back that somebody else has taken out.
+Slurm has one line of text for each node. All our programs write a drain in this form, and read from it whose drain it
+is. Only the origin that drained a node returns it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 BYTES_MAX = 255
-"""Of the written form: Slurm's accounting keeps no more of a reason."""
+"""Bytes of the written form. Slurm's accounting keeps no more of a reason."""
 
 By = Literal["person", "stampworks", "health", "proof", "slurm"]
 _WRITTEN = re.compile(r"(?:person (?P<who>\S+)|(?P<by>stampworks|health|proof)): (?P<text>.*)", re.DOTALL)
@@ -20,25 +20,26 @@ _WRITTEN = re.compile(r"(?:person (?P<who>\S+)|(?P<by>stampworks|health|proof)):
 @dataclass(frozen=True)
 class DrainReason:
     by: By
-    """A person with `stampworks drain`, an `up` (stampworks), the health check, a failed proof, or Slurm's commands."""
+    """Origin: a user with `stampworks drain`, an `up` (stampworks), the health check, a failed proof, or Slurm's
+    commands."""
     who: str
-    """The person, or whom Slurm names; empty where that says nothing more."""
+    """Name of the user, or of the user that Slurm reports; empty if unknown."""
     text: str
 
     @property
     def personal(self) -> bool:
-        """Whether a person wants it so, with our commands or with Slurm's."""
+        """Whether a user drained the node, with our commands or with Slurm's."""
         return self.by == "person" or (self.by == "slurm" and self.who not in ("", "root", "slurm"))
 
 
 UNPROVEN = DrainReason("proof", "", "not proven yet")
-"""Of a node that is new, or has a new disk: it takes jobs when it has passed."""
+"""Reason of a node that is new or has a new disk. It takes jobs after its proof."""
 STARTED_AGAIN = DrainReason("proof", "", "started again, and not proven since")
-"""Of a node that has passed before: no roll has begun with it."""
+"""Reason of a node that was proven before. No roll has started with it."""
 
 
 def prefix(by: Literal["stampworks", "health", "proof"]) -> str:
-    """How the written form begins of all that one part of the toolkit has drained."""
+    """Return the prefix of the written form for one origin."""
     return f"{by}: "
 
 
@@ -49,7 +50,7 @@ def written(reason: DrainReason) -> str:
 
 
 def parsed(line: str, set_by: str = "") -> DrainReason:
-    """The inverse of written; any other line is one that Slurm, or somebody with Slurm's own commands, has set."""
+    """Parse a reason; the inverse of written. Any other line comes from Slurm, or from a user of Slurm's commands."""
     found = _WRITTEN.fullmatch(line)
     if not found:
         return DrainReason("slurm", set_by, line)

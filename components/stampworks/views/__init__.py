@@ -1,1 +1,1 @@
-"""What people read: pure functions from plans and results to text."""
+"""Text and pages for people: pure functions from plans and results."""

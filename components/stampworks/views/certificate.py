@@ -1,4 +1,4 @@
-"""A certificate as a terminal shows it."""
+"""A certificate as text for a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ WIDTH = 100
 
 
 def certificate_text(certificate: Certificate, width: int = WIDTH) -> str:
-    """The verdict, then what each check found; the numbers behind it are in the file. Ends with a newline."""
+    """Return the verdict, the findings, and the nodes that are not proven. The file has the numbers behind them.
+
+    The text ends with a newline.
+    """
     sections = [_headline(certificate, width), _findings(certificate, width), _together(certificate, width)]
     sections.append(_nodes(certificate, width))
     return "\n\n".join("\n".join(map(printable, lines)) for lines in sections if lines) + "\n"
@@ -50,7 +53,7 @@ def _worst_first(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
 
 
 def _together(certificate: Certificate, width: int) -> list[str]:
-    """Of every collective the largest size, which is judged; a report has all of them."""
+    """Return a table with the largest size of each collective, which is judged. A report has all sizes."""
     largest = {(point.quantity, point.rail): point for point in curves.of(certificate)}
     rows = [
         (

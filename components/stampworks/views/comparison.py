@@ -1,4 +1,4 @@
-"""Two plans side by side: every difference in words, told apart from what siblings may differ in."""
+"""Comparison of two plans: every difference in words, apart from those that are expected between siblings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THINGS = {
     "core_trunks": "trunk to",
 }
 NO_POOLS = frozenset({"head", "login"})
-"""Groups that nobody may call a pool by."""
+"""Groups that the text does not call pools."""
 FIELDS = {
     "cidr": "range",
     "management_cidr": "management range",
@@ -42,7 +42,7 @@ FIELDS = {
     "mbps_per_tib": "throughput per TiB",
 }
 UNITS = {
-    "throughput_mbps": " MB/s",  # of storage, which bytes are counted of; of links, bits are
+    "throughput_mbps": " MB/s",  # bytes, because storage is counted in bytes and links in bits
     "rate_mbps": " Mb/s",
     "mbps_per_tib": " MB/s",
     "_usd": " USD",
@@ -53,35 +53,37 @@ UNITS = {
 }
 UNLIMITED = frozenset({"time_limit_minutes", "accelerators_max", "monthly_usd"})
 _NAME, _WITHIN = "\0", "\1"
-"""Stand in a sentence for the entry it is about, and the one that this is within, so that the same one about many
-entries is said once."""
+"""Placeholders in a sentence: the entry it is about, and the entry around that.
+
+They make the same sentence about many entries equal, so that it appears once.
+"""
 
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """One of the two: a stack, its plan, and what its backend says."""
+    """One side of a comparison: a stack, its plan, and its state in the backend."""
 
     name: str
     plan: Plan
     stamped: str = ""
-    """The fingerprint that was stamped last; empty when it never was."""
+    """Fingerprint of the last stamp; empty if the stack was never stamped."""
     unknown: str = ""
-    """Why it could not be told whether it was."""
+    """Reason why the backend could not be asked."""
 
 
 def verdict(a: ComparedSide, b: ComparedSide) -> Verdict:
-    """Equal only when both are declared the same, and neither runs what the other does not."""
+    """Return "equal" only if both plans are the same, and both stacks run the same."""
     declared = any(each.kind == "difference" for each in differences(a.plan, b.plan))
     if declared or (a.stamped and b.stamped and a.stamped != b.stamped):
         return "different"
     if a.unknown or b.unknown:
         return "unknown"
-    # one that is not stamped yet will be what its plan says
+    # a stack that is not stamped yet will be as its plan says
     return "equal" if (a.stamped or fingerprint(a.plan)) == (b.stamped or fingerprint(b.plan)) else "different"
 
 
 def comparison_text(a: ComparedSide, b: ComparedSide) -> str:
-    """What a person reads; ends with a newline."""
+    """Return the comparison as text. It ends with a newline."""
     found = differences(a.plan, b.plan)
     counted = [each for each in found if each.kind == "difference"]
     causes = [each for each in counted if not each.follows]
@@ -102,7 +104,7 @@ def comparison_text(a: ComparedSide, b: ComparedSide) -> str:
 
 
 def comparison_data(a: ComparedSide, b: ComparedSide) -> dict[str, Any]:
-    """The same for programs, every difference by itself."""
+    """Return the comparison as data, with each difference by itself."""
     found = [
         {
             "path": each.path,
@@ -117,7 +119,7 @@ def comparison_data(a: ComparedSide, b: ComparedSide) -> dict[str, Any]:
 
 
 def sentences(found: Sequence[Difference], a: str, b: str) -> list[str]:
-    """A line a difference; the same one of many nodes, rails or leaves is one line."""
+    """Return a line for each difference. The same one of many nodes, rails or leaves is one line."""
     about: dict[tuple[str, str], list[str]] = {}
     for each in found:
         text, keys = _sentence(each, a, b), [step.key for step in each.way if step.key]
@@ -143,7 +145,7 @@ def _sentence(each: Difference, a: str, b: str) -> str:
 
 
 def _thing(way: Sequence[PathStep]) -> str:
-    """What it is about, from the innermost entry on: `pool gpu machine`, `queue main time limit`, `network range`."""
+    """Return the subject, from the innermost entry on: `pool gpu machine`, `queue main time limit`, `network range`."""
     entries = [index for index, step in enumerate(way) if step.key]
     inner = entries[-1] if entries else 0
     start = entries[-2] if way[inner].field in ("trunks", "core_trunks") and len(entries) > 1 else inner
@@ -185,7 +187,7 @@ def shown(value: Any, field: str, unit: str) -> str:
 
 
 def _addresses(value: Sequence[str]) -> str:
-    """Name the first and the last of many: each rail has a range of its own."""
+    """Name the first and the last of many addresses: each rail has a range of its own."""
     if not all(value):
         return f"{len(value)} that the cloud chooses"
     return f"{value[0]} to {value[-1]}, {len(value)} rails" if len(value) > 2 else ", ".join(value) or "none"
@@ -196,7 +198,7 @@ def _entry(value: Any) -> str:
 
 
 def summary(entry: Any) -> str:
-    """What somebody wants to know of one that comes or goes; empty where its name says it."""
+    """Describe an entry that is added or removed; empty if its name is enough."""
     if isinstance(entry, Group):
         return f", {entry.counts} x {entry.machine.name}"
     if isinstance(entry, Storage):

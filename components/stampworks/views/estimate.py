@@ -1,4 +1,4 @@
-"""What a training run takes, as `stampworks estimate` prints it."""
+"""An estimate of a training run, as `stampworks estimate` prints it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TERA, GIGA = 1e12, 1e9
 
 
 def estimate_data(answer: Estimate) -> dict[str, Any]:
-    """As plain data; what is unknown is null."""
+    """Return the estimate as plain data. Unknown values are null."""
     return {
         "gpu_days": answer.gpu_days,
         "wall_days": answer.wall_days,
@@ -48,7 +48,7 @@ def _layout(need: Need, memory_gib: float | None) -> dict[str, Any]:
 
 
 def estimate_text(asked: Question, answer: Estimate, width: int = WIDTH) -> str:
-    """A headline, the numbers, what each layout needs, and what all of that assumes. Ends with a newline."""
+    """Return a headline, the numbers, the memory of each layout and the assumptions. The text ends with a newline."""
     sections = [
         paragraph(_headline(asked), width, ""),
         table(("", ""), _numbers(asked, answer), width)[1:],
@@ -97,7 +97,7 @@ def _bytes(size: float) -> str:
 
 
 def _memory(answer: Estimate, width: int) -> list[str]:
-    """Layouts up to the first that may fit: those behind it only say more between ranks."""
+    """Return a table of layouts up to the first that may fit. Later ones only have more traffic between ranks."""
     if answer.memory_gib is None or not answer.layouts:
         return []
     shown = _until_one_fits(answer.layouts, answer.memory_gib)

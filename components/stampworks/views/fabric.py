@@ -15,7 +15,7 @@ PLURALS = {"leaf": "leaves", "spine": "spines", "core": "cores"}
 
 
 def fabric_text(answer: Mapping[str, Any], width: int) -> str:
-    """The answer of `stampworks fabric --json` for people."""
+    """Return the text for the answer of `stampworks fabric --json`."""
     known = answer["switches"]["leaf"] is not None
     lines = [*(_known(answer) if known else _unknown(answer))]
     lines += [line for each in answer["notes"] for line in _note(each, width)]
@@ -50,7 +50,7 @@ def _tenants(tenants: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _drawing(answer: Mapping[str, Any]) -> Iterator[str]:
-    """From the top: a line for a tier, a line for the cables below it."""
+    """Yield the drawing from the top: a line for a tier, a line for the cables below it."""
     rows = [*_rows(answer)]
     digits = max(len(f"{count:,}") for _, count, _ in rows)
     for tier, count, what in rows:
@@ -58,7 +58,7 @@ def _drawing(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows(answer: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
-    """(tier, how many, of what); between two tiers the cables that join them."""
+    """Yield (tier, count, description), with the cables between two tiers."""
     switches, cables, uplinks, links = answer["switches"], answer["cables"], answer["uplinks"], answer["links"]
     if switches["core"]:
         yield "core", switches["core"], ""
@@ -84,7 +84,7 @@ def _note(text: str, width: int) -> list[str]:
 
 
 def _cabling(cabling: Mapping[str, Any], width: int) -> Iterator[str]:
-    """What is wrong, a line each, of a kind no more than can be read."""
+    """Yield the faults, a line each, up to a maximum for each kind."""
     yield ""
     findings = cabling["findings"]
     planned = cabling["right"] + cabling["unseen"] + sum(len(each["planned"]) for each in findings)

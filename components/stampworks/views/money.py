@@ -1,4 +1,4 @@
-"""What something costs, where a part of it does not always run."""
+"""Costs in words, as a range if a part does not always run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from stampworks.changes.charges import Cost
 
 
 def usd(least: float | None, most: float | None, sign: str = "") -> str:
-    """One number, or both; with sign "+", that of each."""
+    """Return one amount, or the least and the most. With sign "+" each amount has a sign."""
     if least is None or most is None:
         return "unknown"
-    words = dict.fromkeys(f"{each:{sign},.2f}" for each in sorted((least, most)))  # a difference may be less of more
+    # a difference of ranges may have its ends swapped
+    words = dict.fromkeys(f"{each:{sign},.2f}" for each in sorted((least, most)))
     return " to ".join(words)
 
 
 def uncounted(cost: Cost) -> str:
-    """What a sum leaves out; empty where that is nothing."""
+    """Return the parts that a sum leaves out; empty if there are none."""
     return f"not counted: {'; '.join(cost.uncounted)}" if cost.uncounted else ""

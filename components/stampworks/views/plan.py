@@ -1,4 +1,4 @@
-"""The plan as `stampworks plan` prints it."""
+"""The plan, as `stampworks plan` prints it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from stampworks.views.table import INDENT, explained, paragraph, sparse, table
 WIDTH = 100
 OF_TRAINING = "training."
 ENDS = {"": "value", "_max": "max", "_min": "min"}
-"""Of the names of expectations, each with its column."""
+"""Suffixes of expectations, each with its column."""
 SWITCHES = "fabric.switches"
-"""What the reasons for the sizes of fabrics are about; they stand with the leaves."""
+"""Path of the reasons for the sizes of fabrics, which are shown with the leaves."""
 LEAVES_SHOWN_ONE_BY_ONE = 16
-"""More leaves than this are shown a line a pool."""
+"""Above this number, leaves are shown as one line for each pool."""
 
 
 class Finding(Protocol):
-    """What a rule says about a plan (planning.Finding)."""
+    """A rule's answer about a plan (planning.Finding)."""
 
     @property
     def id(self) -> str: ...
@@ -49,9 +49,9 @@ def plan_text(
     places: Mapping[str, str] = MappingProxyType({}),
     width: int = WIDTH,
 ) -> str:
-    """The whole plan for an engineer to read: what will be, what it must reach, and why. Ends with a newline.
+    """Return the whole plan as text: what will exist, what it must reach, and why. It ends with a newline.
 
-    `places` says in which file and line a declared field stands.
+    `places` gives file and line of a declared field.
     """
     described = [make(plan, width) for make in SECTIONS]
     sections = [
@@ -65,7 +65,7 @@ def plan_text(
 
 
 def _warned(findings: Sequence[Finding], width: int) -> list[str]:
-    """Say first that a plan is all that there can be; the rule says it again, with a hint."""
+    """Return a first line for a cloud that can only be planned. The rule repeats it, with a hint."""
     found = [finding.text for finding in findings if finding.id == NOT_STAMPED]
     return paragraph(f"plan only: {found[0]}", width, "") if found else []
 
@@ -109,7 +109,7 @@ def _nodes(group: Group) -> str:
 
 
 def _bought(group: Group) -> str:
-    """Nothing for machines of one's own."""
+    """Return how the nodes are bought; empty for machines that the user owns."""
     how = "" if group.purchase == "owned" else group.purchase
     own = f"{how}: {group.reservation}" if group.reservation else how
     return ", else ".join([own, *(each.name for each in group.fallbacks)])
@@ -144,7 +144,7 @@ def _networks(plan: Plan, width: int) -> list[str]:
 
 
 def _subnets(plan: Plan, width: int) -> list[str]:
-    """What a cloud hands addresses out from, and the rails, most of which take none."""
+    """Return the subnets from which a cloud assigns addresses, and the rails, most of which have none."""
     rows = [
         (each.name, each.cidr, each.size, each.reserved, _known(each.needed), _known(each.room))
         for each in plan.network.subnets
@@ -159,7 +159,7 @@ def _subnets(plan: Plan, width: int) -> list[str]:
 
 
 def _launches(plan: Plan, width: int) -> list[str]:
-    """How a cloud starts nodes, and how these reach the world."""
+    """Return how a cloud starts the nodes, and how these reach the internet."""
     rows = [
         (
             group.name,
@@ -220,7 +220,7 @@ def _rail_addresses(plan: Plan, rail: Rail) -> list[tuple[str, list[str]]]:
 
 
 def _spans(addresses: list[tuple[str, list[str]]]) -> str:
-    """First and last address of everybody who has some; those of a group follow each other."""
+    """Return the first and last address of each owner. Addresses of a group are consecutive."""
     return ", ".join(f"{who} {have[0]}" + (f"-{have[-1]}" if have[1:] else "") for who, have in addresses if have)
 
 
@@ -273,7 +273,7 @@ def _storage(plan: Plan, width: int) -> list[str]:
     for each in plan.storage:
         kind = catalog.file_systems()[each.kind]
         capacity = f"{each.capacity} {kind.capacity_unit}" if each.capacity else ""
-        missing = "" if kind.mount == "directory" else "unknown"  # which is as fast as its disk
+        missing = "" if kind.mount == "directory" else "unknown"  # a directory is as fast as its disk
         rates = [numbers.get(f"{each.name}.{way}_gbs", missing) for way in ("read", "write")]
         protected = "yes" if each.protect else "no"
         more = ", ".join(filter(None, (*each.bought, each.expires)))
@@ -304,7 +304,7 @@ def _scheduler(plan: Plan, width: int) -> list[str]:
 
 
 def _access(plan: Plan, width: int) -> list[str]:
-    """Who may ask the server of a Kubernetes that a cloud runs, and from where."""
+    """Return the administrators of a Kubernetes that a cloud runs, and the networks that reach it."""
     if not plan.managed:
         return []
     reached = ", ".join(("the cluster's network", *plan.scheduler.api_from))
@@ -330,7 +330,7 @@ def _accounts(plan: Plan, width: int) -> list[str]:
 
 
 INSTALLED: Mapping[str, str] = {"helm": "Helm", "cloud": "the cloud", "hand": "hand"}
-"""Who installs an add-on, in words that stand behind by."""
+"""Installers of an add-on, in words that follow "by"."""
 
 
 def addons_text(plan: Plan, width: int) -> list[str]:
@@ -392,7 +392,7 @@ def _of_training(plan: Plan, width: int) -> list[str]:
 
 
 def _reached(expectations: Sequence[Expectation], plan: Plan, width: int) -> list[str]:
-    """A table of each pool, rail and storage, one for those that reach the same; then the derivations, each once."""
+    """Return a table for each set of pools, rails or storage with equal values, then each derivation once."""
     numbers: dict[str, int] = {}
     alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for head, ends in _of_heads(expectations).items():
@@ -413,7 +413,7 @@ def _reached(expectations: Sequence[Expectation], plan: Plan, width: int) -> lis
 
 
 def _of_heads(expectations: Sequence[Expectation]) -> dict[str, dict[str, dict[str, Expectation]]]:
-    """By what it is of (a pool, a rail, a storage; training on a pool), by what is reached, and by its ends."""
+    """Group expectations by subject (a pool, a rail, a storage; training on a pool), then by quantity, then by end."""
     found: dict[str, dict[str, dict[str, Expectation]]] = {}
     for each in expectations:
         training = OF_TRAINING if each.name.startswith(OF_TRAINING) else ""
@@ -425,12 +425,12 @@ def _of_heads(expectations: Sequence[Expectation]) -> dict[str, dict[str, dict[s
 
 
 def _figure(value: float) -> str:
-    """Without an exponent, which nobody reads at a glance."""
+    """Format a number without an exponent, which is hard to read at a glance."""
     return f"{value:,.0f}" if value >= 10_000 else f"{value:g}"
 
 
 def _cost(cost: Cost, width: int) -> list[str]:
-    """Nothing where nobody sells any of it."""
+    """Return the cost table; nothing if no part has a price."""
     if not any(each.sold for each in cost.charges):
         return []
     rows = [(each.what, usd(each.usd_per_hour_min, each.usd_per_hour)) for each in cost.charges]
@@ -440,14 +440,14 @@ def _cost(cost: Cost, width: int) -> list[str]:
 
 
 def _reasons(plan: Plan, width: int) -> list[str]:
-    """Those of fabrics and of training stand where these do."""
+    """Return the reasons, except those of fabrics and of training, which are shown there."""
     shown = {SWITCHES, *_of_heads([each for each in plan.expectations if each.name.startswith(OF_TRAINING)])}
     rows = [(each.path, each.why) for each in plan.reasons if each.path not in shown]
     return ["Why", *table(("what", "because"), rows, width)]
 
 
 def _findings(findings: Sequence[Finding], places: Mapping[str, str], width: int) -> list[str]:
-    """The worst first; under what is not fine stands where it is declared, and what to do."""
+    """Return the findings, the worst first. Those that do not pass have their place and a hint below."""
     if not findings:
         return []
     outcomes = [finding.outcome for finding in findings]

@@ -1,8 +1,8 @@
-"""Text of others in a page of ours that a forge renders: shown as it is, and never more than text.
+"""Text of others on a page of ours that a forge renders: shown unchanged, and always as text.
 
-A comment on a pull request has readers, and its author's name on it: what comes from the change under review must not
-link, call for people, load images, or leave its cell. A backslash does not do, since a forge looks for @names and #123
-after Markdown; in code it looks for nothing.
+A comment on a pull request appears under its author's name. Text from the change under review must not link, mention
+people, load images, or leave its cell. A backslash is not enough: a forge looks for @names and #123 after Markdown. It
+looks for nothing in code.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import re
 from stampworks.text.printable import printable
 
 LENGTH_MAX = 160
-"""A longer value is cut: a page has room for many, and nobody reads one that fills it."""
+"""Characters of a value. Longer ones are cut, to leave room for others."""
 PROSE_MAX = 800
 _BARE = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*|\d{1,6}(?:\.\d{1,6})?%?|[GM]b/s|[GMT]B/s|TFLOP/s")
-"""What means nothing to Markdown, and to a forge, wherever it stands: words, numbers, units."""
+"""Words, numbers and units that have no meaning to Markdown or a forge at any place."""
 _OPERATOR = frozenset({"=", "/", "+", "x"})
 _ORDINAL = re.compile(r"\d+[.)]")
-"""At the beginning of a line it would begin a list."""
+"""Numbers that begin a list at the start of a line."""
 _AROUND = re.compile(r"([(]?)(.*?)([).,;:?]*)")
 _CODE = re.compile(r"`([^`]+)`")
 _HASH = re.compile(r"[0-9A-Fa-f]{7,}")
-"""A forge takes it for a commit."""
+"""Text that a forge takes for a commit."""
 
 
 def quoted(text: str) -> str:
-    """Text as code. What would end it, or the cell that it is in, is escaped as what cannot be printed is."""
+    """Return text as code. Escape characters that would end the code or its cell, as unprintable ones are."""
     shown = printable(text).replace("`", r"\x60").replace("|", r"\x7c").strip()
     return f"`{_short(shown, LENGTH_MAX)}`" if shown else "-"
 
 
 def prose(text: str) -> str:
-    """Sentences: plain words as they are, everything else as code, and so is what stands in backticks."""
+    """Return sentences with plain words as they are, and everything else, and text in backticks, as code."""
     parts = enumerate(_CODE.split(_short(printable(text), PROSE_MAX)))
     return " ".join(word for i, part in parts for word in ([quoted(part)] if i % 2 else _words(part)))
 

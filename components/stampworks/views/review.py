@@ -1,4 +1,4 @@
-"""A review as people read it, in a comment on a pull request, and as programs do."""
+"""A review as a comment on a pull request, and as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stampworks.views.quoted import prose, quoted
 
 OF_TRAINING = "training."
 ROWS_MAX = 40
-"""Of each table: a comment holds 65,536 characters."""
+"""Rows of each table: a comment holds 65,536 characters."""
 FOLLOWING_MAX = 16
 MARKS = {"pass": "\N{WHITE HEAVY CHECK MARK}", "fail": "\N{CROSS MARK}", "unknown": "\N{BLACK QUESTION MARK ORNAMENT}"}
 DOES = {
@@ -32,11 +32,11 @@ DOES = {
 }
 GOES = {"groups": "goes when its jobs are through", "storage": "goes, and all it holds is lost"}
 POLICIES: tuple[Policy | None, ...] = ("refuse", None, "replace", "destroy", "roll", "create", "in place")
-"""The most severe first."""
+"""Policies, the most severe first."""
 
 
 def review_markdown(review: Review) -> str:
-    """A page in which nothing of the change is more than text; ends with a newline."""
+    """Return the page in Markdown. Text of the change is only text there. The page ends with a newline."""
     sections = [
         [f"### {MARKS[review.verdict]} Review of stack {quoted(review.stack)}: {review.verdict}"],
         [f"**{prose(review.unstamped)}.**"] if review.unstamped else [],
@@ -54,7 +54,7 @@ def review_markdown(review: Review) -> str:
 
 
 def unreadable_markdown(side: str, problems: Sequence[Mapping[str, Any]]) -> str:
-    """The page when one side does not load: each problem with its place and its hint."""
+    """Return the page for a side that does not load: each problem with its place and its hint."""
     rows = [(quoted(_place(each)), prose(_what(each)), prose(_first_line(each["hint"]))) for each in problems]
     lines = [
         f"### {MARKS['fail']} No review: {prose(side)} does not load",
@@ -78,12 +78,12 @@ def _first_line(hint: str | None) -> str:
 
 
 def unreadable_json(side: str, problems: Sequence[Mapping[str, Any]]) -> str:
-    """The same for programs: there is no verdict, and an error that says which side, and where."""
+    """Return the JSON for a side that does not load: no verdict, and an error with side and places."""
     return json.dumps({"verdict": None, "error": {"side": side, "problems": [*problems]}}, indent=2) + "\n"
 
 
 def review_json(review: Review) -> str:
-    """The same for programs, nothing left out; what is not known is null."""
+    """Return the whole review as JSON. Unknown values are null."""
     return json.dumps(review_data(review), indent=2) + "\n"
 
 
@@ -144,14 +144,14 @@ def _change_data(each: DeclaredChange) -> dict[str, Any]:
 
 
 def _data(value: Any) -> Any:
-    """Of a group all but its nodes, which stand under `nodes`."""
+    """Return a value as data; a group without its nodes, which are under `nodes`."""
     if not dataclasses.is_dataclass(value):
         return value
     return {name: each for name, each in to_dict(value).items() if name != "nodes"}
 
 
 def _headline(review: Review) -> str:
-    """What somebody wants to know who reads no further."""
+    """Return the summary for readers who read no further."""
     if not review.changes:
         nothing = "Nothing changes." if review.verdict != "unknown" else "Nothing changes that anybody could tell."
         return " ".join([nothing, *_other_stacks(review.siblings)])
@@ -270,8 +270,8 @@ def _order(review: Review) -> list[str]:
 
 
 def _tables(expectations: Sequence[Reach]) -> list[tuple[str, list[Reach]]]:
-    """What a proof judges by, and what is foretold of training, whose least and most are ends of a range."""
-    felt = [each for each in expectations if _part(each).strip("+-") != "0.0%"]  # one that rounds to nothing is none
+    """Return the tables: limits that a proof judges by, and predictions of training, which are ranges."""
+    felt = [each for each in expectations if _part(each).strip("+-") != "0.0%"]  # omit a change that rounds to nothing
     of_training = [each for each in felt if each.name.startswith(OF_TRAINING)]
     judged = [each for each in felt if each not in of_training]
     return [
@@ -306,7 +306,7 @@ def _part(each: Reach) -> str:
 
 
 def _cost(review: Review) -> list[str]:
-    """Only what is another charge than before."""
+    """Return the charges that change."""
     before, after = ({each.what: each for each in cost.charges} for cost in (review.before, review.after))
     rows = [
         (quoted(what), *map(_charge, (before.get(what), after.get(what))))

@@ -1,4 +1,4 @@
-"""How far a training run is, in one line, from the events that it tells."""
+"""Progress of a training run in one line, from its events."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from math import isfinite
 from typing import Any
 
 RECENT = 20
-"""Steps that speed and remaining time are judged by."""
+"""Steps from which speed and remaining time are computed."""
 _LINE_MAX = 1 << 16
 
 
 @dataclass
 class RunProgress:
-    """Takes events as they come, whoever wrote them: what cannot be read is left out."""
+    """Progress from events as they arrive. Events that cannot be read are left out."""
 
     steps: int = 0
     done: int = 0
@@ -26,11 +26,11 @@ class RunProgress:
     _last: float = 0.0
     _useful: dict[int, float] = field(default_factory=dict)
     _recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
-    """When each of the last steps was through, and its tokens."""
+    """End of each of the last steps, and its tokens."""
     _half: str = ""
 
     def take(self, text: str) -> None:
-        """Some more lines of the file; the last one may be half."""
+        """Read more lines of the file. The last one may be incomplete."""
         *lines, self._half = (self._half + text)[-_LINE_MAX * RECENT :].split("\n")
         for line in lines:
             try:
@@ -68,7 +68,7 @@ class RunProgress:
         self._recent.append((at, _number(event.get("tokens")) or 0.0))
 
     def line(self) -> str:
-        """Step, loss, tokens a second, goodput so far, what is left; what is not known is not said."""
+        """Return step, loss, tokens per second, goodput and remaining time, as far as they are known."""
         parts = [f"step {self.done}/{self.steps}" if self.steps else f"step {self.done}"] if self._begun else []
         parts += [f"loss {self.loss:.3f}"] if self.loss is not None else []
         parts += self._pace()

@@ -1,4 +1,4 @@
-"""Plain text for a terminal or a pipe: aligned tables, wrapped paragraphs, nothing that needs colour."""
+"""Plain text for a terminal or a pipe: aligned tables and wrapped paragraphs, without colour."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from stampworks.text.printable import printable
 GAP = "  "
 INDENT = "  "
 WRAPPED_MIN = 24
-"""Below this a wrapped column would be read letter by letter; then lines are let run over the width."""
+"""Least width of a wrapped column. In a narrower one text would be unreadable, so lines exceed the width instead."""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], width: int) -> list[str]:
-    """Lines of an indented table. Columns of numbers stand right; the last column wraps into the width that is left."""
+    """Return the lines of an indented table.
+
+    Columns of numbers are aligned right. The last column wraps into the remaining width.
+    """
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     lines = [list(header), *cells]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
@@ -25,13 +28,13 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], width: int) -
 
 
 def sparse(header: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> list[str]:
-    """The same without the columns in which no row has anything; a dash where one has nothing."""
+    """Return a table without empty columns, and with a dash in empty cells."""
     told = [column for column in range(len(header)) if any(row[column] for row in rows)]
     return table([header[column] for column in told], [[row[column] or "-" for column in told] for row in rows], width)
 
 
 def explained(rows: Sequence[Sequence[str]], texts: Sequence[str], width: int) -> list[str]:
-    """Aligned rows without a header, each followed by its explanation, if it has one, as an indented paragraph."""
+    """Return aligned rows without a header, each followed by its explanation, if any, as an indented paragraph."""
     aligned = table([""] * len(rows[0]), rows, width)[1:] if rows else []
     return [
         line for row, text in zip(aligned, texts, strict=True) for line in (row, *paragraph(text, width, INDENT * 3))
@@ -39,7 +42,7 @@ def explained(rows: Sequence[Sequence[str]], texts: Sequence[str], width: int) -
 
 
 def paragraph(text: str, width: int, indent: str = INDENT) -> list[str]:
-    """Wrapped lines; what is wrapped keeps the indent."""
+    """Return wrapped lines with the same indent."""
     return _wrap(printable(text), width - len(indent), indent)
 
 

@@ -1,1 +1,1 @@
-"""What Pulumi's engine and its plugins say to each other: the protocol, and values as it carries them."""
+"""Communication between Pulumi's engine and its plugins: the protocol, and values in it."""

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002, N802 (the protocol names these methods and their arguments)
-"""What an engine asks of every plugin before it asks for a resource."""
+"""Requests that an engine sends to every plugin before it asks for a resource."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stampworks.wire.protocol import provider_pb2 as pb
 
 
 class Plugin(provider_pb2_grpc.ResourceProviderServicer):
-    """A plugin without settings: whatever it is told of itself is right."""
+    """A plugin without settings. It accepts any configuration."""
 
     def __init__(self, version: str) -> None:
         self._version = version

@@ -1,8 +1,8 @@
-"""Values on the wire: what the engine sends and wants, and plain Python data.
+"""Values on the wire as plain Python data.
 
-The engine marks three things inside a protobuf struct: values that are not known yet, secrets, and (when they are
-asked for, which this plugin does not) outputs and references. In here a value that is not known is UNKNOWN, and whether
-a property is secret is told by its name, so that code which works with values never meets a wrapper.
+The engine marks three things inside a protobuf struct: values that are not known yet, secrets, and outputs and
+references, which this plugin does not request. Here an unknown value is UNKNOWN. The name of a property tells whether
+it is secret, so code that works with values never meets a wrapper.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 (a mark of the protoc
 
 
 class UnknownValue:
-    """A value that exists only after something else was created."""
+    """A value that exists only after something else is created."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -29,17 +29,17 @@ UNKNOWN: Final = UnknownValue()
 
 
 def decode(struct: Struct) -> dict[str, Any]:
-    """The struct as plain data: whole numbers as int, members without a value left out, secrets unwrapped."""
+    """Return a struct as plain data: whole numbers as int, without empty members, secrets unwrapped."""
     return _valued((name, _decode(value)) for name, value in struct.fields.items())
 
 
 def secret_names(struct: Struct) -> frozenset[str]:
-    """The members that hold a secret, at whatever depth."""
+    """Return the members that hold a secret at any depth."""
     return frozenset(name for name, value in struct.fields.items() if _holds_secret(value))
 
 
 def encode(values: Mapping[str, Any], secrets: Collection[str] = ()) -> Struct:
-    """The inverse of decode; the members named in secrets are marked so that the engine encrypts them."""
+    """Encode values as a struct; the inverse of decode. The engine encrypts the members named in `secrets`."""
     plain = {name: _encode(value) for name, value in values.items() if value is not None}
     for name in plain.keys() & set(secrets):
         plain[name] = {_SIGNATURE: _SECRET, "value": plain[name]}
@@ -49,7 +49,7 @@ def encode(values: Mapping[str, Any], secrets: Collection[str] = ()) -> Struct:
 
 
 def said(value: Any) -> Any:
-    """What JSON text says, as decode would have it if it had come as plain data; any other value as it is."""
+    """Return the value of a JSON text, in the form that decode would give. Return any other value unchanged."""
     try:
         return json.loads(value, object_pairs_hook=_valued, parse_float=_number) if isinstance(value, str) else value
     except ValueError:
@@ -57,7 +57,7 @@ def said(value: Any) -> Any:
 
 
 def is_known(value: Any) -> bool:
-    """Whether no part of the value is still to come."""
+    """Whether no part of the value is unknown."""
     if isinstance(value, Mapping):
         return all(is_known(item) for item in value.values())
     if isinstance(value, list):
@@ -71,7 +71,7 @@ class PropertyChange(NamedTuple):
 
 
 def changes(old: Any, new: Any, path: str = "") -> Iterator[PropertyChange]:
-    """Where the two differ, each place by the path that the engine and its users know it by."""
+    """Yield the differences, each with its path in the form of the engine and its users."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             yield from _change(old, new, key, _member(path, key))

@@ -1,4 +1,4 @@
-"""How a Kubernetes of the local cloud is asked."""
+"""Access to the Kubernetes of a local cluster."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from stampworks.machine_room.kubernetes import control_plane
 
 
 def kubectl(cluster: str, region: str) -> tuple[str, ...]:  # noqa: ARG001  (a room is known by its cluster alone)
-    """Begins a command that asks it, as its administrator; nothing where none runs."""
+    """Return the start of a kubectl command with an administrator's rights; empty if no server runs."""
     return control_plane.access(cluster)
 
 
 def remedy(why: str) -> str:  # noqa: ARG001  (whatever it is)
-    """What to do where nothing was heard of it."""
+    """Return the hint for a server that does not answer."""
     return "pulumi up repairs it"

@@ -1,4 +1,4 @@
-"""What this machine can do, measured."""
+"""Facts of this machine, measured."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ PROGRAM = Path(__file__).with_name("loopback.py")
 
 
 TRIES = 3
-"""What else runs on the machine makes a look smaller, and never larger: the best one counts."""
+"""Attempts, of which the best counts. Other processes only make a result smaller."""
 
 
 def measure_loopback() -> int:
-    """Mb/s of one TCP connection between two nodes whose rail nothing limits; takes a second for each try."""
+    """Measure Mb/s of one TCP connection between two nodes with an unlimited rail. Each attempt takes a second."""
     return max(_looked() for _ in range(TRIES))
 
 

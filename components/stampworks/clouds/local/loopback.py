@@ -1,6 +1,6 @@
-"""Measures what one veth pair between two network namespaces carries; prints bits per second.
+"""Measure the rate of a veth pair between two network namespaces, and print bits per second.
 
-A program of its own, run by facts.py in a network namespace of its own. It starts itself again in a second one.
+facts.py runs this program in a network namespace of its own. It starts itself again in a second one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 
 SECONDS = 0.8
 WINDOW_S = 0.1
-"""What the link can carry shows in its best window: in all others something else had the processor."""
+"""Seconds of one window. The best window shows the link; in others another process had the processor."""
 SENDER, RECEIVER, PORT = "192.0.2.1", "192.0.2.2", 5001
 CHUNK = bytes(1 << 17)
 

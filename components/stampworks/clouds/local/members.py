@@ -1,4 +1,4 @@
-"""Who is in a local cluster now."""
+"""Members of a local cluster."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from stampworks.machine_room.room import of_cluster
 from stampworks.plan import Ending, Member, Refusal, Roster
 
 PATIENCE_S, POLL_S = 20.0, 0.5
-"""Nodes are up when their group is made: one that is missing then has died, and nothing but an `up` starts it."""
+"""Seconds to wait, and between polls. Nodes are up when their group is created. A missing node has died, and only an
+`up` starts it."""
 
 
 def members(cluster: str, region: str) -> Roster:  # noqa: ARG001  (a room is known by its cluster alone)
-    """The nodes that are up; one that is dead or frozen is not among them."""
+    """Return the nodes that are up, without dead or frozen ones."""
     room = of_cluster(cluster)
     if room.process is None:
         return Roster(cluster, "local", (), "root", str(room.identity_file), ())
@@ -33,27 +34,27 @@ def members(cluster: str, region: str) -> Roster:  # noqa: ARG001  (a room is kn
 
 
 def endings(cluster: str, region: str) -> tuple[Ending, ...]:  # noqa: ARG001
-    """None: nobody takes a machine of one's own back."""
+    """Return none: the machine is the user's own."""
     return ()
 
 
 def refusals(cluster: str, region: str, groups: Iterable[str]) -> tuple[Refusal, ...]:  # noqa: ARG001
-    """None: what cannot be started ends the making of its group."""
+    """Return none: a node that does not start fails the creation of its group."""
     return ()
 
 
 def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
-    """Nodes have their names, and are up, when their group is made."""
+    """Do nothing: nodes have their names, and are up, when their group is created."""
 
 
 def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection[str]) -> None:
-    """Nobody sends a bill."""
+    """Do nothing: the local cloud is free."""
 
 
 def misplaced(cluster: str, region: str, always: Mapping[str, Sequence[str]]) -> list[str]:  # noqa: ARG001
-    """None: nodes that nobody wants any more go when their group is made."""
+    """Return none: unwanted nodes are removed with the change of their group."""
     return []
 
 
 def dismiss(cluster: str, region: str, always: Mapping[str, Sequence[str]], names: Iterable[str]) -> None:
-    """Nobody is left who could go."""
+    """Do nothing: no node is misplaced."""

@@ -20,7 +20,7 @@ def create(
     keyring: Keyring,
     opts: pulumi.ResourceOptions,
 ) -> LocalNetwork:
-    """The machine room with its management network, rails, leaves and trunks."""
+    """Create the machine room with its management network, rails, leaves and trunks."""
     return LocalNetwork(
         name,
         cluster=cluster,

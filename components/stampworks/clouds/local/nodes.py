@@ -1,4 +1,4 @@
-"""The nodes of a local cluster, a group per pool."""
+"""Nodes of a local cluster, a group for each pool."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def create(
     drain_timeout_minutes: int,
     opts: pulumi.ResourceOptions,
 ) -> LocalGroup:
-    """The members of one pool; content is a digest of what the image's installation does."""
+    """Create the members of one pool. `content` is a digest of the effect of the image's installation."""
     return LocalGroup(
         name,
         cluster=cluster,
@@ -40,6 +40,7 @@ def create(
 
 
 def template(group: Group, leaf_nodes: int | None, release: Release, content: str) -> str:
-    """A digest of what a member can only boot with, whoever it is: another one, and those that run are outdated."""
+    """Return a digest of the settings that a member gets only at boot. When it changes, running members are
+    outdated."""
     of = [to_dict(group.machine), [to_dict(each) for each in group.volumes], leaf_nodes, to_dict(release), content]
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]

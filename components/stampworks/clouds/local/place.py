@@ -9,10 +9,10 @@ from stampworks.resources import LocalRoom
 
 
 def create(name: str, *, plan: Plan, opts: pulumi.ResourceOptions) -> LocalRoom:
-    """What everything else of the cluster is in, so that nothing outlives it."""
+    """Create the room, which contains all parts of the cluster, so that none outlives it."""
     return LocalRoom(name, cluster=plan.name, opts=opts)
 
 
 def cost_tags(plan: Plan) -> dict[str, str]:  # noqa: ARG001
-    """None: nobody sends a bill."""
+    """Return none: the local cloud is free."""
     return {}

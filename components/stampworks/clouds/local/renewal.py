@@ -1,4 +1,4 @@
-"""Nodes of a local cluster that run on what is no longer theirs: which they are, and new disks for them."""
+"""Renewal of outdated nodes of a local cluster: which nodes are outdated, and new disks for them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ Failure = RoomError
 
 
 def outdated(plan: Plan, content: str) -> dict[str, str]:
-    """The running nodes that need a new disk, and why; content is a digest of what the image's installation does."""
+    """Return the running nodes that need a new disk, and why. `content` is a digest of the effect of the image's
+    installation."""
     image = room.image_of(image_spec(plan.release), content)
     late = (room.outdated_nodes(plan.name, group_spec(group), image) for group in plan.stamped)
     return {name: why for reasons in late for name, why in reasons.items()}
 
 
 def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) -> None:
-    """Ends these nodes and starts them on new disks; volumes and shared directories stay."""
+    """End these nodes, and start them on new disks. Volumes and shared directories stay."""
     image = room.image_of(image_spec(plan.release), content)
     for group in plan.stamped:
         if own := [node.name for node in group.nodes if node.name in names]:
@@ -40,11 +41,14 @@ def take_in(
     capacity: Mapping[str, str],
     progress: Progress,
 ) -> None:
-    """Waits until these nodes, which have been made anew and configured, run pods, known as what they are."""
+    """Wait until these nodes run pods, after they were renewed and configured. Label them."""
     addresses = {node.name: node.address for node in group.nodes if node.name in names}
     joined.admit(plan.name, joined.pool_of(group.name, addresses, labels, capacity), progress)
 
 
 def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False) -> None:  # noqa: ARG001
-    """Has nodes count as outdated; without a reason, no longer. A node with a new disk is another machine here."""
+    """Mark nodes as outdated; without a reason, remove the mark.
+
+    Here a node with a new disk is also a new machine.
+    """
     room.condemn_nodes(plan.name, names, why)

@@ -1,4 +1,4 @@
-"""Translation between a plan and the machine room, which knows no plan: specs of its parts, the roster of a builder."""
+"""Translation of a plan for the machine room, which knows no plan: specs of its parts, and the roster of a builder."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def image_spec(release: Release) -> ImageSpec:
 
 
 def builder_roster(builder: Builder) -> Roster:
-    """A cluster of the builder alone, so that playbooks can run on it."""
+    """Return a roster with the builder alone, so that playbooks can run on it."""
     member = Member(builder.name, builder.name, builder.instance, builder.address, (), builder.host_key)
     return Roster("image", "local", builder.reach, "root", builder.identity_file, (member,))

@@ -1,4 +1,4 @@
-"""The Kubernetes of a local cluster: its control plane in the room, and nodes for scheduling only."""
+"""The Kubernetes of a local cluster: its control plane in the room, joined nodes, and nodes for scheduling only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stampworks.schedulers import addons
 
 
 def create(name: str, *, plan: Plan, network: LocalNetwork, opts: pulumi.ResourceOptions) -> LocalControlPlane:
-    """A Kubernetes with Kueue and JobSet, as a cloud has one for whoever rents it."""
+    """Create a Kubernetes with Kueue and JobSet, as a managed Kubernetes of a cloud."""
     pods = plan.network.pods
     brought = {each.name: each.version for each in plan.scheduler.addons if each.by == "cloud"}
     return LocalControlPlane(
@@ -31,7 +31,7 @@ def create(name: str, *, plan: Plan, network: LocalNetwork, opts: pulumi.Resourc
 
 
 def server(control_plane: LocalControlPlane) -> pulumi.Resource:
-    """With what all goes that it was given."""
+    """Return the resource whose removal ends all objects in the cluster."""
     return control_plane
 
 
@@ -50,7 +50,7 @@ def create_simulated(
     drain_timeout_minutes: int,
     opts: pulumi.ResourceOptions,
 ) -> SimulatedPool:
-    """Nodes of a pool for scheduling only."""
+    """Create the nodes of a pool for scheduling only."""
     more = pulumi.ResourceOptions(depends_on=[control_plane], deleted_with=control_plane)
     return SimulatedPool(
         name,
@@ -77,7 +77,10 @@ def create_joined(
     drain_timeout_minutes: int,
     opts: pulumi.ResourceOptions,
 ) -> JoinedPool:
-    """Nodes of a pool that run pods, once they are configured. Of what they have, a kubelet sees what is real."""
+    """Create the nodes of a pool that run pods, after their configuration.
+
+    A kubelet reports real resources itself, so only simulated accelerators are passed.
+    """
     more = pulumi.ResourceOptions(depends_on=[control_plane], deleted_with=control_plane)
     return JoinedPool(
         name,

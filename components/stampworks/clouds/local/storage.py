@@ -17,7 +17,7 @@ def create(
     repository: pulumi.Resource | None,  # noqa: ARG001  (a directory shows none)
     opts: pulumi.ResourceOptions,
 ) -> SharedDirectory:
-    """A directory that every node sees; guarded against deletion where the plan says so."""
+    """Create a directory that every node sees, protected against deletion if the plan says so."""
     guarded = _guarded(opts, protect=storage.protect)
     return SharedDirectory(name, cluster=cluster, claim=place.claim, name=storage.name, opts=guarded)
 
@@ -36,14 +36,14 @@ def create_volume(
     protect: bool,
     opts: pulumi.ResourceOptions,
 ) -> LocalVolume:
-    """A disk for the one member of a group, which goes on with it when it gets a new disk of its own."""
+    """Create a disk for the one member of a group. It stays when the node gets a new root disk."""
     (node,) = group.nodes
     guarded = _guarded(opts, protect=protect)
     return LocalVolume(name, cluster=cluster, claim=place.claim, name=volume.of_node(node.name), opts=guarded)
 
 
 def serial(volume: LocalVolume) -> str:  # noqa: ARG001
-    """None: its node boots with it in its place."""
+    """Return an empty serial number: the node boots with the disk in its place."""
     return ""
 
 

@@ -1,1 +1,1 @@
-"""A Kubernetes in a room of the local cloud, as a cloud has one for whoever rents it."""
+"""A Kubernetes in a room of the local cloud, as a managed Kubernetes of a cloud."""

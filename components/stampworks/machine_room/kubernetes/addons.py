@@ -1,6 +1,6 @@
-"""What a cloud's Kubernetes comes with, here: Kueue, JobSet, and kwok, which stands for the nodes that do not exist.
+"""Add-ons of the local Kubernetes: Kueue, JobSet, and kwok, which simulates nodes that do not exist.
 
-Where somebody asks for them also Kubeflow's Trainer and its MPI operator.
+On request it also has Kubeflow's Trainer and its MPI operator.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from stampworks.machine_room.programs import manifests, program
 from stampworks.machine_room.room import Room
 
 SIMULATED = "kwok.x-k8s.io/node"
-"""The annotation of a node that kwok stands for."""
+"""Annotation of a node that kwok simulates."""
 SECONDS = "stampworks/simulated-seconds"
-"""The annotation of a pod that says after how long it is done, on such a node; without it it runs until it is ended."""
+"""Annotation of a pod with the seconds until it is done, on a simulated node. Without it the pod runs until it is
+ended."""
 
 ASKED: Mapping[str, str] = {"trainer": "trainjobs", "mpi-operator": "mpijobs"}
-"""Those that are there where somebody asks for them -> the jobs that they bring."""
+"""Optional add-ons -> the jobs that they bring."""
 _TITLES = {"kueue": "Kueue", "jobset": "JobSet", "trainer": "Trainer", "mpi-operator": "the MPI operator"}
 _DEFINITIONS = {
     "kueue": "crd/bases/*.yaml",
@@ -33,7 +34,7 @@ _DEFINITIONS = {
     "trainer": "crds/trainer.kubeflow.org_*.yaml",
     "mpi-operator": "kubeflow.org_*.yaml",
 }
-"""Of their kinds: which files of what their developers publish."""
+"""Files with the custom resource definitions, among the files that the developers publish."""
 _PORTS = {"kueue": 9443, "jobset": 9444, "trainer": 9445}
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "kueue": {"internalCertManagement": {"enable": False}},
@@ -41,9 +42,9 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "trainer": {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "certManagement": {"enable": False}},
 }
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-"""By which Kubernetes knows that a node is alive."""
+"""Leases by which Kubernetes knows that a node is alive."""
 _QUIET = "--zap-log-level=error"
-"""What they have to say of each renewed lease and each object would fill a disk."""
+"""Log level: messages about each renewed lease and each object would fill a disk."""
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _KINDS = frozenset(
     {
@@ -51,21 +52,21 @@ _KINDS = frozenset(
         *("trainingruntimes", "clustertrainingruntimes"),
     }
 )
-"""What is looked at here when it is made: webhooks of kinds that nobody has installed would only fail."""
+"""Resources whose webhooks are installed. Webhooks of resources that are not installed would only fail."""
 
 
 _ALWAYS, _KWOK = ("kueue", "jobset"), "kwok"
 NAMES = (*_ALWAYS, *ASKED, _KWOK)
-"""Of the daemons that there may be."""
+"""Names of all daemons that may run."""
 
 
 def names(asked_for: Sequence[str]) -> tuple[str, ...]:
-    """Of the daemons that there are, where these are asked for."""
+    """Return the names of the daemons that run with these optional add-ons."""
     return tuple(name for name in NAMES if name not in ASKED or name in asked_for)
 
 
 def parts(folder: Path, asked_for: Sequence[str]) -> list[Daemon]:
-    """The daemons; their settings have to be written."""
+    """Return the daemons. Their settings have to be written first."""
     found = [*_always(folder), *_asked(folder)]
     return [each for each in found if each.name in names(asked_for)]
 
@@ -73,14 +74,14 @@ def parts(folder: Path, asked_for: Sequence[str]) -> list[Daemon]:
 def _always(folder: Path) -> list[Daemon]:
     config = {"KUBECONFIG": str(folder / "addons.conf")}
     read = (folder / "addons.conf", folder / "run/webhooks/tls.crt")
-    # Kueue looks for the certificates of its metrics in /etc and nowhere else: its own /etc has them, and nothing else,
-    # for where something is mounted below /etc an ordinary user may not lay one over the other.
+    # Kueue reads the certificates of its metrics only from /etc. It gets an /etc of its own with these certificates
+    # alone: with a mount below /etc an ordinary user may not overlay it.
     own_etc = 'mount -o bind,ro "$1" /etc && shift && exec "$@"'
     return [
         Daemon(
             "kueue",
             (program("kueue"), f"--config={folder / 'kueue.yaml'}", "--feature-gates=VisibilityOnDemand=false", _QUIET),
-            {**config, "HOME": str(folder)},  # else it would look for its user in /etc
+            {**config, "HOME": str(folder)},  # otherwise it would look for its user in /etc
             ("unshare", "--mount", "sh", "-euc", own_etc, "sh", str(folder / "etc")),
             (folder / "kueue.yaml", *read),
         ),
@@ -98,7 +99,8 @@ def _always(folder: Path) -> list[Daemon]:
                 f"--config={folder / 'kwok.yaml'}",
                 "--manage-all-nodes=false",
                 f"--manage-nodes-with-annotation-selector={SIMULATED}=fake",
-                "--node-lease-duration-seconds=80",  # written anew in a quarter of it; in 50 s a node would be lost
+                # renewed in a quarter of that time; without renewal a node is lost after 50 s
+                "--node-lease-duration-seconds=80",
                 "--server-address=127.0.0.1:10247",
                 "--v=WARN",
             ),
@@ -132,11 +134,11 @@ def _asked(folder: Path) -> list[Daemon]:
 
 
 _OF_TRAINER = "run/trainer/k8s-webhook-server/serving-certs"
-"""Where it looks for the certificate of its webhooks: below the folder for temporary files, and nowhere else."""
+"""Folder of the certificate of its webhooks: it looks only below the folder for temporary files."""
 
 
 def write_settings(folder: Path, kueue: Mapping[str, Any], asked_for: Sequence[str]) -> None:
-    """What the daemons read when they start; of Kueue all is handed on that is the same wherever it runs."""
+    """Write the files that the daemons read when they start. `kueue` has the settings that all clouds share."""
     certificates = folder / "pki" / "webhooks"
     for place in (folder / "etc/kueue/metrics/certs", folder / "run/webhooks", folder / _OF_TRAINER):
         files.make_directory(place, 0o700)
@@ -160,12 +162,13 @@ def write_settings(folder: Path, kueue: Mapping[str, Any], asked_for: Sequence[s
 
 
 def _settings_file(folder: Path, name: str) -> Path:
-    """It is there from before the daemon starts until all is removed that calls it, whatever is killed meanwhile."""
+    """Return the settings file of an add-on. It exists from before the start of its daemon until its webhooks are
+    removed, so that a killed command can be completed."""
     return folder / f"{name}.yaml"
 
 
 def _stages() -> Iterator[str]:
-    """How what does not exist goes through its life."""
+    """Yield the stages through which simulated nodes and pods go."""
     published = manifests("kwok")
     for name in ("node/fast/node-initialize", "node/heartbeat-with-lease/node-heartbeat-with-lease"):
         yield (published / f"{name}.yaml").read_text()
@@ -179,15 +182,16 @@ def _stages() -> Iterator[str]:
 
 
 def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) -> str:
-    """Their kinds, then the daemons, then what looks at objects of these kinds; the caller holds the room's lock.
+    """Install the resource definitions, then the daemons, then the webhooks. The caller holds the room's lock.
 
-    Says who answers. Of one that is no longer asked for its kinds stay, with the objects that somebody has of them.
+    Return the names of the add-ons that answer. The definitions of an add-on that is no longer requested stay, because
+    its objects would be lost with them.
     """
     there = [name for name in names(asked_for) if name in _DEFINITIONS]
     authority = base64.b64encode((folder / "pki/ca.crt").read_bytes()).decode()
     for name in there:
         asked.apply(f"cannot install {name}", _kinds(name, authority))
-    # kubectl gives up at once where a kind is so new that the server has said nothing of it yet
+    # kubectl gives up at once on a kind that the server does not list yet
     wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]
     asked.until(room, (), f"the server does not take the kinds of {' and '.join(there)}", wait)
     _remove(room, folder, asked, [name for name in ASKED if name not in asked_for])
@@ -205,7 +209,10 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
 
 
 def _remove(room: Room, folder: Path, asked: Kubectl, left: Sequence[str]) -> None:
-    """What nobody answers any more would refuse every object, whether it has ended now or with the server before."""
+    """Remove the webhooks and daemons of add-ons that are no longer requested.
+
+    Webhooks without a daemon would refuse every object, also if the daemon ended with an earlier server.
+    """
     for name in left:
         settings = _settings_file(folder, name)
         if settings.exists():
@@ -216,8 +223,11 @@ def _remove(room: Room, folder: Path, asked: Kubectl, left: Sequence[str]) -> No
 
 
 def _let_go(room: Room, asked: Kubectl) -> None:
-    """Each kwok has another name, and takes a node over when the lease of the one before has ended: later than
-    Kubernetes gives the node up, and Kueue the gang on it. Kubelets take theirs again within seconds."""
+    """End kwok and delete its leases.
+
+    Each kwok has another name, and takes a node over only when the old lease has ended. Kubernetes gives the node up
+    earlier, and Kueue the gang on it. Kubelets renew their leases within seconds.
+    """
     daemons.end(room, [_KWOK])
     asked.said("cannot have other hands take the simulated nodes", ["delete", "--raw", _LEASES])
 
@@ -227,7 +237,10 @@ def _hook(name: str, kind: str) -> str:
 
 
 def _kinds(name: str, authority: str) -> Iterator[dict[str, Any]]:
-    """As its developers publish them. Those that are others in another version it makes of the one that is kept."""
+    """Yield the resource definitions as the developers publish them.
+
+    For definitions with several versions, the add-on's webhook converts the stored one.
+    """
     published = manifests(name)
     converted = {patch["metadata"]["name"]: patch["spec"]["conversion"] for patch in _conversions(name)}
     for found in map(_read, sorted(published.glob(_DEFINITIONS[name]))):
@@ -239,24 +252,24 @@ def _kinds(name: str, authority: str) -> Iterator[dict[str, Any]]:
 
 
 def _conversions(name: str) -> Iterator[dict[str, Any]]:
-    if name == "kueue":  # of the others' kinds there is one version
+    if name == "kueue":  # the other add-ons have one version of each kind
         kinds = manifests(name) / "crd"
         for patch in _read(kinds / "kustomization.yaml")["patches"]:
             yield _read(kinds / patch["path"])
 
 
 def _read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(file.read_text(), yaml.CSafeLoader)  # megabytes of them
+    found: dict[str, Any] = yaml.load(file.read_text(), yaml.CSafeLoader)  # the C loader, for megabytes of them
     return found
 
 
 def _client(name: str, authority: str, path: str) -> dict[str, str]:
-    """How the server calls it: at an address of the loopback, for no pod runs what answers."""
+    """Return the client settings of a webhook: an address of the loopback, because no pod runs the daemon."""
     return {"url": f"https://127.0.0.1:{_PORTS[name]}{path}", "caBundle": authority}
 
 
 def _webhooks(name: str, authority: str, kinds_there: Set[str]) -> Iterator[dict[str, Any]]:
-    """As its developers publish them, of kinds that are there."""
+    """Yield the webhooks as the developers publish them, for installed kinds."""
     for found in yaml.load_all((manifests(name) / "webhook/manifests.yaml").read_text(), yaml.CSafeLoader):
         if not found or found["kind"] not in _WEBHOOKS:
             continue
@@ -271,7 +284,7 @@ def _webhooks(name: str, authority: str, kinds_there: Set[str]) -> Iterator[dict
 
 
 def _await(room: Room, asked: Kubectl, there: Sequence[str]) -> None:
-    """Until each that looks at objects has looked at one that is then not made."""
+    """Wait until each webhook answers for an object that is created as a dry run."""
     flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "probe"}}
     probes = {"kueue": flavor, "jobset": _jobset(), "trainer": _runtime()}
     for name in there:

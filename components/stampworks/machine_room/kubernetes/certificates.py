@@ -1,4 +1,4 @@
-"""Who is who in a Kubernetes of the local cloud: one authority, and a certificate for each that it vouches for."""
+"""Certificates of a Kubernetes of the local cloud: one authority, and a certificate for each of its parties."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from stampworks.machine_room import files
 
 LASTS, RENEWED = datetime.timedelta(days=365), datetime.timedelta(days=30)
-"""For how long they are good, and how long before the end they are made anew."""
+"""Validity of certificates, and the time before its end at which they are renewed."""
 _SIGNS = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,
@@ -32,18 +32,18 @@ _SIGNS = x509.KeyUsage(
 
 @dataclass(frozen=True)
 class Party:
-    """Somebody to vouch for."""
+    """A holder of a certificate."""
 
     name: str
-    """Of its files: <name>.crt and <name>.key."""
+    """Base name of its files: <name>.crt and <name>.key."""
     common_name: str
     organization: str = ""
     hosts: tuple[str, ...] = ()
-    """Names and addresses that it answers at; none for one that only asks."""
+    """Names and addresses that it serves; empty for a client."""
 
 
 def ensure(folder: Path, parties: Iterable[Party]) -> None:
-    """Makes what is not there or ends soon: the authority anew means all of them anew."""
+    """Make certificates that are missing or end soon. A new authority replaces all of them."""
     files.make_directory(folder, 0o700)
     authority = _good(folder / "ca.crt")
     if authority is None:
@@ -59,7 +59,7 @@ def ensure(folder: Path, parties: Iterable[Party]) -> None:
 
 
 def outdated(folder: Path, parties: Iterable[Party]) -> bool:
-    """Whether `ensure` would make one anew."""
+    """Whether `ensure` would renew a certificate."""
     return _good(folder / "ca.crt") is None or not all(_fits(folder, party) for party in parties)
 
 
@@ -77,7 +77,10 @@ def _good(file: Path) -> x509.Certificate | None:
 
 
 def _says_whose(certificate: x509.Certificate) -> bool:
-    """Which key has signed it: who goes by the letter of RFC 5280, as Python does since 3.13, believes no other."""
+    """Whether a certificate names the key of its signer.
+
+    Clients that follow RFC 5280 strictly, as Python does since 3.13, accept no other.
+    """
     return any(isinstance(each.value, x509.AuthorityKeyIdentifier) for each in certificate.extensions)
 
 

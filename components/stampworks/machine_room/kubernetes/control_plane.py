@@ -1,4 +1,4 @@
-"""The control plane of a Kubernetes in a room: its parts as daemons, and how they know each other."""
+"""The control plane of a Kubernetes in a room: its parts as daemons, and the certificates between them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _ADMINISTRATORS, _NODES_TO_BE = "system:masters", "system:bootstrappers"
 _DOOR = "kubernetes-api"
 _SERVER = ("etcd", "kube-apiserver")
 _NAMES = (*_SERVER, "kube-controller-manager", "kube-scheduler")
-"""Of the daemons, each after what it asks."""
+"""Names of the daemons, each after those that it calls."""
 _DNS = "coredns"
-"""Where nodes run pods: what these ask for each other's addresses."""
+"""Name service for pods, on clusters whose nodes run pods."""
 _DNS_CONFIG = """\
 cluster.local in-addr.arpa {{
     errors
@@ -38,34 +38,34 @@ cluster.local in-addr.arpa {{
 }}
 """
 _ANYBODY = "echo 53 >/proc/sys/net/ipv4/ip_unprivileged_port_start"
-"""No daemon has a privilege, and names are asked for at this port."""
+"""Command that lets a daemon without privileges serve port 53."""
 _RATE = ("--kube-api-qps=300", "--kube-api-burst=600")
-"""What a controller may ask of the server each second: the usual 20 would be what large clusters wait for."""
+"""Requests per second of a controller to the server. With the default of 20, large clusters would wait."""
 
 
 @dataclass(frozen=True)
 class Addresses:
     gateway: str
-    """Of the room, where nodes reach the server."""
+    """Address of the room, at which nodes reach the server."""
     services: str
-    """The range of services."""
+    """Range of services."""
     pods: str = ""
-    """The range of pods; empty where no node runs any."""
+    """Range of pods; empty where no node runs any."""
     pods_of_node: int = 0
-    """How many addresses of it a node takes."""
+    """Addresses of the pod range that a node takes."""
 
 
 @dataclass(frozen=True)
 class ControlPlaneState:
-    """A control plane as it was found."""
+    """State of a control plane at one moment."""
 
     kubeconfig: str
     bootstrap: str
-    """With what a node asks to become one."""
+    """Kubeconfig with which a machine asks to become a node."""
     authority: str
-    """Which one vouches for everybody: another one, and whatever an earlier one has vouched for is believed no more."""
+    """Digest of the authority. With another one, certificates of an earlier authority are no longer accepted."""
     identity: str
-    """Which Kubernetes it is: another one knows nothing of what this one was given."""
+    """Identity of the Kubernetes. Another one has none of the objects of this one."""
     drift: tuple[str, ...]
 
 
@@ -77,8 +77,10 @@ def ensure(
     kueue: Mapping[str, Any],
     asked_for: Sequence[str] = (),
 ) -> ControlPlaneState:
-    """Starts what does not run, and of add-ons those that not every cluster has where they are asked for; the room has
-    to be there. `kueue` is what Kueue is told wherever it runs."""
+    """Start the parts that do not run, and the optional add-ons that are requested.
+
+    The room has to run. `kueue` has the settings of Kueue that all clouds share.
+    """
     room = of_cluster(cluster)
     with room.locked():
         room.claim(claim)
@@ -86,7 +88,7 @@ def ensure(
 
 
 def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> ControlPlaneState | None:
-    """What is there now; None when there is none, or its room has ended."""
+    """Return the state of the control plane; None when there is none, or its room has ended."""
     room = of_cluster(cluster)
     folder = _folder(room)
     if room.process is None or not (folder / "admin.conf").exists():
@@ -100,7 +102,7 @@ def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> C
 
 
 def end(cluster: str, claim: str) -> None:
-    """Ends it, and forgets all that it knew."""
+    """End the control plane, and remove its data."""
     room = of_cluster(cluster)
     with room.locked():
         if not room.is_ours(claim):
@@ -111,13 +113,13 @@ def end(cluster: str, claim: str) -> None:
 
 
 def answers(cluster: str) -> bool:
-    """Whether what it takes to be asked is there: else nobody should wait for an answer."""
+    """Whether the parts that answer requests run. Otherwise waiting for an answer is useless."""
     room = of_cluster(cluster)
     return room.process is not None and not daemons.dead(room, (*_SERVER, _DOOR))
 
 
 def other_versions(versions: Mapping[str, str]) -> list[str]:
-    """Where what was built for this machine is of another version than the release asks for."""
+    """Describe each program of this machine whose version is not the release's."""
     try:
         built = programs.versions()
     except RoomError as error:
@@ -130,13 +132,13 @@ def other_versions(versions: Mapping[str, str]) -> list[str]:
 
 
 def kubectl(cluster: str) -> Kubectl:
-    """Asks the server of a cluster, as its administrator."""
+    """Return a client of a cluster's server, with the rights of an administrator."""
     room = of_cluster(cluster)
     return Kubectl(room.name, _folder(room) / "admin.conf")
 
 
 def access(cluster: str) -> tuple[str, ...]:
-    """Begins a command that asks the server of a cluster; nothing where none runs."""
+    """Return the start of a kubectl command for the cluster; empty if none runs."""
     room = of_cluster(cluster)
     config = _folder(room) / "admin.conf"
     return command(config) if room.process is not None and config.exists() else ()
@@ -153,14 +155,14 @@ def _ensure(
     addons.write_settings(folder, kueue, asked_for)
     parts = _parts(room, addresses)
     if daemons.dead(room, _SERVER):
-        # What asks the server would take minutes to notice that it is there again: it starts anew, too.
+        # Clients would take minutes to notice that the server is back: restart them, too.
         daemons.end(room, [name for name in (*_NAMES, _DNS, *addons.NAMES) if name not in _SERVER])
     daemons.start(room, [each for each in parts if each.name in _SERVER])
     port = daemons.open_door(room, _DOOR, "127.0.0.1", API_PORT)
     _write_config(folder, "admin", f"https://127.0.0.1:{port}")
     asked = Kubectl(room.name, folder / "admin.conf")
     asked.until(room, _SERVER, "its server is not ready", ["get", "--raw", "/readyz"])
-    daemons.start(room, parts)  # the others give up where the server is not ready within ten seconds
+    daemons.start(room, parts)  # the others give up if the server is not ready within ten seconds
     if addresses.pods:
         _write_config(folder, "bootstrap", f"https://{addresses.gateway}:{API_PORT}")
         asked.apply("cannot let nodes join", _joining())
@@ -175,7 +177,7 @@ def _ensure(
 
 
 def _answer_for_names(room: Room, folder: Path) -> None:
-    """Pods find each other by the names of services, as on every cloud."""
+    """Start the name service. Pods find each other by the names of services, as on every cloud."""
     config = folder / "coredns.conf"
     files.write(config, _DNS_CONFIG.format(config=folder / "addons.conf"))
     run([*room.inside, "sh", "-c", _ANYBODY], room.name, "cannot have the room answer for names", timeout=20)
@@ -184,12 +186,15 @@ def _answer_for_names(room: Room, folder: Path) -> None:
 
 
 def _names(addresses: Addresses, asked_for: Sequence[str]) -> tuple[str, ...]:
-    """Of the daemons that there are."""
+    """Return the names of the daemons that run."""
     return (*_NAMES, *([_DNS] if addresses.pods else []), *addons.names(asked_for))
 
 
 def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
-    """Some are asked nothing before pods need them, and would only be missed by the next look at all."""
+    """Raise RoomError for a part that has ended.
+
+    Some parts are idle until pods need them, and only the next look would miss them.
+    """
     for name in daemons.dead(room, parts):
         raise RoomError(room.name, f"{name} has ended", daemons.last_words(room, name), AGAIN)
 
@@ -197,7 +202,7 @@ def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
 def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlaneState:
     bootstrap = folder / "bootstrap.conf"
     said = bootstrap.read_text() if bootstrap.exists() else ""
-    # The key that its accounts are vouched for with is made once, and goes with all else that it knows.
+    # The signing key of service accounts is made once, and goes with all other data of the cluster.
     authority, identity = (_digest(folder / "pki" / name) for name in ("ca.crt", "accounts.key"))
     return ControlPlaneState((folder / "admin.conf").read_text(), said, authority, identity, drift)
 
@@ -226,13 +231,13 @@ def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
     pki = folder / "pki"
 
     def secured(name: str, port: int) -> list[str]:
-        """What a controller is told, beside what it is for."""
+        """Return the options that all controllers share."""
         return [
             f"--kubeconfig={folder / name}.conf",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
-            f"--cert-dir={folder / 'run' / name}",  # else it writes to where the system keeps its own
+            f"--cert-dir={folder / 'run' / name}",  # otherwise it writes to the system's folder
             *_RATE,
         ]
 
@@ -248,7 +253,7 @@ def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
                 f"--listen-peer-urls=http://127.0.0.1:{_ETCD_PORT + 1}",
                 f"--initial-advertise-peer-urls=http://127.0.0.1:{_ETCD_PORT + 1}",
                 f"--initial-cluster=head=http://127.0.0.1:{_ETCD_PORT + 1}",
-                "--unsafe-no-fsync",  # it outlives its process, which is all that a cluster on one machine can ask for
+                "--unsafe-no-fsync",  # data outlives its process, which is enough for a cluster on one machine
                 "--log-level=warn",
             ),
         ),
@@ -257,7 +262,7 @@ def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
             (
                 program("kube-apiserver"),
                 f"--etcd-servers=http://127.0.0.1:{_ETCD_PORT}",
-                "--bind-address=0.0.0.0",  # of the room's network, which nothing outside reaches
+                "--bind-address=0.0.0.0",  # in the room's network, which nothing outside reaches
                 f"--secure-port={API_PORT}",
                 f"--advertise-address={addresses.gateway}",
                 "--endpoint-reconciler-type=none",
@@ -274,7 +279,7 @@ def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
                 f"--service-account-key-file={pki / 'accounts.key'}",
                 f"--service-account-signing-key-file={pki / 'accounts.key'}",
                 "--authorization-mode=Node,RBAC",
-                "--enable-admission-plugins=NodeRestriction",  # as clouds have it: a node's rights end at itself
+                "--enable-admission-plugins=NodeRestriction",  # as on clouds: a node has rights only for itself
                 "--anonymous-auth=false",
                 "--allow-privileged=true",
             ),
@@ -303,8 +308,11 @@ def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
 
 
 def _ranges(addresses: Addresses) -> list[str]:
-    """Who gives nodes the ranges of their pods: nobody where none runs any, for simulated ones need no address. Nobody
-    tells them either how long to remember secrets, and writes to all of them whenever there are many more."""
+    """Return the options for controllers and pod ranges.
+
+    Without pods on nodes no ranges are given out, because simulated nodes need no address. The ttl controller is off
+    then, too: it writes to all nodes whenever their number grows a lot.
+    """
     if not addresses.pods:
         return ["--controllers=*,-nodeipam,-ttl-controller"]
     prefix = 32 - (addresses.pods_of_node - 1).bit_length()
@@ -313,7 +321,7 @@ def _ranges(addresses: Addresses) -> list[str]:
 
 
 def _joining() -> Iterator[dict[str, Any]]:
-    """Who comes with the certificate for joining gets one of a node's own, and who has that gets it renewed."""
+    """Yield the rights for joining: the bootstrap certificate gets a node's own, and that one can be renewed."""
     clients = "system:certificates.k8s.io:certificatesigningrequests"
     for name, role, group in (
         ("join", "system:node-bootstrapper", _NODES_TO_BE),
@@ -331,7 +339,7 @@ def _joining() -> Iterator[dict[str, Any]]:
 
 
 def _write_config(folder: Path, name: str, server: str) -> None:
-    """What a client is told of the server and of itself."""
+    """Write a kubeconfig: the server's address and certificate, and the client's own."""
 
     def data(file: str) -> str:
         return base64.b64encode((folder / "pki" / file).read_bytes()).decode()

@@ -1,4 +1,4 @@
-"""Nodes that run pods, once they have joined: known by what they are, reached by the pods of others."""
+"""Nodes that run pods, after they have joined: their labels, their accelerators and the routes to their pods."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _READY_S, _POLL_S = 90.0, 0.5
 _FORWARD = "echo 1 >/proc/sys/net/ipv4/ip_forward"
 _SERVING = "kubernetes.io/kubelet-serving"
 POOL = "stampworks/joined-pool"
-"""The label by which the nodes of a pool are found again, whatever their other labels have become."""
+"""Label that marks the nodes of a pool, even if their other labels change."""
 
 
 @dataclass(frozen=True)
 class JoinedPool:
-    """What there is to be of one pool."""
+    """The declared nodes of one pool."""
 
     name: str
     addresses: Mapping[str, str]
-    """By the name of each node."""
+    """Addresses by the name of each node."""
     labels: Mapping[str, Mapping[str, str]]
     accelerators: Mapping[str, str]
-    """What stands for accelerators, for which no device plug-in speaks; none of a machine that has real ones."""
+    """Simulated accelerators, which no device plug-in reports; empty for a machine with real ones."""
 
 
 def pool_of(
@@ -45,19 +45,19 @@ def pool_of(
     labels: Mapping[str, Mapping[str, str]],
     capacity: Mapping[str, str],
 ) -> JoinedPool:
-    """Of what its nodes have, a kubelet sees what is real."""
+    """Return the pool. A kubelet reports the real resources itself, so that only simulated ones are kept."""
     own = {node: labels[node] for node in addresses}
     return JoinedPool(name, addresses, own, {resource: each for resource, each in capacity.items() if "/" in resource})
 
 
 def ensure(cluster: str, pool: JoinedPool, progress: Progress) -> None:
-    """Has Kubernetes know these, and no others of the pool."""
+    """Make Kubernetes know these nodes, and no others of the pool."""
     forget(cluster, pool.name, keep=tuple(pool.addresses))
     admit(cluster, pool, progress)
 
 
 def admit(cluster: str, pool: JoinedPool, progress: Progress) -> None:
-    """Waits until all of them are ready, and has them known as what they are."""
+    """Wait until all nodes are ready, and label them."""
     asked, room = control_plane.kubectl(cluster), of_cluster(cluster)
     deadline = time.monotonic() + _READY_S
     while True:
@@ -76,19 +76,19 @@ def admit(cluster: str, pool: JoinedPool, progress: Progress) -> None:
 
 
 def drift(cluster: str, pool: JoinedPool) -> list[tuple[str, str]]:
-    """Each node that is not what it should be, and what it is."""
+    """Return each node that differs from its declaration, and the difference."""
     unknown = [(pool.name, "nobody knows how its nodes are, for the server of Kubernetes does not answer")]
     if not control_plane.answers(cluster):
         return unknown
     asked = control_plane.kubectl(cluster)
     try:
         return [*_drift(pool, _found(asked, pool)), *_unvouched(asked, pool)]
-    except RoomError:  # whoever repairs the server repairs this, too
+    except RoomError:  # the repair of the server repairs this, too
         return unknown
 
 
 def members(cluster: str, name: str) -> list[str]:
-    """The pool's nodes that Kubernetes knows; none when nobody answers, for then it is going as a whole."""
+    """Return the pool's nodes that Kubernetes knows; none when the server does not run, because it is removed then."""
     if not control_plane.answers(cluster):
         return []
     there = control_plane.kubectl(cluster).listed("cannot look at nodes", "nodes", f"--selector={POOL}={name}")
@@ -96,26 +96,26 @@ def members(cluster: str, name: str) -> list[str]:
 
 
 def forget(cluster: str, name: str, keep: Sequence[str] = ()) -> None:
-    """Has Kubernetes forget the pool's nodes."""
+    """Remove the pool's nodes from Kubernetes, except those to keep."""
     renew(cluster, [each for each in members(cluster, name) if each not in keep])
 
 
 def renew(cluster: str, names: Sequence[str]) -> None:
-    """Has Kubernetes forget nodes that are about to be others under their names: they join as new ones do."""
+    """Remove nodes from Kubernetes that are about to be replaced under their names. They join again as new ones."""
     if names and control_plane.answers(cluster):
         command = ["delete", "node", "--ignore-not-found", "--wait=false", *names]
         control_plane.kubectl(cluster).said("cannot remove nodes", command)
 
 
 def taint(cluster: str, names: Sequence[str], key: str, value: str) -> None:
-    """Keeps new pods from those of these nodes that Kubernetes knows; a taint of this key that is there stays."""
+    """Keep new pods from these nodes, as far as Kubernetes knows them. A present taint of this key stays."""
     asked = control_plane.kubectl(cluster)
     if untainted := [name for name, keys in _taints(asked).items() if name in names and key not in keys]:
         asked.said("cannot keep pods from nodes", ["taint", "node", *untainted, f"{key}={value}:NoSchedule"])
 
 
 def untaint(cluster: str, names: Sequence[str], key: str) -> None:
-    """Removes the taint of this key from those of these nodes that have it."""
+    """Remove the taint of this key from these nodes."""
     asked = control_plane.kubectl(cluster)
     if tainted := [name for name, keys in _taints(asked).items() if name in names and key in keys]:
         asked.said("cannot let pods onto nodes", ["taint", "node", *tainted, f"{key}-"])
@@ -127,8 +127,7 @@ def _taints(asked: Kubectl) -> dict[str, set[str]]:
 
 
 def bury(cluster: str, names: Sequence[str]) -> None:
-    """Has Kubernetes forget what has run on nodes, and what it used: by itself it does only where nobody gets their
-    names."""
+    """Delete the pods of nodes. Kubernetes does so by itself only for nodes whose names are not used again."""
     if not names:
         return
     asked, ended = control_plane.kubectl(cluster), defaultdict[str, list[str]](list)
@@ -141,9 +140,9 @@ def bury(cluster: str, names: Sequence[str]) -> None:
 
 
 def _unreached(asked: Kubectl, pool: JoinedPool) -> Iterator[tuple[str, str]]:
-    """Nodes that cannot be asked for what their pods say: the server believes the certificate of none that is not ours.
+    """Yield nodes that the server cannot ask about their pods, because it accepts only our certificates.
 
-    One that joins again is ready, as it was before, until somebody has missed it.
+    A node that joins again shows as ready, as before, until its absence is noticed.
     """
     for name in pool.addresses:
         try:
@@ -153,7 +152,7 @@ def _unreached(asked: Kubectl, pool: JoinedPool) -> Iterator[tuple[str, str]]:
 
 
 def _unvouched(asked: Kubectl, pool: JoinedPool) -> Iterator[tuple[str, str]]:
-    """Nodes that ask to be believed, and by themselves get a certificate anew before the old one ends."""
+    """Yield nodes with an open certificate request. Kubelets send one before their certificate ends."""
     for request in _requests(asked, pool):
         yield request["spec"]["username"].removeprefix("system:node:"), "waiting for a certificate to serve with"
 
@@ -164,7 +163,7 @@ def _found(asked: Kubectl, pool: JoinedPool) -> dict[str, dict[str, Any]]:
 
 
 def _label(asked: Kubectl, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Only nodes that are there: an object of one that never came would stand for it."""
+    """Label nodes that are known. An object for a node that never came would count as that node."""
     late = [name for name, node in found.items() if any(_said(pool, name, node))]
     if late:
         asked.apply("cannot label nodes", [_node(pool, name) for name in late])
@@ -185,7 +184,7 @@ def _json(status: Mapping[str, Any]) -> str:
 
 
 def _lead(room: Room, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """The room routes between the ranges of nodes, as the network of a cloud does."""
+    """Route between the pod ranges of nodes, as the network of a cloud does."""
     ranges = {name: node["spec"].get("podCIDR") for name, node in found.items()}
     routes = [
         f"route replace {range_} via {pool.addresses[name]} dev {network.MANAGEMENT}"
@@ -222,13 +221,13 @@ def _counted(pool: JoinedPool, node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _vouch(asked: Kubectl, pool: JoinedPool) -> None:
-    """Approves what kubelets ask for to be believed by the server."""
+    """Approve the certificate requests with which kubelets serve."""
     for request in _requests(asked, pool):
         asked.said("cannot vouch for a node", ["certificate", "approve", request["metadata"]["name"]])
 
 
 def _requests(asked: Kubectl, pool: JoinedPool) -> Iterator[dict[str, Any]]:
-    """What kubelets ask for and nobody has answered: for their own name and address, and no other."""
+    """Yield open certificate requests of kubelets for their own name and address, and no other."""
     for request in asked.listed("cannot look at requests for certificates", "certificatesigningrequests"):
         spec = request["spec"]
         if spec["signerName"] == _SERVING and not request.get("status", {}).get("conditions") and _is_own(spec, pool):

@@ -1,4 +1,4 @@
-"""Asking the server of a Kubernetes of the local cloud."""
+"""Client of the server of a Kubernetes of the local cloud."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Manifest = Mapping[str, Any]
 @dataclass(frozen=True)
 class Kubectl:
     where: str
-    """What messages call the cluster."""
+    """Name of the cluster in messages."""
     config: Path
 
     def until(self, room: Room, parts: Iterable[str], late: str, words: Iterable[str], text: str = "") -> None:
-        """Asks until it is done; gives up when one of these daemons has ended, or after a while."""
+        """Repeat a request until it succeeds. Give up when one of these daemons has ended, or after a time limit."""
         parts, words, deadline = tuple(parts), tuple(words), time.monotonic() + _READY_S
         while (done := self._run(words, text, _LOOK_S)).returncode:
             gone = daemons.dead(room, parts)
@@ -38,7 +38,7 @@ class Kubectl:
             time.sleep(_POLL_S)
 
     def apply(self, what: str, objects: Iterable[Manifest]) -> None:
-        """Makes these objects what they are here; fields that others have set stay."""
+        """Apply these objects. Fields that others have set stay."""
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
         self.said(what, [*_APPLY, "--filename=-"], text)
 
@@ -72,8 +72,8 @@ class Kubectl:
 
 
 def command(config: Path) -> tuple[str, ...]:
-    """Begins a command that asks the server which a file names."""
-    # a cache of its own: what kubectl learns of this server is nothing for the one after it at the same port
+    """Return the start of a command for the server that a file names."""
+    # a cache of its own: what kubectl caches of this server is wrong for the next one at the same port
     return program("kubectl"), f"--kubeconfig={config}", f"--cache-dir={config.parent / 'run' / 'kubectl'}"
 
 

@@ -1,4 +1,4 @@
-"""Nodes that Kubernetes knows of and that do not exist: kwok says for each that it is well, and that its pods run."""
+"""Simulated nodes of a Kubernetes: kwok reports each as healthy, and its pods as running."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from stampworks.text.amounts import quantity
 
 _READY_S, _POLL_S = 120.0, 0.5
 _NOT_READY = "node.kubernetes.io/not-ready"
-"""The taint of a node from its first moment until Kubernetes has seen that it is ready."""
+"""Taint of a new node, until Kubernetes has seen that it is ready."""
 _OS = {"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}
-"""As a node's own kubelet says it: where one label lacks Kubernetes writes to the node once more."""
+"""Labels that a node's kubelet would set. Kubernetes writes to the node once more if one is missing."""
 _POOL = "stampworks/simulated-pool"
-"""The label by which the nodes of a pool are found again, whatever their other labels have become."""
+"""Label that marks the nodes of a pool, even if their other labels change."""
 
 
 @dataclass(frozen=True)
 class SimulatedPool:
-    """What there is to be of one pool."""
+    """The declared nodes of one pool."""
 
     name: str
     labels: Mapping[str, Mapping[str, str]]
-    """By the name of each node."""
+    """Labels by the name of each node."""
     capacity: Mapping[str, str]
 
 
 def ensure(cluster: str, pool: SimulatedPool, leave: Sequence[str], progress: Progress) -> None:
-    """Makes them what they are to be, and takes away those that leave."""
+    """Bring the nodes to their declared state, and remove those that leave."""
     asked = control_plane.kubectl(cluster)
     _delete(asked, leave)
     asked.apply("cannot make nodes", [_node(pool, name) for name in pool.labels])
@@ -50,19 +50,19 @@ def ensure(cluster: str, pool: SimulatedPool, leave: Sequence[str], progress: Pr
 
 
 def leaving(cluster: str, pool: SimulatedPool) -> list[str]:
-    """Those that are not wanted any more, or would be other machines."""
+    """Return the nodes that are no longer wanted, or whose machine differs."""
     found = {node["metadata"]["name"]: node for node in _found(control_plane.kubectl(cluster), pool.name)}
     return [name for name, node in found.items() if name not in pool.labels or _other_machine(node, pool)]
 
 
 def drift(cluster: str, pool: SimulatedPool) -> list[tuple[str, str]] | None:
-    """Each node that is not what it should be, and what it is; None where there is none of them."""
+    """Return each node that differs from its declaration, and the difference; None if the pool has no nodes."""
     unknown = [(pool.name, "nobody knows how its nodes are, for the server of Kubernetes does not answer")]
     if not control_plane.answers(cluster):
         return unknown
     try:
         found = {node["metadata"]["name"]: node for node in _found(control_plane.kubectl(cluster), pool.name)}
-    except RoomError:  # whoever repairs the server repairs this, too
+    except RoomError:  # the repair of the server repairs this, too
         return unknown
     if not found and pool.labels:
         return None
@@ -119,7 +119,9 @@ def _node(pool: SimulatedPool, name: str) -> dict[str, Any]:
 
 
 def _other_machine(node: Mapping[str, Any], pool: SimulatedPool) -> bool:
-    """What a node has is said once, when it appears. The server writes an amount in its own way: to it 2048Mi are 2Gi,
-    and 1000 are 1k."""
+    """Whether the resources of a node differ from its pool's. A node's resources are written once, when it is made.
+
+    The server normalizes amounts: 2048Mi becomes 2Gi, and 1000 becomes 1k.
+    """
     said = node["status"].get("capacity", {})
     return any(quantity(said.get(name)) != quantity(amount) for name, amount in pool.capacity.items())

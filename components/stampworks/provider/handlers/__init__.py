@@ -1,4 +1,4 @@
-"""What the stampworks plugin serves: a file for each resource."""
+"""Handlers of the stampworks plugin, a file for each resource."""
 
 from stampworks.clouds.errors import CloudError
 from stampworks.configuration import PlaybookFailed

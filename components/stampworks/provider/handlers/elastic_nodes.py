@@ -1,4 +1,4 @@
-"""Nodes that start and stop by themselves, of which the engine knows none."""
+"""Nodes that start and stop by themselves. The engine has no resources for them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from stampworks.provider.handler import Call, Handler
 
 
 class ElasticNodes(Handler):
-    """The nodes of a group that start and stop by themselves: what is left of them ends when this is deleted.
+    """The elastic nodes of a group, which start and stop by themselves. Deleting this ends those that are left.
 
-    Whoever starts them has to be gone by then, or what it starts them from.
+    The programs or templates that start them have to be deleted first.
     """
 
     table = ELASTIC_NODES
 
     async def ensure(self, call: Call) -> dict[str, Any]:  # noqa: ARG002
-        return {}  # they start with the work
+        return {}  # nodes start with the work
 
     async def read(self, call: Call) -> dict[str, Any] | None:  # noqa: ARG002
         return {}

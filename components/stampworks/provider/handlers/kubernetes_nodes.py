@@ -1,4 +1,4 @@
-"""Who is in a Kubernetes whose nodes its cloud makes and names."""
+"""Members of a Kubernetes whose cloud creates and names the nodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stampworks.properties import KUBERNETES_NODES
 from stampworks.provider.handler import Call, Handler
 
 _PATIENCE_S = 1200.0
-"""A machine with many NICs and much memory takes minutes until it joins."""
+"""Seconds to wait: an instance with many NICs and much memory takes minutes until it joins."""
 
 
 class KubernetesNodes(Handler):
-    """Waits until each group has its nodes in Kubernetes, and says who they are."""
+    """Waits until each group has its nodes in Kubernetes, and lists them."""
 
     table = KUBERNETES_NODES
     refresh = True
@@ -30,11 +30,15 @@ class KubernetesNodes(Handler):
     async def ensure(self, call: Call) -> dict[str, Any]:
         where = _where(call.inputs)
         now = await call.thread(kubernetes_nodes.gather, *where, _counts(call.inputs), call.progress, _PATIENCE_S)
-        await call.thread(kubernetes_door.close, KubernetesApi(*where))  # it may keep a claim that is to go
+        # close it: it may keep a claim that has to be deleted
+        await call.thread(kubernetes_door.close, KubernetesApi(*where))
         return await _outputs(call, now, ())
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        """Its server may be known to the cluster's network alone: whoever cannot ask it goes by what is known."""
+        """Return the current members.
+
+        The server may be reachable only from the cluster's network. If it does not answer, return the last known ones.
+        """
         known = {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
         if not call.inputs:
             return known
@@ -47,11 +51,14 @@ class KubernetesNodes(Handler):
         return await _outputs(call, now, _missing(now, counts))
 
     async def delete(self, call: Call) -> None:
-        pass  # a list; what it lists is deleted by whoever made it
+        pass  # a list; its nodes are deleted by their own resources
 
 
 async def _outputs(call: Call, now: plan.Roster, missing: Sequence[str]) -> dict[str, Any]:
-    """When capacity ends no Kubernetes knows, but the cloud: where that does not answer, it is no reason to stop."""
+    """Return the outputs.
+
+    The cloud knows the ends of capacity, not Kubernetes. If it does not answer, keep the last known ones.
+    """
     try:
         ends = await call.thread(operations.endings, now.cloud, now.cluster, now.region)
         endings = [plan.to_dict(each) for each in ends]

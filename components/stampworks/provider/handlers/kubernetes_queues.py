@@ -1,4 +1,4 @@
-"""Which teams and queues a Kubernetes is to have, before those go that it has beside them."""
+"""Teams and queues that a Kubernetes will keep, checked before the others are removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stampworks.provider.handlers.kubernetes_server import server
 
 
 class KubernetesQueues(Handler):
-    """Refuses to have a team or a queue go while gangs are in it."""
+    """Refuses to remove a team or a queue while gangs are in it."""
 
     table = KUBERNETES_QUEUES
     refresh = True
@@ -26,7 +26,10 @@ class KubernetesQueues(Handler):
         return {"drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        """What an earlier `up` was about to remove when it failed may have been at work since."""
+        """Report gangs in teams and queues that are still to be removed.
+
+        An earlier `up` may have failed before it removed them, and they may have been used since.
+        """
         if not call.inputs:
             return {"drift": []}
         try:

@@ -1,4 +1,4 @@
-"""A Kubernetes that its cloud has just made, before anything asks it."""
+"""A Kubernetes that its cloud has just created, before the first request."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from stampworks.provider.handler import Call, Handler
 
 
 class KubernetesServer(Handler):
-    """Is there when a new server answers, or when nobody has heard it for long: whoever asks it next says why."""
+    """Waits until a new server answers, or until a time limit. After that the next request reports the reason."""
 
     table = KUBERNETES_SERVER
 
     async def ensure(self, call: Call) -> dict[str, Any]:
-        """No failure: what does not need it, as nodes to reach it through, may not have to wait for who does."""
+        """Wait for the server without failing.
+
+        Resources that do not need the server, such as nodes on the way to it, must not wait for those that do.
+        """
         try:
             await call.thread(server(call).awaited, call.progress)
         except OperationError as error:
@@ -31,5 +34,5 @@ class KubernetesServer(Handler):
 
 
 def server(call: Call) -> KubernetesApi:
-    """That of the cluster that a resource is about."""
+    """Return the server of the resource's cluster."""
     return KubernetesApi(call.inputs["cluster"], call.inputs["cloud"], call.inputs["region"])

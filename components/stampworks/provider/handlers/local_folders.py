@@ -1,4 +1,4 @@
-"""Folders of a local cluster that outlive its nodes. Deleting one deletes what is in it."""
+"""Folders of a local cluster that outlive its nodes. Deleting one deletes its contents."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class _Folder(Handler):
 
 
 class SharedDirectory(_Folder):
-    """A directory that every node sees. Deleting it deletes what is in it."""
+    """A directory that every node sees. Deleting it deletes its contents."""
 
     table = SHARED_DIRECTORY
     kind = "exports"
 
 
 class LocalVolume(_Folder):
-    """A disk apart from that of the node which has it mounted. Deleting it deletes what is in it."""
+    """A disk apart from the root disk of the node that mounts it. Deleting it deletes its contents."""
 
     table = LOCAL_VOLUME
     kind = "volumes"

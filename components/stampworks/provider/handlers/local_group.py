@@ -54,7 +54,10 @@ class LocalGroup(Handler):
         return {"generation": plan.generation(instances), "drift": await call.thread(_drift, members, call.inputs)}
 
     async def delete(self, call: Call) -> None:
-        """Ends the nodes without waiting for jobs: the playbook has drained a pool that leaves, `destroy` means it."""
+        """End the nodes without waiting for jobs.
+
+        The playbook has drained a pool that leaves, and `destroy` is explicit.
+        """
         cluster, _, name = call.id.partition("/")
         members = _of(name, await call.thread(room.read_nodes, cluster))
         names = [member.name for member in members]
@@ -74,12 +77,12 @@ def _image(inputs: Mapping[str, Any]) -> tuple[plan.Release, str]:
 
 
 def _of(group: str, states: Sequence[room.NodeState]) -> list[room.NodeState]:
-    """Those of the room's nodes that are the group's, also ones that an earlier, larger declaration left."""
+    """Return the room's nodes of a group, including those of an earlier, larger declaration."""
     return [state for state in states if state.group == group]
 
 
 def _shrink(call: Call, group: plan.Group) -> None:
-    """Lets jobs on nodes that leave come to their end, and removes those nodes."""
+    """Wait until jobs have ended on nodes that leave, and remove these nodes."""
     cluster = call.inputs["cluster"]
     kept = {node.name for node in group.nodes}
     leaving = {state.name: state.alive for state in _of(group.name, room.read_nodes(cluster)) if state.name not in kept}
@@ -94,12 +97,12 @@ def _shrink(call: Call, group: plan.Group) -> None:
 
 
 def _drift(members: list[room.NodeState], inputs: Mapping[str, Any]) -> list[str]:
-    """What the members are not that they should be; nothing where nobody said what they should be, as in an import."""
+    """Return the differences between members and declaration; none for an import, which has no declaration."""
     if "group" not in inputs:
         return []
     try:
         group, rails = _group(inputs), _rails(inputs)
-    except ValueError:  # what an earlier version of the toolkit planned, and cannot be read: `up` brings a new one
+    except ValueError:  # a plan of an earlier version that cannot be read: `up` writes a new one
         return []
     found = {member.name: member for member in members}
     release, content = _image(inputs)

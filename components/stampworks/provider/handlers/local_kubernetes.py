@@ -1,4 +1,4 @@
-"""A Kubernetes in the room of a local cluster: its control plane, and nodes that stand for machines."""
+"""A Kubernetes in the room of a local cluster: its control plane, its joined nodes and its simulated nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stampworks.provider.leaving import vacate
 
 
 class LocalControlPlane(Handler):
-    """The control plane of a Kubernetes, with Kueue and JobSet. Deleting it deletes all that it knows."""
+    """The control plane of a Kubernetes, with Kueue and JobSet. Deleting it deletes all its data."""
 
     table = LOCAL_CONTROL_PLANE
     refresh = True
@@ -69,19 +69,19 @@ class _Pool(Handler):
 
     @abstractmethod
     def make(self, call: Call) -> None:
-        """Has them known as what they are to be, and no others of the pool."""
+        """Make Kubernetes know the declared nodes, and no others of the pool."""
 
     @abstractmethod
     def look(self, cluster: str, inputs: Mapping[str, Any]) -> list[tuple[str, str]] | None:
-        """Each node that is not what it should be, and what it is; None where the pool is not there."""
+        """Return each node that differs from its declaration, and the difference; None if the pool does not exist."""
 
     @abstractmethod
     def end(self, call: Call, cluster: str, name: str) -> None:
-        """Has them forgotten."""
+        """Remove the nodes from Kubernetes."""
 
 
 class SimulatedPool(_Pool):
-    """Nodes that Kubernetes places pods on, of machines that do not exist: the pods seem to run, and nothing does."""
+    """Simulated nodes on which Kubernetes places pods. The pods appear to run, and nothing runs."""
 
     table = SIMULATED_POOL
 
@@ -101,7 +101,8 @@ class SimulatedPool(_Pool):
 
 
 class JoinedPool(_Pool):
-    """Nodes that run pods, known to Kubernetes as what they are. They are there, and have been configured, before."""
+    """Nodes that run pods, known to Kubernetes with their labels and resources. They are created and configured
+    before."""
 
     table = JOINED_POOL
 
@@ -119,8 +120,10 @@ class JoinedPool(_Pool):
 
 
 def _dismiss(call: Call) -> None:
-    """Machines of a pool that was not for scheduling only leave before others have their names: Kubernetes takes both
-    for one, and the engine would end the old ones last."""
+    """Remove the machines of a pool that becomes simulated, before simulated nodes take their names.
+
+    Kubernetes would take both for one node, and the engine would end the machines last.
+    """
     cluster, pool = call.inputs["cluster"], call.inputs["pool"]
     machines = [state.name for state in room.read_nodes(cluster) if state.group == pool]
     vacate(call, machines)

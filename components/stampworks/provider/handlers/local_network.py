@@ -48,6 +48,6 @@ def _declared(inputs: Mapping[str, Any]) -> tuple[NetworkSpec, list[RailSpec]]:
 def _outputs(state: room.RoomState, inputs: Mapping[str, Any]) -> dict[str, Any]:
     try:
         wrong = room.room_drift(state, *_declared(inputs)) if "network" in inputs else ()
-    except ValueError:  # what an earlier version of the toolkit planned, and cannot be read: `up` brings a new one
+    except ValueError:  # a plan of an earlier version that cannot be read: `up` writes a new one
         wrong = ()
     return {"instance": state.instance, "drift": drift.lines("cloud", (("network", what) for what in wrong))}

@@ -1,4 +1,4 @@
-"""A cluster's place on this machine."""
+"""The place of a cluster on this machine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stampworks.provider.handler import Call, Handler
 
 
 class LocalRoom(Handler):
-    """A cluster's place on this machine: the claim that everything in it bears. Deleting it leaves nothing of it.
+    """The place of a cluster on this machine: the claim on everything in it. Deleting it leaves nothing of it.
 
-    It comes before all that is in the room and goes after it, so that what a killed `up` left and no state knows of is
-    found here. Making it makes nothing: if that is interrupted, there is nothing that could be forgotten.
+    It comes before everything in the room and goes after it, so it finds parts that a killed `up` left outside of any
+    state. Creating it makes nothing, so an interrupted creation leaves nothing.
     """
 
     table = LOCAL_ROOM
@@ -29,7 +29,7 @@ class LocalRoom(Handler):
         return {"claim": claim}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        """The state is the only place where a claim is known to be ours: the room may be another stack's."""
+        """Return the claim in the state, the only place that shows it as ours. The room may be another stack's."""
         return {"claim": call.old_outputs["claim"]} if "claim" in call.old_outputs else None
 
     async def delete(self, call: Call) -> None:

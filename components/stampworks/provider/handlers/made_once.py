@@ -1,4 +1,4 @@
-"""What a cluster needs for as long as it exists."""
+"""Keys of a cluster that stay as long as it exists."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stampworks.provider.handler import Call, Handler
 
 
 class MadeOnce(Handler):
-    """Made once, kept in the stack's state and nowhere else, and never changed."""
+    """Outputs that are made once, kept only in the stack's state, and never changed."""
 
     @staticmethod
     @abstractmethod
     def make(cluster: str) -> dict[str, Any]:
-        """All outputs."""
+        """Make all outputs."""
 
     async def ensure(self, call: Call) -> dict[str, Any]:
         if kept := await self.read(call):
@@ -22,7 +22,7 @@ class MadeOnce(Handler):
         return await call.thread(self.make, call.inputs["cluster"])
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        """The state is the only place where it is."""
+        """Return the outputs from the state, which is their only place."""
         kept = {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
         return kept if kept.keys() == self.outputs.keys() else None
 

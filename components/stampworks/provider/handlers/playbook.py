@@ -14,11 +14,11 @@ from stampworks.properties import PLAYBOOK
 from stampworks.provider.handler import Call, Handler
 
 _LOOK_MINUTES = 10
-"""How long a refresh may look: nothing is waited for on the nodes."""
+"""Minutes for the look of a refresh, which waits for nothing on the nodes."""
 
 
 class Playbook(Handler):
-    """Runs a playbook on the members of a roster, again whenever anything it depends on has changed."""
+    """Runs a playbook on the members of a roster, and again whenever one of its inputs has changed."""
 
     table = PLAYBOOK
 
@@ -36,16 +36,17 @@ class Playbook(Handler):
         return {"changed": recap.changed, "hosts": recap.hosts, "drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        """What the run would change now, and what the hosts say of themselves: one pass over those that are up."""
+        """Report what a run would change now, and what the hosts report, in one pass over running hosts."""
         left = await self.remains(call)
         return {**left, "drift": await _look(call)} if "inventory" in call.inputs else left
 
     async def remains(self, call: Call) -> dict[str, Any]:
-        """What a run did cannot be looked up. One that failed counts too: it has changed hosts."""
+        """Return the last outputs: results of a run cannot be read back. A failed run counts, too: it has changed
+        hosts."""
         return {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
 
     async def delete(self, call: Call) -> None:
-        pass  # the hosts go, and with them what was done to them
+        pass  # the hosts are deleted, with all changes on them
 
 
 def _roster(inputs: Mapping[str, Any]) -> plan.Roster:
@@ -53,7 +54,7 @@ def _roster(inputs: Mapping[str, Any]) -> plan.Roster:
 
 
 async def _look(call: Call) -> list[str]:
-    """What is not as the playbook and the plan say, in words; nodes that cannot be looked at are among them."""
+    """Return each difference from playbook and plan in words. Nodes that cannot be reached are among them."""
     inventory, known = json.loads(call.inputs["inventory"]), _roster(call.inputs)
     now = await call.thread(operations.members, known.cloud, known.cluster, known.region)
     up = {member.name for member in now.members}
@@ -68,17 +69,17 @@ async def _look(call: Call) -> list[str]:
             call.inputs["secrets"],
             call.progress,
             timeout_minutes=min(_LOOK_MINUTES, call.inputs["timeoutMinutes"]),
-            roles=call.inputs.get("roles", ()),  # what an earlier version stamped has none
+            roles=call.inputs.get("roles", ()),  # states of an earlier version have none
         )
     return drift.of_look(inventory, hosts, seen, call.mask)
 
 
 def _drain_those_who_leave(call: Call) -> None:
-    """Nodes that the scheduler is about to forget finish their jobs first, however they leave the cluster."""
+    """Drain the nodes that leave the scheduler, so that they finish their jobs first."""
     if "roster" not in call.old_inputs:
         return
     if "slurm_controller" not in json.loads(call.inputs["inventory"])["all"]["children"]:
-        return  # Kubernetes forgets nobody because of a playbook: who leaves has been vacated
+        return  # Kubernetes forgets no node because of a playbook: leaving nodes have been vacated
     staying = _scheduled(call.inputs)
     if reasons := {name: LEAVES for name in _scheduled(call.old_inputs) if name not in staying}:
         service, timeout = SlurmService(_roster(call.inputs)), call.inputs["drainTimeoutMinutes"]
@@ -86,7 +87,10 @@ def _drain_those_who_leave(call: Call) -> None:
 
 
 def _scheduled(inputs: Mapping[str, Any]) -> list[str]:
-    """The members, and who starts with the work: its machine is in no roster, and its jobs run all the same."""
+    """Return the members and the elastic nodes.
+
+    Elastic nodes are in no roster, and run jobs all the same.
+    """
     told = json.loads(inputs["inventory"])["all"]["vars"].get("power_settings", {"pools": {}})
     elastic = [name for pool in told["pools"].values() for name in pool["nodes"]]
     return list(dict.fromkeys([*(member.name for member in _roster(inputs).members), *elastic]))

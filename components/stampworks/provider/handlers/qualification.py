@@ -1,4 +1,4 @@
-"""The proof of a cluster: nothing that depends on it is made before it has passed."""
+"""The proof of a cluster. Resources that depend on it are not created before it has passed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stampworks.wire.values import said
 
 
 class NotProvenError(Exception):
-    """The cluster is there and is not what was planned."""
+    """The cluster exists and does not meet its plan."""
 
 
 class Qualification(Handler):
-    """Measures the members of a roster against their plan; again those that changed, or all when the checks did."""
+    """Measures the members of a roster against their plan: those that changed, or all if the checks changed."""
 
     table = QUALIFICATION
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        """Nodes that were not proven the last time, or are held back since: the next `up` measures them again."""
+        """Return nodes that were not proven last time, or are held back since. The next `up` measures them again."""
         earlier = read_certificate(outputs)
         lines = qualification.open_questions(earlier) if earlier else ["nothing is known of it yet"]
         since = super().drift(outputs)
@@ -58,7 +58,8 @@ class Qualification(Handler):
         return outputs
 
     async def read(self, call: Call) -> dict[str, Any] | None:
-        """A look measures nothing: what was found last is what is known; the scheduler says who is held back since."""
+        """Return the last results, for reading measures nothing. The scheduler names the nodes that are held back
+        since."""
         known = {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
         return {**known, "drift": await _held_since(call)} if "roster" in call.inputs else known
 
@@ -66,7 +67,7 @@ class Qualification(Handler):
         return dict(call.left) or await self.read(call)
 
     async def delete(self, call: Call) -> None:
-        pass  # the nodes go, and with them whatever was measured
+        pass  # the nodes go, and with them the measurements
 
 
 def _subject(call: Call) -> Subject:
@@ -74,7 +75,8 @@ def _subject(call: Call) -> Subject:
 
 
 async def _held_since(call: Call) -> list[str]:
-    """Who has passed and takes no jobs all the same: a node that finds itself changed before a job says so."""
+    """Return nodes that have passed and take no jobs all the same, such as a node that reports a change before a
+    job."""
     subject, roster = _subject(call), plan.from_dict(plan.Roster, call.inputs["roster"])
     certificate = read_certificate(call.old_outputs)
     passed = {node.name for node in certificate.nodes if node.verdict == "pass"} if certificate else set()
@@ -91,7 +93,7 @@ async def _held_since(call: Call) -> list[str]:
 
 
 def read_certificate(outputs: Mapping[str, Any], key: str = "") -> Certificate | None:
-    """The certificate of the last time, when the state has one that can still be read, and that the key has signed."""
+    """Return the last certificate, if the state has one that can be read and that is signed by the key."""
     try:
         checked = qualification.verify(outputs["certificate"], key)
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""Nodes that run on what was declared before, made anew."""
+"""The roll of a cluster, which renews outdated nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stampworks.provider.handlers.qualification import read_certificate
 
 
 class Roll(Handler):
-    """Makes nodes anew, in waves, that run on an earlier image or were given up; the others go on with their jobs."""
+    """Renews, in waves, nodes that run on an earlier image or were condemned. Other nodes continue their jobs."""
 
     table = ROLL
     refresh = True
@@ -30,7 +30,7 @@ class Roll(Handler):
         def keep(certificate: qualification.Certificate) -> None:
             kept["certificate"] = qualification.signed(certificate, key)
 
-        call.left = kept  # what was measured outlives whatever ends the roll
+        call.left = kept  # the measurements outlive a failed roll
         order = _order(call.inputs)
         play = _play(call, order, secrets)
         await call.thread(operations.roll, order, earlier, call.progress, play, keep)
@@ -53,7 +53,7 @@ def _order(inputs: Mapping[str, Any]) -> operations.Order:
 
 
 def _secrets(call: Call) -> tuple[dict[str, str], str]:
-    """Those of the playbook, and the key to sign with; empty where nothing is proven."""
+    """Return the secrets of the playbook, and the signing key, which is empty without a proof."""
     given = dict(call.inputs["secrets"])
     return {name: given[name] for name in given if name != "signing_key"}, given.get("signing_key", "")
 
@@ -73,14 +73,14 @@ def _generation(of: plan.Roster, group: str) -> str:
 
 
 async def _now(call: Call, known: plan.Roster) -> dict[str, Any]:
-    """The groups' generations, where the engine knows any, and the outdated nodes, as they are now."""
+    """Return the current generations of the groups, as far as the engine has one, and the outdated nodes."""
     groups = [
         {**group, "generation": _generation(known, group["name"]) if group["generation"] else ""}
         for group in call.inputs["groups"]
     ]
     try:
         late = await call.thread(operations.outdated, _order(call.inputs).plan, call.inputs["content"])
-    except ValueError:  # the plan of an earlier version of the toolkit, which cannot be read: `up` brings a new one
+    except ValueError:  # a plan of an earlier version that cannot be read: `up` writes a new one
         late = {}
     return {
         "groups": groups,
@@ -89,7 +89,7 @@ async def _now(call: Call, known: plan.Roster) -> dict[str, Any]:
 
 
 def _play(call: Call, order: operations.Order, secrets: Mapping[str, str]) -> operations.Play:
-    """Runs the cluster's playbook on some of its nodes, as the plan and the roster of that moment have them."""
+    """Return a function that runs the cluster's playbook on some nodes, with the current roster."""
     wait, told = call.waiter(), call.inputs["playbook"]
     attached = plan.from_dict(plan.Attached, told["attached"])
 

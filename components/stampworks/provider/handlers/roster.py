@@ -1,4 +1,4 @@
-"""Who is in a cluster now."""
+"""The members of a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stampworks.wire.values import said
 
 
 class Roster(Handler):
-    """Waits until all members of all groups are there that always run, and says who they are."""
+    """Waits until all groups have the members that always run, and lists them."""
 
     table = ROSTER
     refresh = True
@@ -42,19 +42,22 @@ class Roster(Handler):
         where = (cloud, cluster, call.inputs.get("region", ""))
         now = await call.thread(operations.members, *where)
         found = _outputs(now, await call.thread(operations.endings, *where))
-        # A pool that was taken out of the declaration is there until the end of the same `up`; those of a group that
-        # come and go with the work are nobody's to miss. All there are where nobody declared any, as in an import.
+        # A pool that was removed from the declaration exists until the end of the same `up`. Elastic members of a group
+        # are never missing. Without a declaration, as in an import, all members are returned.
         groups = {each.group: each.always for each in wanted(call.inputs)}
         if groups:
             found["members"] = [one for one in found["members"] if one["name"] in groups.get(one["group"], ())]
         return found if found["members"] else None
 
     async def delete(self, call: Call) -> None:
-        pass  # a list; what it lists is deleted by whoever made it
+        pass  # a list; its nodes are deleted by their own resources
 
 
 def wanted(inputs: Mapping[str, Any]) -> list[WantedMembers]:
-    """Who is to be in each group; of one that an earlier version of the toolkit declared, nobody knows the names."""
+    """Return the wanted members of each group.
+
+    A declaration of an earlier version has no names: leave it out.
+    """
     groups = [each for each in said(inputs.get("groups", [])) if "names" in each]
     return [WantedMembers(each["name"], tuple(each["names"]), int(each["count"])) for each in groups]
 

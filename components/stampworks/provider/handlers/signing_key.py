@@ -1,4 +1,4 @@
-"""The key by which certificates are known to be this stack's."""
+"""Key that signs the certificates of this stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stampworks.provider.handlers.made_once import MadeOnce
 
 
 class SigningKey(MadeOnce):
-    """An ed25519 key."""
+    """An ed25519 key for signing certificates."""
 
     table = SIGNING_KEY
 

@@ -1,7 +1,7 @@
-"""A certificate, and the plan behind it, as a report: one page for a screen or paper, Markdown, or JSON.
+"""A certificate and its plan as a report: one page for a screen or paper, Markdown, or JSON.
 
-Each section is a module that says what it is about (`of`), and shows that (`html`, `markdown`). What is shown is what
-the JSON holds, so that the three cannot differ.
+Each section is a module that computes its data (`of`) and shows it (`html`, `markdown`). All forms show the data of the
+JSON, so they cannot differ.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["Event", "Left", "Report", "left", "report_html", "report_json", "rep
 VERSION = 1
 _STYLE = Path(__file__).with_name("style.css")
 _NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'"
-"""No script, no image, no font: a reader's browser asks nobody for anything, whatever a text tries."""
+"""Content policy without scripts, images or fonts: a reader's browser sends no request, whatever a text contains."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ _SECTIONS = (
 
 
 def left(name: str, text: str) -> Left:
-    """What a run has left, from the text of its record, which may be anybody's."""
+    """Return a run's record, from a text that anyone may have written."""
     try:
         found = records.read(text)
     except records.RecordError as error:
@@ -77,9 +77,9 @@ def report_of(
     stamping: Sequence[Event] | None = None,
     runs: Sequence[Left] | str = training.UNKNOWN,
 ) -> Report:
-    """All that a report says. A plan that is not the one that was proven is left out, with a note.
+    """Return the whole report. Leave out a plan that is not the proven one, with a note.
 
-    Runs are what they have left, or why nothing is known of any.
+    `runs` are records of runs, or the reason why none are known.
     """
     certificate, notes = _sound(checked.certificate)
     if plan and fingerprint(plan) != certificate.fingerprint:
@@ -105,7 +105,7 @@ def report_of(
 
 
 def _sound(certificate: Certificate) -> tuple[Certificate, tuple[str, ...]]:
-    """The certificate without values that cannot have been measured: it may be anybody's file."""
+    """Return the certificate without impossible values: anyone may have written the file."""
     kept = tuple(each for each in certificate.measured if _is_sound(each))
     numbers = tuple(
         dataclasses.replace(each, measured=_number(each.measured), expected=_number(each.expected))
@@ -122,12 +122,12 @@ def _is_sound(measured: Measured) -> bool:
 
 
 def _number(value: float | None) -> float | None:
-    """None for what no instrument shows: not finite, or so large or small that arithmetic with it would not be."""
+    """Return None for an impossible value: not finite, or outside the range of safe arithmetic."""
     return value if value is not None and (value == 0 or 1e-18 < abs(value) < 1e18) else None
 
 
 def report_json(found: Report) -> str:
-    """Everything, as data. ASCII only: also what is no text survives being written."""
+    """Return all data as JSON. It is ASCII, so that invalid Unicode can be written, too."""
     return json.dumps(to_dict(found), indent=2) + "\n"
 
 
@@ -138,7 +138,7 @@ def report_markdown(found: Report) -> str:
 
 
 def report_html(found: Report) -> str:
-    """One file that needs no other, and no script."""
+    """Return one HTML file without references and scripts."""
     body = e("main", headline.html(found.headline))
     tree.into(body, (module.html(getattr(found, name)) for module, name in _SECTIONS))
     head = e(
@@ -153,7 +153,7 @@ def report_html(found: Report) -> str:
 
 
 def _patterns() -> Element:
-    """What drawings are hatched with."""
+    """Return the hatching pattern of the drawings."""
     line = e("path", d="M0 6 6 0M-1 1 1 -1M5 7 7 5", class_="hatching")
     pattern = e("pattern", line, id="hatch", width=6, height=6, patternUnits="userSpaceOnUse")
     return e("svg", e("defs", pattern), width=0, height=0, class_="patterns", aria_hidden="true")

@@ -1,4 +1,4 @@
-"""What each node, and each of its accelerators, reached by itself: the spread over all, and who is at its ends."""
+"""Results of each node and each of its accelerators alone: the spread over all, with lowest and highest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NodeValue:
     node: str
     value: float
     device: str
-    """Which of a node's accelerators."""
+    """Accelerator of the node."""
 
     @property
     def where(self) -> str:
@@ -39,13 +39,13 @@ class QuantitySpread:
     unit: str
     rail: str
     device: str
-    """Which directory, where a node has several."""
+    """Directory, if a node has several."""
     simulated: bool
     expected: float | None
-    """What it can reach at most, where something is known of the machine."""
+    """Highest value that it can reach, if known for the machine."""
     median: float
     values: tuple[NodeValue, ...]
-    """The lowest first."""
+    """Values, the lowest first."""
 
 
 def of(certificate: Certificate) -> tuple[QuantitySpread, ...]:
@@ -94,7 +94,7 @@ def html(spreads: tuple[QuantitySpread, ...]) -> Element:
 
 
 def _strip(values: Sequence[float]) -> Element:
-    """A tick for each, as far along as its value is between the lowest and the highest."""
+    """Return a tick for each value, placed between the lowest and the highest."""
     extent = values[-1] - values[0]
     ticks = []
     for value in values:

@@ -1,4 +1,4 @@
-"""What all nodes together reached for each size of a collective, beside what the model says."""
+"""Results of all nodes together for each size of a collective, beside the model's values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXPLAINED = (
 )
 _HEADER = ("rail", "quantity", "size", "measured", "spread", "samples", "expected", "share")
 _EXPECTED_MOST = 5.0
-"""Times the largest measured value."""
+"""Factor of the largest measured value above which an expected value is not drawn."""
 _WIDTH, _HEIGHT = 322.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 312.0, 12.0, 186.0
 _SHAPES = (
@@ -51,7 +51,7 @@ class CurvePoint:
 
 
 def is_point(measured: Measured) -> bool:
-    """Whether it is about all nodes together on a rail, at a size."""
+    """Whether the value is of all nodes together on a rail, at a size."""
     return measured.bytes > 0 and not measured.node and bool(measured.rail)
 
 
@@ -68,7 +68,7 @@ def of(certificate: Certificate) -> tuple[CurvePoint, ...]:
 
 
 def name(quantity: str) -> str:
-    """all_reduce_busbw.worst_order as people say it."""
+    """Return a quantity in words, such as "all reduce busbw, worst order" for all_reduce_busbw.worst_order."""
     head, _, tail = quantity.partition(".")
     return head.replace("_", " ") + (f", {tail.replace('_', ' ')}" if tail else "")
 
@@ -98,19 +98,22 @@ def html(points: tuple[CurvePoint, ...]) -> Element:
 
 
 def _drawable(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Without what would leave no room for the rest: of little data the model allows whatever a burst lets through."""
+    """Return the points to draw.
+
+    Leave out expected values that are far above all measured ones: the model allows any burst for small sizes.
+    """
     shown = [point for point in points if point.value > 0]
     most = _EXPECTED_MOST * max((point.value for point in shown), default=0.0)
     return [replace(point, expected=None) if point.expected and point.expected > most else point for point in shown]
 
 
 def _operation(point: CurvePoint) -> str:
-    """What was done, in whatever order of ranks."""
+    """Return the operation, without the order of ranks."""
     return point.quantity.partition(".")[0]
 
 
 def _figure(points: Sequence[CurvePoint], comparable: Sequence[CurvePoint]) -> Element:
-    """One collective on one rail, at the scale of all of them."""
+    """Return the figure of one collective on one rail, on the scale of all comparable ones."""
     rail, (x, y) = points[0].rail, _scales(comparable)
     what = name(_operation(points[0]))
     series = [list(its) for _, its in groupby(points, lambda point: point.quantity)]
@@ -137,7 +140,7 @@ def _figure(points: Sequence[CurvePoint], comparable: Sequence[CurvePoint]) -> E
 
 
 def _aside(at: int, series: Sequence[object]) -> str:
-    """Series of the same values stand a little beside each other."""
+    """Shift series so that equal values stand side by side."""
     return f"translate({8 * at - 4 * (len(series) - 1)} 0)"
 
 
@@ -145,7 +148,7 @@ Scale = Callable[[float], float]
 
 
 def _scales(points: Sequence[CurvePoint]) -> tuple[Scale, Scale]:
-    """From sizes and values to places: both logarithmic, with room around what is there."""
+    """Return the scales of sizes and values, both logarithmic, with a margin."""
     sizes = [log2(point.bytes) for point in points]
     values = [value for point in points for value in _values(point)]
     left, right = min(sizes) - 1, max(sizes) + 1
@@ -157,7 +160,7 @@ def _scales(points: Sequence[CurvePoint]) -> tuple[Scale, Scale]:
 
 
 def _values(point: CurvePoint) -> list[float]:
-    """All of it that a logarithmic axis can show."""
+    """Return the values of a point that a logarithmic axis can show."""
     return [value for value in (point.value, point.low, point.high, point.expected) if value is not None and value > 0]
 
 
@@ -176,7 +179,7 @@ def _axes(points: Sequence[CurvePoint], x: Scale, y: Scale) -> Iterator[Element]
 
 
 def _ticks(low: float, high: float) -> Iterator[float]:
-    """Round numbers about there, the fewer to a power of ten the more powers there are."""
+    """Yield round numbers in the range. More powers of ten have fewer numbers each."""
     powers = range(floor(log10(low)), ceil(log10(high)) + 1)
     leads = {2: (1, 1.5, 2, 3, 5, 7), 3: (1, 2, 5), 4: (1, 2, 5)}.get(len(powers), (1,))
     yield from (lead * 10.0**power for power in powers for lead in leads)
@@ -185,7 +188,7 @@ def _ticks(low: float, high: float) -> Iterator[float]:
 def _series(points: Sequence[CurvePoint], look: int, x: Scale, y: Scale) -> Iterator[Element]:
     expected = [(x(point.bytes), y(point.expected)) for point in points if point.expected and point.expected > 0]
     if expected:
-        # a line has two ends: that of a single size reaches a little to both sides of it
+        # a line has two ends: extend that of a single size a little to both sides
         ends = [(expected[0][0] - 14, expected[0][1]), *expected, (expected[-1][0] + 14, expected[-1][1])]
         line = " ".join(f"{at:.1f},{height:.1f}" for at, height in ends)
         yield e("polyline", points=line, class_=f"model line{look}")

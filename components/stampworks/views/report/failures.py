@@ -1,4 +1,4 @@
-"""What did not pass, why, and what was done about it."""
+"""Failures: each node or rail that did not pass, why, and the consequence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FailureRow:
 
 
 def of(certificate: Certificate) -> tuple[FailureRow, ...]:
-    """Nodes first, then what no node is to blame for; the failed before the unknown."""
+    """Return nodes first, then findings without a node. Failed ones come before unknown ones."""
     nodes = [
         FailureRow(node.name, node.verdict, node.why, _done(node))
         for node in certificate.nodes

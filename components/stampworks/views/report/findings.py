@@ -1,4 +1,4 @@
-"""Every finding with its numbers, and where they come from."""
+"""Every finding with its numbers and their derivation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of(certificate: Certificate) -> tuple[CheckFinding, ...]:
 
 
 def _derivations(findings: tuple[CheckFinding, ...]) -> list[str]:
-    """Each once, for many findings share one."""
+    """Return each derivation once, for many findings share one."""
     return list(dict.fromkeys(finding.derivation for finding in findings if finding.derivation))
 
 

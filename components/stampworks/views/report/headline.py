@@ -1,4 +1,4 @@
-"""What was proven, of what, by whom, and the verdict."""
+"""Summary of a certificate: its subject, signature and verdict."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Headline:
     cluster: str
     cloud: str
     verdict: Verdict
-    """The certificate's, as long as its signature is not known to be wrong."""
+    """Verdict of the certificate, or "fail" if its signature is known to be wrong."""
     level: Level
     started: str
     ended: str
     seconds: int | None
-    """How long it took; None when the times cannot be read."""
+    """Duration; None if the times cannot be read."""
     nodes: str
-    """How many of each verdict, in words."""
+    """Count of nodes by verdict, in words."""
     held: int
     rails: str
     signature: Verdict
@@ -33,7 +33,7 @@ class Headline:
     fingerprint: str
     proven: str
     notes: tuple[str, ...]
-    """What a reader must not overlook: what is simulated, and what does not fit together."""
+    """Warnings for the reader about simulated values and contradictions."""
 
 
 def of(checked: Checked, plan: Plan | None, notes: tuple[str, ...]) -> Headline:

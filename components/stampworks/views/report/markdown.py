@@ -1,4 +1,4 @@
-"""The little Markdown that a report needs, with every text in it shown as it is."""
+"""The parts of Markdown that a report needs. All text is shown unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SPECIAL = re.compile(r"[\\`*\[\]<>|~&!#$@]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\."
 
 
 def plain(text: str) -> str:
-    """Text that no reader of Markdown takes for markup, a link or an image."""
+    """Escape text so that Markdown shows it without markup, links or images."""
     return _SPECIAL.sub(lambda found: "\\" + found[0], printable(text))
 
 

@@ -1,4 +1,4 @@
-"""How a verdict, a share and a number look. Whatever has a colour says the same by a shape, a pattern or a word."""
+"""Marks for verdicts, shares and numbers. Each colour comes with a shape, a pattern or a word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stampworks.qualification.rails import SHARE_MIN
 from stampworks.views.report.tree import e
 
 STEPS = (0.95, SHARE_MIN, 0.6, 0.3)
-"""Where the colour of a share changes. Each next one is darker; below SHARE_MIN it is hatched, too."""
+"""Limits at which the colour of a share changes. Each next one is darker; below SHARE_MIN it is also hatched."""
 _WORDS = {"pass": "passed", "fail": "failed", "unknown": "unknown"}
 _SHAPES = {
     "pass": "M2 7.5 5.5 11 12 3.5",
@@ -19,11 +19,11 @@ _SHAPES = {
     "unknown": "M4.5 5a2.5 2.5 0 1 1 3.6 2.2Q7 7.8 7 9M7 11.3v.4",
 }
 _NAME_MAX = 14
-"""Of a name in a drawing, which has to end somewhere; tables have the whole of it."""
+"""Characters of a name in a drawing. Tables have the whole name."""
 
 
 def shape(verdict: Verdict) -> Element:
-    """Where there is no room for a word."""
+    """Return the mark without a word, for narrow places."""
     return e("svg", e("path", d=_SHAPES[verdict]), viewBox="0 0 14 14", class_="shape", role="img", aria_label=verdict)
 
 
@@ -36,17 +36,17 @@ def simulated_mark(simulated: bool) -> Element | None:
 
 
 def step(share: float) -> int:
-    """0 for what is as it should be, up to 4 for what is hardly there."""
+    """Return the colour of a share: 0 for a good one, up to 4 for the lowest."""
     return sum(share < limit for limit in STEPS)
 
 
 def hatched(step: int) -> bool:
-    """Whether such a share is less than what counts as healthy."""
+    """Whether a share of this colour is below the healthy limit."""
     return step > STEPS.index(SHARE_MIN)
 
 
 def legend(*more: Element) -> Element:
-    """What the colours of shares mean."""
+    """Return the legend for the colours of shares."""
     limits = [percent(limit) for limit in STEPS]
     words = [f"{limits[0]} or more", *(f"{low} to {high}" for high, low in pairwise(limits))]
     swatches = [
@@ -57,7 +57,7 @@ def legend(*more: Element) -> Element:
 
 
 def figures(drawn: Iterable[Element]) -> Element:
-    """Beside each other as far as there is room."""
+    """Place drawings side by side as far as the width allows."""
     return e("div", *drawn, class_="figures")
 
 
@@ -66,7 +66,7 @@ def percent(share: float) -> str:
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """As many digits as a measurement has."""
+    """Format a value with three significant digits."""
     return "unknown" if value is None else f"{float(f'{value:.3g}'):.15g} {unit}".rstrip()
 
 
@@ -75,6 +75,6 @@ def short(name: str) -> str:
 
 
 def counted(verdicts: Iterable[Verdict]) -> str:
-    """How many of each: 6 passed, 1 failed."""
+    """Return the count of each verdict: 6 passed, 1 failed."""
     found = list(verdicts)
     return ", ".join(f"{found.count(each)} {word}" for each, word in _WORDS.items() if each in found)

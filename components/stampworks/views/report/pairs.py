@@ -1,4 +1,4 @@
-"""What each pair of nodes reached on each rail: a matrix of senders and receivers."""
+"""Results of each pair of nodes on each rail: a matrix of senders and receivers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXPLAINED = (
 _WELL = "No pair that was measured is too slow."
 _HEADER = ("rail", "sender", "receiver", "measured", "expected", "share")
 _NUMBERS_MAX = 16
-"""With more nodes a cell has no room for its number; the pairs that are too slow are listed below."""
+"""With more nodes a cell has no room for its number. A list below has the pairs that are too slow."""
 _SIDE = 30.0
 _NUMBERED, _CROWDED = 400.0, 560.0
 _LETTER = 6.6
@@ -36,7 +36,7 @@ class Pair:
     value: float
     unit: str
     expected: float | None
-    """What the links between them must deliver."""
+    """Rate that the links between them must deliver."""
     share: float | None
     simulated: bool
 
@@ -106,7 +106,7 @@ def _labels(name: str, margin: float, at: float) -> tuple[Element, Element]:
 
 
 def _grid(nodes: int, side: float) -> Iterator[Element]:
-    """Lines to follow to a name, where they do not hide what they are between; and where nobody sends to himself."""
+    """Yield guide lines where the cells leave room for them, and the diagonal, which has no pairs."""
     end = f"{side * nodes:.1f}"
     for at in range(1, nodes if nodes <= _NUMBERS_MAX else 0):
         yield e("line", x1=f"{side * at:.1f}", x2=f"{side * at:.1f}", y1=0, y2=end, class_="rule")

@@ -1,4 +1,4 @@
-"""What had to be reached, and with which versions of what."""
+"""The plan behind a certificate: versions, pools and expected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node by rail: how much of its rate each link showed, and what was concluded."""
+"""Matrix of nodes and rails: share of the rate that each link showed, and its verdict."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _NO_RAILS = "The cluster has no rails, so that there is nothing between its node
 _NO_NODES = "Nothing is known of any node."
 _MARKED: tuple[Verdict, ...] = ("fail", "unknown")
 _BLOCK = 16
-"""As many rows are one below the other; further nodes stand beside them."""
+"""Rows of one block. Blocks stand side by side."""
 
 
 @dataclass(frozen=True)
 class RailLink:
     rail: str
     there: bool
-    """False where the plan gives the node no link to this rail."""
+    """Whether the plan gives the node a link to this rail."""
     verdict: Verdict
     share: float | None
-    """Of what it must deliver; None when nothing was measured, or nothing arrived."""
+    """Share of the rate that it must deliver; None if nothing was measured, or nothing arrived."""
 
 
 @dataclass(frozen=True)
 class NodeRow:
     name: str
     leaf: str
-    """Empty when it is not known."""
+    """Leaf of the node; empty if unknown."""
     verdict: Verdict
     held: bool
     links: tuple[RailLink, ...]
@@ -98,7 +98,7 @@ def _best(pairs: Pairs) -> Mapping[tuple[str, str], float]:
 
 
 def _judged(failed: CheckFinding) -> float | None:
-    """The share that a verdict rests on; None when nothing arrived."""
+    """Return the share that a verdict rests on; None when nothing arrived."""
     if failed.measured is None or not failed.expected:
         return None
     return round(SHARE_MIN * failed.measured / failed.expected, 4)
@@ -129,7 +129,7 @@ def _block(rails: Rails, rows: Sequence[NodeRow]) -> Element:
 
 
 def _cell(link: RailLink) -> Element:
-    """The number in the colour of its size; a verdict that is no pass stands beside it."""
+    """Return a cell with the number in the colour of its share, and a mark for a verdict other than pass."""
     if not link.there:
         return e("td", "no link", class_="absent")
     at = step(link.share or 0.0)

@@ -1,7 +1,7 @@
-"""The record of a training run, as it came from somewhere: read with suspicion.
+"""The record of a training run, read as untrusted input.
 
-Its shape is that of workloads/record.schema.json. A record that holds anything else is refused as a whole, with the
-place: half of an account says nothing.
+Its schema is workloads/record.schema.json. A record with anything else is refused as a whole, with the place: a part of
+a record would mislead.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SETTINGS = (
     *("steps", "batch", "layout", "tensor_parallel", "precision", "learning_rate", "seed"),
     *("model.layers", "model.width", "model.heads", "model.length", "data.source", "tracking.kind"),
 )
-"""What a reader wants to know of them."""
+"""Settings that the report shows."""
 
 
 class RecordError(ValueError):
-    """Why a text is no record that can be shown."""
+    """A text is not a valid record. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Record:
 
 
 def read(text: str) -> Record:
-    """The record that a text is, or a RecordError that says what is wrong with it."""
+    """Parse a record. Raise RecordError, which says what is wrong with the text."""
     if len(text) > BYTES_MAX:
         raise RecordError(f"it has more than {BYTES_MAX >> 20} MiB, which no record needs")
     try:
@@ -184,7 +184,7 @@ def _no_number(constant: str) -> float:
 
 
 def _prepared(found: dict[str, Any]) -> dict[str, Any]:
-    """The same without free mappings, which dataclasses have no fields for."""
+    """Return the data with mappings as lists, because the dataclasses have no free fields."""
     figures = dict(found["account"])
     bins, meanings = dict(figures.pop("bins")), dict(figures.pop("meanings"))
     told = {"bins": [{"name": name, "seconds": bins[name], "meaning": meanings.get(name, "")} for name in bins]}
@@ -209,7 +209,7 @@ def _word(value: object) -> str:
 
 
 def _look(value: Any, place: str) -> None:
-    """Refuses what no run can have done, and lists and texts of any length."""
+    """Refuse impossible numbers, and lists and texts that are too long."""
     if isinstance(value, dict):
         for name, item in value.items():
             if name != "loss":

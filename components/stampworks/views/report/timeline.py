@@ -1,4 +1,4 @@
-"""What happened when: how the cluster came about, as far as that is known, and its proof."""
+"""Timeline of the cluster: its stamping, as far as it is known, and its proof."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Event:
 class Timeline:
     stamping_known: bool
     events: tuple[Event, ...]
-    """The earliest first."""
+    """Events, the earliest first."""
 
 
 def of(certificate: Certificate, stamping: Sequence[Event] | None) -> Timeline:
-    """Stamping is None when nothing is known of it."""
+    """Return the timeline. `stamping` is None when nothing is known about it."""
     earlier: dict[str, list[str]] = {}
     for node in certificate.nodes:
         if node.proven != certificate.started:
@@ -50,13 +50,13 @@ def of(certificate: Certificate, stamping: Sequence[Event] | None) -> Timeline:
 
 
 def between(one: str, other: str) -> int | None:
-    """Seconds; None when one of them is no time."""
+    """Return the seconds between two times; None when one of them is not a time."""
     begin, end = _seconds(one), _seconds(other)
     return None if begin is None or end is None else end - begin
 
 
 def span(seconds: int) -> str:
-    """As people say it: of minutes, hours and days two or more."""
+    """Return a duration in words. Minutes, hours and days are used from two on."""
     for least, unit_s, unit in _SPANS:
         if abs(seconds) >= least:
             return f"{seconds / unit_s:.0f} {unit}"
@@ -67,7 +67,7 @@ def _seconds(text: str) -> int | None:
     found = _TIME.fullmatch(text)
     try:
         return timegm(tuple(map(int, found.groups()[:6]))) if found else None
-    except ValueError:  # the 13th month
+    except ValueError:  # such as a 13th month
         return None
 
 

@@ -1,4 +1,4 @@
-"""What runs of the cluster have learned, what they lost, and where every second went."""
+"""Training runs of the cluster: their losses, their failures, and the use of their time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHECKPOINTS = ("when", "step", "training waited", "until it was safe", "size")
 _ATTEMPTS = ("attempt", "job", "nodes", "began", "lasted", "ended")
 _LOSSES = ("step", "loss", "tokens/s")
 _FEW = 10
-"""Rows of a table of what happened often; the JSON has more."""
+"""Rows of a table about frequent events. The JSON has more."""
 _WIDTH, _HEIGHT = 478.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 462.0, 12.0, 180.0
 _BAR = 150.0
@@ -39,7 +39,7 @@ _STATES = {"open": "open: it goes on, or was killed", "": "unknown"}
 
 @dataclass(frozen=True)
 class Left:
-    """What was found of a run: its record, or why there is none that can be shown."""
+    """A run: its record, or the reason why it cannot be shown."""
 
     name: str
     record: Record | None
@@ -49,10 +49,10 @@ class Left:
 @dataclass(frozen=True)
 class TrainingReport:
     why: str
-    """Why nothing is known of any run; empty where something is."""
+    """Reason why no run is known; empty if there are runs."""
     simulated: bool
     runs: tuple[Left, ...]
-    """The latest first."""
+    """Runs, the latest first."""
 
 
 UNKNOWN = "What was trained is unknown: a certificate does not say. The report of a stack does, or that of a record."
@@ -60,7 +60,7 @@ _NONE = "No run has left a record yet: stampworks submit training NAME."
 
 
 def of(certificate: Certificate, plan: Plan | None, runs: Sequence[Left] | str) -> TrainingReport:
-    """Of runs, or of the reason why none are known."""
+    """Return the section for these runs, or for the reason why none are known."""
     pools = [pool.machine.simulated for pool in plan.pools] if plan else []
     simulated = any(pools or [each.simulated for each in certificate.measured])
     if isinstance(runs, str):
@@ -73,7 +73,7 @@ def _span(seconds: float) -> str:
 
 
 def _part(share: float | None) -> str:
-    """In tenths of a percent: the last points are the dear ones."""
+    """Format a share in tenths of a percent: the last points matter most."""
     return "unknown" if share is None else f"{100 * share:.1f} %"
 
 
@@ -149,7 +149,7 @@ def _attempts(run: Record) -> list[tuple[str, ...]]:
 
 
 def _tables(run: Record) -> list[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
-    """What happened, the latest of each kind."""
+    """Return the events of the run, the latest of each kind."""
     found: list[tuple[str, Sequence[str], list[tuple[str, ...]]]] = [
         (_titled("Failures", run.counts.failures), _FAILURES, [_failure(each) for each in run.failures[-_FEW:]]),
         (
@@ -212,20 +212,20 @@ def _run(left: Left, simulated: bool) -> Iterator[Element]:
 
 
 def _bar(share: float) -> Element:
-    """As long as its part of the whole."""
+    """Return a bar as long as its share."""
     whole = e("rect", x=0, y=1, width=_BAR, height=10, class_="field")
     part = e("rect", x=0, y=1, width=f"{_BAR * min(share, 1):.1f}", height=10, class_="bar")
     return e("svg", part, whole, viewBox=f"0 0 {_BAR:.0f} 12", width=f"{_BAR:.0f}", height=12, aria_hidden="true")
 
 
 def _chart(run: Record, what: str) -> Element | None:
-    """A value by step, with what happened to the run."""
+    """Return a chart of a value by step, with failures and checkpoints."""
     known = [(point.step, value) for point in run.curve if (value := _value(point, what)) is not None]
     if len(known) < 2:
         return None
     title = "loss by step" if what == "loss" else "tokens/s by step"
     first, last = known[0][0], max(known[-1][0], known[0][0] + 1)
-    values = [value for _, value in known] + [0.0] * (what != "loss")  # a rate has a natural zero
+    values = [value for _, value in known] + [0.0] * (what != "loss")  # a rate starts at zero
     ticks = _ticks(min(values), max(values))
     low, high = ticks[0], ticks[-1]
 
@@ -262,7 +262,7 @@ def _value(point: TrainingPoint, what: str) -> float | None:
 
 
 def _lines(points: Sequence[TrainingPoint], what: str) -> Iterator[list[tuple[int, float]]]:
-    """Without what is no number: there the line is broken."""
+    """Yield the lines between missing values."""
     line: list[tuple[int, float]] = []
     for point in points:
         value = _value(point, what)
@@ -276,7 +276,7 @@ def _lines(points: Sequence[TrainingPoint], what: str) -> Iterator[list[tuple[in
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers from below the lowest to above the highest."""
+    """Return round numbers from below the lowest to above the highest."""
     extent = high - low if high - low > 1e-9 * max(abs(low), abs(high)) else abs(high) or 1.0
     power = 10.0 ** floor(log10(extent / 2))
     step = next(lead * power for lead in (0.5, 1, 2, 5, 10) if extent / (lead * power) <= 6)
@@ -327,7 +327,7 @@ def _markdown_of(left: Left, simulated: bool) -> list[str]:
 
 
 def _some(count: int) -> list[int]:
-    """The first, the last, and some between."""
+    """Return the first, the last and some between."""
     return sorted({round(part * (count - 1) / (_FEW - 1)) for part in range(_FEW)})
 
 

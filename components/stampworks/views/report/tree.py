@@ -1,4 +1,4 @@
-"""A page as a tree of elements: text is text wherever it comes from, for nothing is ever parsed as markup."""
+"""A page as a tree of elements. Text is never parsed as markup, whatever its source."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ Child = Element | str | None
 
 
 def e(tag: str, *children: Child, **attributes: object) -> Element:
-    """An element. `class_` stands for class, `stroke_width` for stroke-width; None is left out, children too."""
+    """Make an element. `class_` stands for class, `stroke_width` for stroke-width. None is left out, also as a
+    child."""
     names = {name: name.removesuffix("_").replace("_", "-") for name in attributes}
     made = Element(tag, {names[name]: printable(str(value)) for name, value in attributes.items() if value is not None})
     return into(made, children)
 
 
 def into(parent: Element, children: Iterable[Child]) -> Element:
-    """The same element with more children."""
+    """Return the element with more children."""
     for child in children:
         if isinstance(child, Element):
             parent.append(child)
@@ -30,12 +31,12 @@ def into(parent: Element, children: Iterable[Child]) -> Element:
 
 
 def document(root: Element) -> str:
-    """The file's text."""
+    """Return the text of the file."""
     return f"<!DOCTYPE html>\n{tostring(root, encoding='unicode', method='html')}\n"
 
 
 def table(header: Iterable[object], rows: Iterable[Iterable[object]], class_: str | None = None) -> Element:
-    """Rows below a header that paper repeats on every page. A cell that is a th or td already stays one."""
+    """Make a table with a header that repeats on each printed page. A cell that is a th or td stays one."""
     head = e("tr", *(_cell("th", cell) for cell in header))
     body = [e("tr", *(_cell("td", cell) for cell in row)) for row in rows]
     for above, below in zip(head, body[0] if body else (), strict=False):
@@ -51,15 +52,15 @@ def _cell(tag: str, content: object) -> Element:
 
 
 def figure(text: str) -> Element:
-    """A cell with a number."""
+    """Make a cell with a number."""
     return e("td", text, class_="number")
 
 
 def name(text: str) -> Element:
-    """A cell with the name of somebody, which may be long."""
+    """Make a cell with a name, which may be long."""
     return e("td", text, class_="name")
 
 
 def derived(text: str) -> Element | None:
-    """Where a number comes from, in smaller print."""
+    """Make the derivation of a number, in small print."""
     return e("div", text, class_="derived") if text else None

@@ -1,4 +1,4 @@
-"""Breaking a local cluster on purpose: the catalogue, and what is broken now."""
+"""Faults of a local cluster, injected on purpose: the catalogue, and the faults that are active."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FAULTS = {name: fault for name, (fault, _) in CATALOGUE.items()}
 
 
 def recorded(cluster: str) -> tuple[Injected, ...]:
-    """What was injected and not cleared, in the order in which it is best cleared: a node must run to be put right."""
+    """Return the faults that were injected and not cleared, in the best order to clear them: a node must run first."""
     order = list(CATALOGUE)
     found = record.read(of_cluster(cluster))
     return tuple(sorted(found, key=lambda one: order.index(one.fault)))
 
 
 def there(plan: Plan, one: Injected) -> bool | None:
-    """Whether the world is broken in this way now, whoever broke it; None when it cannot be asked."""
+    """Whether the cluster has this fault now, whatever its cause; None if that cannot be found out."""
     room = of_cluster(plan.name)
     if _is_gone(room, plan, one):
         return False
@@ -33,7 +33,7 @@ def there(plan: Plan, one: Injected) -> bool | None:
 
 
 def inject(plan: Plan, one: Injected) -> None:
-    """Breaks it. What was injected there before under this name goes first: a place is broken once."""
+    """Inject a fault. Clear an earlier one of this kind in this place first."""
     room = of_cluster(plan.name)
     with room.locked():
         earlier = [each for each in record.read(room) if (each.fault, each.place) == (one.fault, one.place)]
@@ -41,12 +41,12 @@ def inject(plan: Plan, one: Injected) -> None:
             if each != one:
                 _clear(plan, room, each)
         if not FAULTS[one.fault].once:
-            record.add(room, one)  # before it is done: whatever of it is done is known
+            record.add(room, one)  # record it first, so that a partly injected fault is known
         CATALOGUE[one.fault][1].inject(Site(plan, room), one)
 
 
 def clear(plan: Plan, one: Injected) -> None:
-    """Puts it right; fine when it is right already, in part or altogether."""
+    """Clear a fault, also one that is partly or fully cleared."""
     room = of_cluster(plan.name)
     with room.locked():
         _clear(plan, room, one)
@@ -59,6 +59,6 @@ def _clear(plan: Plan, room: Room, one: Injected) -> None:
 
 
 def _is_gone(room: Room, plan: Plan, one: Injected) -> bool:
-    """Whether the node, or the leaf, is no longer there: what was wrong with it went along."""
+    """Whether the node or leaf is gone, and its fault with it."""
     leaves = {leaf.name for leaf in plan.fabric.leaves}
     return disk_of(room, one.where).commission is None and one.where not in leaves

@@ -1,4 +1,4 @@
-"""Simulated faults: what the scripted nvidia-smi and a scripted dmesg of a node say. Nothing feels them."""
+"""Simulated faults: outputs of the scripted nvidia-smi and a scripted dmesg of a node. They have no other effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ os.replace(path + ".new", path)
 
 
 def _state(key: str, good: object, bad: object = None, many: bool = False) -> Means:
-    """A field of a node's last accelerators: of one, which becomes `bad` or the severity, or of as many as that is."""
+    """Change a field of a node's last accelerators: of one, to `bad` or the severity, or of as many as the severity."""
 
     def edit(verb: str, site: Site, one: Injected) -> str:
         severity = round(one.severity or 0)
@@ -43,10 +43,10 @@ def _state(key: str, good: object, bad: object = None, many: bool = False) -> Me
 
 MISSING = _state("lost", False, True, many=True)
 ECC_ERRORS = _state("ecc_uncorrected", 0)
-# the bit of a hardware's thermal slowdown
+# the bit of a thermal slowdown by the hardware
 THROTTLED = _state("throttle_reasons", "0x0000000000000000", "0x0000000000000040")
 
-# The kernel's own log is everybody's on this host: nothing may be written there.
+# The whole host shares the kernel's own log: nothing may be written there.
 _DMESG = "/usr/local/bin/dmesg"
 _XID = """\
 #!/bin/sh

@@ -1,4 +1,5 @@
-"""All faults of the local cloud. What stops a node comes first: other faults on it are cleared after it runs again."""
+"""Catalogue of all faults of the local cloud. Faults that stop a node come first: others on it are cleared after it
+runs."""
 
 from __future__ import annotations
 

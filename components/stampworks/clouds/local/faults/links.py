@@ -1,4 +1,4 @@
-"""Faults of rails and trunks, most of them where the switch is: a node that looks at itself sees nothing."""
+"""Faults of rails and trunks, most of them in the switch, where the node itself cannot see them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _port(one: Injected) -> str:
     return network.port(one.where, one.rail)
 
 
-# -- a rail at a part of its rate: what the switch sends to the node
+# -- a rail at a part of its rate, from the switch to the node
 
 
 def _slow_mbps(site: Site, one: Injected) -> int:
@@ -37,7 +37,7 @@ SLOW_RAIL = Means(
 )
 
 
-# -- a trunk at a part of its rate, at both of its ends
+# -- a trunk at a part of its rate, at both ends
 
 
 def _ends(site: Site, one: Injected) -> tuple[str, str]:
@@ -45,7 +45,7 @@ def _ends(site: Site, one: Injected) -> tuple[str, str]:
 
 
 def _trunk_mbps(site: Site, one: Injected) -> int:
-    """As declared; nothing when the plan has no such trunk any more."""
+    """Return the declared rate; 0 when the plan has no such trunk any more."""
     return next((trunk.rate_mbps for trunk in site.rail(one.rail).trunks if trunk.leaf == one.where), 0)
 
 
@@ -86,7 +86,7 @@ RAIL_DOWN = Means(
 )
 
 
-# -- a node that takes smaller packets than its peers
+# -- a node with a smaller MTU than its peers
 
 
 def _mtu(site: Site, one: Injected, interface: str) -> int:
@@ -99,13 +99,13 @@ def _set_mtu(site: Site, one: Injected, size: int) -> None:
 
 OTHER_MTU = Means(
     inject=lambda site, one: _set_mtu(site, one, round(number(one))),
-    # the management network is never touched: it has what all had
+    # no fault changes the management network: it still has the MTU that all had
     clear=lambda site, one: _set_mtu(site, one, _mtu(site, one, "eth0")),
     there=lambda site, one: _mtu(site, one, one.rail) == round(number(one)),
 )
 
 
-# -- packets of the node that the switch loses
+# -- packets from the node that the switch drops
 
 
 def _table(one: Injected) -> str:
@@ -133,11 +133,11 @@ def _lose_no_more(site: Site, one: Injected) -> None:
 PACKET_LOSS = Means(inject=_lose, clear=_lose_no_more, there=_loses)
 
 
-# -- what a node sends to the rails of others takes another way: it arrives, and nothing is slow
+# -- packets for the rails of other nodes that take another way: they arrive, and nothing is slow
 
 
 def _around(site: Site, one: Injected) -> dict[str, str]:
-    """For each address on a rail of another node that node's address for management."""
+    """Return the management address of the node for each rail address of the other nodes."""
     others = [node for pool in site.plan.pools for node in pool.nodes if node.name != one.where]
     return {rail: node.address for node in others for rail in node.rail_addresses}
 

@@ -24,7 +24,10 @@ NO_POWER = Means(
 
 
 def _signal_all(number: signal.Signals) -> Act:
-    """To all processes of the node. Its first one hears only of what comes from outside."""
+    """Return an act that signals all processes of a node.
+
+    Its first process gets signals only from outside.
+    """
 
     def send(site: Site, one: Injected) -> None:
         if process := site.disk(one.where).process:
@@ -42,8 +45,8 @@ def _is_frozen(site: Site, one: Injected) -> bool:
 FROZEN = Means(inject=_signal_all(signal.SIGSTOP), clear=_signal_all(signal.SIGCONT), there=_is_frozen)
 
 
-# -- slow: its processes are stopped for a part of every few milliseconds. Unlike a CPU quota, under which they would be
-# ready and wait: what is measured here leaves waiting out, for simulated nodes share their processors
+# -- slow: the processes are stopped for a part of every few milliseconds. Under a CPU quota they would be ready and
+# wait, and the measurements leave waiting out, because simulated nodes share their processors
 
 _ROUND_S = 0.04
 _THROTTLE = """

@@ -6,7 +6,7 @@ from stampworks.clouds.faults import Injected
 from stampworks.clouds.local.faults.site import Means, Site
 from stampworks.machine_room import RoomError
 
-# A rank is a fork of the server that forks them, which is a child of the agent: fork and server look alike.
+# A rank is a fork of the fork server, which is a child of the agent. Fork and server look alike.
 _KILL_A_RANK = """
 import os, signal
 

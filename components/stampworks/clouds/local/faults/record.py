@@ -1,4 +1,5 @@
-"""What was injected, written down in the room's folder before it is done, so that it can be taken away."""
+"""Record of injected faults in the room's folder. A fault is recorded before it is injected, so that it can be
+cleared."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ def read(room: Room) -> list[Injected]:
 
 
 def add(room: Room, one: Injected) -> None:
-    """The caller holds the room's lock."""
+    """Add a fault. The caller holds the room's lock."""
     found = read(room)
     if one not in found:
         _write(room, [*found, one])
 
 
 def remove(room: Room, one: Injected) -> None:
-    """The caller holds the room's lock."""
+    """Remove a fault. The caller holds the room's lock."""
     _write(room, [each for each in read(room) if each != one])
 
 

@@ -1,4 +1,4 @@
-"""Faults of what a node is told and what runs on it: services, keys, files of Slurm, limits, environments, packages."""
+"""Faults of a node's settings and services: keys, files of Slurm, limits, environments, packages."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if wanted != found:
 """
 
 _RESTART = f"sv -w 20 force-restart {_SLURMD} >/dev/null || true"
-"""One that dies of its settings at once counts as restarted."""
+"""Restart of slurmd. A slurmd that dies at once from its settings counts as restarted."""
 
 
 def _text(path: str, text: str, after: str = "") -> Means:
-    """More in a file than there should be, with the severity in it: behind a line, else at the end.
+    """Add text with the severity to a file: after a line, or at the end.
 
-    What others change in the file stays.
+    Changes of others in the file stay.
     """
 
     def edit(verb: str, site: Site, one: Injected) -> str:
@@ -56,7 +56,7 @@ def _text(path: str, text: str, after: str = "") -> Means:
 
 
 def brought(folder: str, *packages: str) -> Means:
-    """Packages that are unpacked on the node and not installed, so that nothing else finds them."""
+    """Unpack packages on the node without installing them, so that nothing else finds them."""
     folder = f"{_BROUGHT}/{folder}"
     unpack = f"""
     mkdir -p {folder}
@@ -86,18 +86,18 @@ WRONG_KEY = each_of(_text("/etc/slurm/slurm.key", "another key"), then=_restart_
 OTHER_SLURM_CONF = _text("/run/slurm/conf/slurm.conf", "MessageTimeout=47\n")
 
 
-# -- what jobs are told
+# -- the environment of jobs
 
 BIT_FLIP = _text(_ENVIRONMENT, "STAMPWORKS_FAULT_BITFLIP=1\n")
 WRONG_INTERFACE = _text(_ENVIRONMENT, "GLOO_SOCKET_IFNAME=eth0\n")
 
 
-# -- a clock that is ahead: slurmd's, and that of all tasks of jobs
+# -- a clock that is ahead, for slurmd and all tasks of jobs
 
 _CLOCK = {
     "LD_PRELOAD": f"{_BROUGHT}/clock/usr/$LIB/faketime/libfaketime.so.1",
     "FAKETIME": "+{:g}s",
-    # timers and the times of files stay what they are
+    # timers and the times of files stay right
     "DONT_FAKE_MONOTONIC": "1",
     "NO_FAKE_STAT": "1",
 }
@@ -114,7 +114,7 @@ CLOCK_AHEAD = each_of(
 )
 
 
-# -- limits: what slurmd has, jobs inherit
+# -- limits, which jobs inherit from slurmd
 
 _SLURMD_PID = f'pid=$(cat {_SLURMD}/supervise/pid); [ -n "$pid" ] || exit 0\n'
 
@@ -140,7 +140,7 @@ SMALL_MEMLOCK = Means(
 )
 
 
-# -- a package of another version than its peers have
+# -- a package with another version than on its peers
 
 _LIBRARY = "libopenblas0-pthread"
 _VERSION = f"dpkg-query --show --showformat '${{Version}}' {_LIBRARY}"

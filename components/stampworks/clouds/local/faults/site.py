@@ -1,4 +1,4 @@
-"""Where a fault acts: the plan of a cluster, its room, and hands on its nodes and switches."""
+"""Place of a fault: the plan of a cluster, its room, and access to its nodes and switches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Site:
         return next(rail for rail in self.plan.fabric.rails if rail.interface == interface)
 
     def on_node(self, node: str, *argv: str) -> str:
-        """What a program of the node says that must end well."""
+        """Run a program of the node, and return its output. Raise RoomError if it fails."""
         done = run_inside(self.room, node, argv, NODE_S)
         if done.returncode != 0:
             why = last_lines(done.stderr) or f"{argv[0]} ended with {done.returncode}"
@@ -37,15 +37,15 @@ class Site:
         return done.stdout
 
     def shell(self, node: str, script: str, *arguments: str) -> str:
-        """The same for a few lines of shell, which end at the first command that fails."""
+        """Run a shell script on the node, which ends at the first command that fails."""
         return self.on_node(node, "sh", "-euc", script, "sh", *arguments)
 
     def on_switch(self, *argv: str) -> str:
-        """What a program of this host says where the switches are."""
+        """Run a program of this host in the network of the switches, and return its output."""
         return run([*self.room.reach, *argv], self.room.name, "cannot do what the fault needs", timeout=NODE_S)
 
     def ports(self) -> Links:
-        """The interfaces of the switches."""
+        """Return the interfaces of the switches."""
         return hands.look(self.room)[""]
 
     def arrange(self, namespace: str, ip: tuple[str, ...] = (), tc: tuple[str, ...] = ()) -> None:
@@ -58,16 +58,16 @@ Ask = Callable[[Site, Injected], bool]
 
 @dataclass(frozen=True)
 class Means:
-    """How a fault is made and taken away. Both may be done twice, or after half of it was done."""
+    """Functions that inject and clear a fault. Both may be repeated, also after a partial run."""
 
     inject: Act
     clear: Act
     there: Ask
-    """Asks the world and not the record."""
+    """Checks the cluster, not the record."""
 
 
 def each_of(*parts: Means, then: Act | None = None) -> Means:
-    """Several things at once: made in this order, taken away in the other; `then` follows both."""
+    """Combine parts: inject them in this order, clear them in the other. `then` follows both."""
 
     def inject(site: Site, one: Injected) -> None:
         for part in parts:
@@ -100,7 +100,7 @@ def go_into_background():
 
 
 def resident(name: str, program: str, arguments: Callable[[Site, Injected], tuple[str, ...]]) -> Means:
-    """A program in Python that stays on the node; it goes into the background when it has begun."""
+    """Return a fault that is a Python program on the node. It goes into the background after its start."""
     path = f"/run/stampworks-{name}"
     who = f'pid=$(cat {path} 2>/dev/null) && grep -qs {path} "/proc/$pid/cmdline" || pid=\n'
 
@@ -116,7 +116,7 @@ def resident(name: str, program: str, arguments: Callable[[Site, Injected], tupl
 
 
 def number(one: Injected) -> float:
-    """The severity of a fault that has one."""
+    """Return the severity of a fault. Raise RoomError if it has none."""
     if one.severity is None:
         raise RoomError(one.place, f"{one.fault} needs a severity")
     return one.severity

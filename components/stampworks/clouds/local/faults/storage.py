@@ -11,7 +11,7 @@ def _mounted(site: Site, one: Injected, source: str, path: str) -> bool:
     return f"\n{source} {path} " in "\n" + site.on_node(one.where, "cat", "/proc/mounts")
 
 
-# -- a full disk: a small one that lies over /tmp, where jobs write
+# -- a full disk: a small one mounted over /tmp, where jobs write
 
 _DISK, _DISK_MIB = "full-disk", 8
 _FILL = f"""
@@ -84,7 +84,7 @@ def _speed_up(site: Site, one: Injected) -> None:
 SLOW_SHARED = each_of(_TOOLS, Means(inject=_slow_down, clear=_speed_up, there=_is_slow))
 
 
-# -- files in it lose their end after they were written, as with a cache that says too early that all is on the disk
+# -- files that lose their end after they were written, as with a cache that confirms writes too early
 
 _TEAR = """
 import ctypes, struct
@@ -157,6 +157,6 @@ def _is_small(site: Site, one: Injected) -> bool:
 
 SMALL_SHARED_MEMORY = Means(
     inject=lambda site, one: _resize(site, one, f"{round(number(one))}m"),
-    clear=lambda site, one: _resize(site, one, "50%"),  # what the kernel gives without a word
+    clear=lambda site, one: _resize(site, one, "50%"),  # the kernel's default
     there=_is_small,
 )
