@@ -14,7 +14,7 @@ from tests.docs import addons, clouds, machines, roles, rules, settings
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
-TAKE_A_COMMAND = {"ssh", "run", "kubectl"}
+TAKE_A_COMMAND = {"ssh", "run", "kubectl", "submit"}
 
 
 def verbs() -> dict[str, argparse.ArgumentParser]:
