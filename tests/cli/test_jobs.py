@@ -121,20 +121,31 @@ def test_a_log(cluster: StandIn, shared: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_list(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line a run, why it waits at the end."""
+    """A line a job, why it waits at the end; also those that came by sbatch, with what they use."""
     assert main(["jobs"]) == exits.FINE
-    assert capsys.readouterr().out == "there are no runs\n"
+    assert capsys.readouterr().out == "there are no jobs\n"
     waiting = queued("demo", "PENDING", "Dependency", start_time={"set": True, "number": 1795305600})
-    cluster.jobs([waiting, queued("big", "RUNNING", number=8, nodes="gpu-[001-002]")])
+    ended: dict[str, Any] = {
+        "start_time": {"set": True, "number": 1795305600},
+        "end_time": {"set": True, "number": 1795307400},
+    }
+    held: dict[str, Any] = {
+        "tres_alloc_str": "cpu=1,node=2,gres/gpu=16",
+        "exit_code": {"return_code": {"set": True, "number": 3}},
+    }
+    hers = queued("own", "FAILED", number=8, nodes="gpu-[001-002]", user_name="alice", comment="", **ended, **held)
+    cluster.jobs([waiting, hers])
     assert main(["jobs"]) == exits.FINE
     assert capsys.readouterr().out == (
-        "  run   workload  state    job  user  nodes          since                 why\n"
-        "  demo  training  waiting    7  root  2              2026-11-22T00:00:00Z  "
+        "  name  kind      state    job  user   queue  nodes          since                 hours  GPU hours  why\n"
+        "  demo  training  waiting    7  root   main   2              2026-11-22T00:00:00Z      -          -  "
         "another job that it waits for is not through\n"
-        "  big   training  running    8  root  gpu-[001-002]  -                     -\n"
+        "  own   -         failed     8  alice  main   gpu-[001-002]  2026-11-22T00:00:00Z   0.50       8.00  "
+        "exit code 3\n"
     )
-    assert main(["jobs", "--json"]) == exits.FINE
-    assert [job["state"] for job in json.loads(capsys.readouterr().out)["jobs"]] == ["waiting", "running"]
+    assert main(["jobs", "--json", "--mine", "alice"]) == exits.FINE
+    [job] = json.loads(capsys.readouterr().out)["jobs"]
+    assert (job["name"], job["id"], job["gpu_hours"], job["usd"], job["exit_code"]) == ("own", 8, 8.0, None, 3)
 
 
 def test_cancelling(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:

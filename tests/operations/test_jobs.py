@@ -358,6 +358,9 @@ class OfTeams:
             Job("demo", "training", state, f"{team}/demo", "", (), 2, None, "") for team, state in self._known.items()
         )
 
+    def every_job(self, ended: bool) -> tuple[Job, ...]:  # noqa: ARG002
+        return self.jobs()
+
     def cancel(self, job: Job) -> None:
         self.cancelled.append(str(job.id))
 
@@ -374,7 +377,7 @@ def test_runs_of_two_teams_with_one_name(cluster: StandIn, plan: Plan, monkeypat
     with pytest.raises(InputError) as caught:
         jobs.cancel(plan, cluster.roster, "demo")
     assert str(caught.value) == (
-        "several runs are called demo: product/demo, research/demo\n  hint: name it with its team, as it stands here"
+        "several runs are called demo: product/demo, research/demo\n  hint: name one by its id, as it stands here"
     )
     with pytest.raises(InputError, match=r"no run is called 'reserch/demo' .*\n  hint: did you mean research/demo"):
         jobs.cancel(plan, cluster.roster, "reserch/demo")

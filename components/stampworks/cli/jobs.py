@@ -14,20 +14,23 @@ from stampworks.cli import clusters, connections, exits, stacks
 from stampworks.text.amounts import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from stampworks.cli.output import Progress
     from stampworks.operations.job import Job
     from stampworks.operations.jobs import Piece, RunRequest
+    from stampworks.plan import Plan, Roster
 
-_HEADER = ("run", "workload", "state", "job", "user", "nodes", "since", "why")
+_HEADER = ("name", "kind", "state", "job", "user", "queue", "nodes", "since", "hours", "GPU hours", "USD", "why")
 _IN_A_PIPE = 10_000
 _TENTHS = 10
 
 
 def add_verbs(verbs: Any) -> None:
-    jobs = verbs.add_parser("jobs", help="list runs: those at work, and what became of others", allow_abbrev=False)
+    jobs = verbs.add_parser("jobs", help="list jobs: those at work, and what became of others", allow_abbrev=False)
     stacks.add_stack_option(jobs)
+    jobs.add_argument("--mine", metavar="USER", nargs="?", const="", help="those of this user (default: who asks)")
+    jobs.add_argument("--all", action="store_true", help="also those of the last days that the accounting keeps")
     jobs.add_argument("--json", action="store_true", help="print them as JSON")
     jobs.set_defaults(call=list_jobs)
     logs = verbs.add_parser("logs", help="show what a run has said", allow_abbrev=False)
@@ -71,7 +74,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
     code = exits.FINE
     if arguments.wait:
         mine = number if isinstance(number, str) else arguments.run  # another team may have one of that name
-        job = watch(jobs.follow(plan, roster, mine, live=True), arguments.run, show=False)
+        job = watch(jobs.follow(plan, roster, mine, live=True), f"run {arguments.run}", show=False)
         found |= {"state": job.state, "why": job.why}
         code = exits.OF_STATE.get(job.state, exits.NO)
         if not arguments.json:
@@ -116,18 +119,43 @@ def list_jobs(arguments: argparse.Namespace) -> int:
     """Fine whatever became of them."""
     from stampworks.cli.output import Progress, terminal_width
     from stampworks.operations import jobs
-    from stampworks.views.table import table
+    from stampworks.views.table import sparse
 
+    plan, roster = clusters.workers_of(arguments.stack)
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
-        found = jobs.listed(*clusters.workers_of(arguments.stack))
+        found = jobs.listed(plan, roster, arguments.all)
+    if arguments.mine is not None:
+        user = arguments.mine or roster.user or "root"
+        found = tuple(job for job in found if job.user == user)
+    price = _prices(plan, roster)
     if arguments.json:
-        print(json.dumps({"jobs": [dataclasses.asdict(job) for job in found]}, indent=2))
+        listed = [{**dataclasses.asdict(job), "usd": price(job)} for job in found]
+        print(json.dumps({"jobs": listed}, indent=2))
     elif found:
         width = terminal_width() if sys.stdout.isatty() else _IN_A_PIPE
-        print("\n".join(table(_HEADER, [_cells(job) for job in found], width)))
+        print("\n".join(sparse(_HEADER, [_cells(job, price(job)) for job in found], width)))
     else:
-        print("there are no runs")
+        print("there are no jobs")
     return exits.FINE
+
+
+def _prices(plan: Plan, roster: Roster) -> Callable[[Job], float | None]:
+    """Return what a job has cost so far, by the part of its nodes' accelerators that it holds; None is unknown."""
+    from stampworks.planning.cost import NoPrice, price_of
+
+    group_of = {member.name: member.group for member in roster.members}
+    usd: dict[str, float | None] = {}
+    for group in plan.pools:
+        found = price_of(plan, group)
+        known = not isinstance(found, NoPrice) and group.machine.accelerators
+        usd[group.name] = found.usd_per_hour / group.machine.accelerators if known else None  # type: ignore[union-attr]
+
+    def price(job: Job) -> float | None:
+        prices = {usd.get(group_of.get(node, "")) for node in job.nodes}
+        [one] = prices if len(prices) == 1 else [None]
+        return None if one is None or not job.gpu_hours else round(one * job.gpu_hours, 2)
+
+    return price
 
 
 def show_logs(arguments: argparse.Namespace) -> int:
@@ -135,7 +163,7 @@ def show_logs(arguments: argparse.Namespace) -> int:
     from stampworks.operations import jobs
 
     plan, roster = clusters.workers_of(arguments.stack)
-    job = watch(jobs.follow(plan, roster, arguments.name, arguments.follow), arguments.name, show=True)
+    job = watch(jobs.follow(plan, roster, arguments.name, arguments.follow), f"run {arguments.name}", show=True)
     if not arguments.follow:
         return exits.FINE
     print(ended(job), file=sys.stderr)
@@ -147,6 +175,7 @@ def cancel_run(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import jobs
     from stampworks.operations.job import AT_WORK
+    from stampworks.operations.jobs import WORKLOADS
 
     plan, roster = clusters.workers_of(arguments.stack)
     with Progress(f"cancelling {arguments.name}"):
@@ -154,19 +183,20 @@ def cancel_run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(dataclasses.asdict(job), indent=2))
     elif job.state in AT_WORK:
-        print(f"run {job.name} is cancelled: job {job.id}; what it has saved stays, and submit goes on with it")
+        saved = "" if job.workload not in WORKLOADS else "; what it has saved stays, and submit goes on with it"
+        print(f"{kind(job)} {job.name} is cancelled: job {job.id}{saved}")
     else:
         print(f"there was nothing to cancel: {ended(job)}")
     return exits.FINE
 
 
-def watch(pieces: Iterator[Piece], name: str, show: bool) -> Job:
+def watch(pieces: Iterator[Piece], title: str, show: bool) -> Job:
     """Shows pieces as they come, and how far the run is beside them; returns what became of it."""
     from stampworks.cli.output import Progress
     from stampworks.views.running import RunProgress
 
     running, half, tenth = RunProgress(), "", -1
-    with Progress(f"run {name}") as progress:
+    with Progress(title) as progress:
         for piece in pieces:
             running.take(piece.events)
             if show:
@@ -194,15 +224,24 @@ def _print(lines: list[str], progress: Progress) -> None:
 def ended(job: Job) -> str:
     from stampworks.text.printable import printable
 
-    return printable(f"run {job.name}: {job.state}" + (f": {job.why}" if job.why else ""))
+    return printable(f"{kind(job)} {job.name}: {job.state}" + (f": {job.why}" if job.why else ""))
 
 
-def _cells(job: Job) -> tuple[object, ...]:
+def kind(job: Job) -> str:
+    """Say `run` of a bundled workload, which may be submitted again and goes on."""
+    from stampworks.operations.jobs import WORKLOADS
+
+    return "run" if job.workload in WORKLOADS else "job"
+
+
+def _cells(job: Job, usd: float | None) -> tuple[object, ...]:
     from stampworks.text.names import fold
 
-    since = "-" if job.since is None else f"{datetime.fromtimestamp(job.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    since = "" if job.since is None else f"{datetime.fromtimestamp(job.since, UTC):%Y-%m-%dT%H:%M:%SZ}"
     nodes = fold(job.nodes) if job.nodes else job.wanted
-    return job.name, job.workload, job.state, job.id or "-", job.user or "-", nodes, since, job.why or "-"
+    hours = (f"{amount:.2f}" if amount else "" for amount in (job.hours, job.gpu_hours))
+    cost = "" if usd is None else f"{usd:.2f}"
+    return job.name, job.workload, job.state, job.id, job.user, job.queue, nodes, since, *hours, cost, job.why
 
 
 def _content(file: str) -> str:

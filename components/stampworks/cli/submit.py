@@ -138,7 +138,7 @@ def _submit_own(arguments: argparse.Namespace, source: JobSource) -> int:
         sys.stdout.flush()
     code = exits.FINE
     if arguments.wait:
-        last = watch(jobs.follow(plan, roster, str(number), live=True), job.name, show=not arguments.json)
+        last = watch(jobs.follow(plan, roster, str(number), live=True), f"job {job.name}", show=not arguments.json)
         code = exits.FINE if last.state == "finished" else last.exit_code or exits.OF_STATE.get(last.state, exits.NO)
         found |= {"state": last.state, "why": last.why, "exit_code": last.exit_code}
         if not arguments.json:

@@ -42,7 +42,8 @@ def variables(job: Job, plan: Plan) -> dict[str, str]:
         "PET_NNODES": str(file.nodes),
         "PET_NPROC_PER_NODE": str(processes(job, plan)),
     }
-    found |= of_fabric(plan.fabric.kind)
+    if not plan.scheduler.traits.runs_pods:  # pods are told with the devices that they are given
+        found |= of_fabric(plan.fabric.kind)
     if rails and plan.fabric.kind in OVER_TCP and file.nodes > 1 and not plan.scheduler.traits.runs_pods:
         found |= {"NCCL_SOCKET_IFNAME": ",".join(rails), "GLOO_SOCKET_IFNAME": ",".join(rails)}
     if pool.machine.simulated:

@@ -112,11 +112,15 @@ export JOB_ID="$SLURM_JOB_ID"
 NODE_NAMES="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | paste -sd,)"
 export NODE_NAMES MASTER_ADDR="${{NODE_NAMES%%,*}}" MASTER_PORT="$(({PORT} + SLURM_JOB_ID % {PORTS}))"
 export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT"
+unset STAMPWORKS_MASTER
+export failed="$folder/failed-$SLURM_JOB_ID-$attempt"
+rm -f "$failed"
 @PREFIX@told= terminated= programs= keep=@KEEP@
 trap 'told=yes; [ -z "$programs" ] || kill -@SIGNAL@ "$programs" 2>/dev/null' @SIGNAL@
 trap 'terminated=yes; [ -z "$programs" ] || kill -TERM "$programs" 2>/dev/null' TERM
 finish() {{
     [ "$keep$terminated" ] || rm -f "$folder/{SECRETS}"
+    rm -f "$failed"
     echo "$1" >"$folder/{EXIT}"
     exit "$1"
 }}
@@ -129,6 +133,7 @@ start() {{
         kill -0 "$programs" 2>/dev/null || break
     done
     [ "$code" = 0 ] && return
+    [ ! -s "$failed" ] || read -r code <"$failed"
     if [ "$told" ] && [ "$attempt" -lt @RETRY@ ]; then
         keep=yes
         exec scontrol requeue "$SLURM_JOB_ID"
@@ -148,11 +153,20 @@ exec > >(exec sed -u "s/^/$SLURM_ARRAY_TASK_ID: /") 2>&1
 _NODE = f"""\
 export NODE_RANK="$SLURM_NODEID" RANK="$SLURM_NODEID" PET_NODE_RANK="$SLURM_NODEID"
 [ ! -e "$folder/{SECRETS}" ] || . "$folder/{SECRETS}"
+trap : TERM @SIGNAL@
+ended() {{
+    [ "$1" = 0 ] || (set -o noclobber && echo "$1" >"$failed") 2>/dev/null
+    exit "$1"
+}}
 if [ -d "$folder/{WORKDIR}" ]; then cd "$folder/{WORKDIR}"; else cd "$folder"; fi
 """
+# The exit code of a job is that of the first program that failed: the others are ended for it.
 # On the node itself what setup did once for this content stays; it is done once at a time.
 _ON_NODE = f"""\
-if [ "$1" = run ]; then exec bash -e "$folder/{RUN}"; fi
+if [ "$1" = run ]; then
+    bash -e "$folder/{RUN}"
+    ended $?
+fi
 marks="/var/tmp/stampworks-setup-$(id -u)"
 mkdir -m 700 "$marks" 2>/dev/null
 if [ -L "$marks" ] || [ ! -O "$marks" ]; then
@@ -162,17 +176,18 @@ fi
 exec 9>"$marks/lock"
 flock 9
 [ ! -e "$marks/@DIGEST@" ] || exit 0
-bash -e "$folder/{SETUP}" 9>&- || exit
+bash -e "$folder/{SETUP}" 9>&- || ended $?
 : >"$marks/@DIGEST@"
 """
 _IN_IMAGE = f"""\
 @START@bash -e -c '[ ! -e "$1/{SETUP}" ] || bash -e "$1/{SETUP}"; exec bash -e "$1/{RUN}"' bash "$folder"
+ended $?
 """
 # A root directory with a layer in memory above it, in namespaces of the user's own: nothing that a job writes there
 # stays, and no right of root is needed. In it the user is called root, as in a container of enroot.
 _ENTER = """\
 enter() {
-    exec unshare --map-root-user --mount bash -e -c '
+    unshare --map-root-user --mount bash -e -c '
         image="$1" layers="$(mktemp -d)" here="$PWD"
         shift
         mount -t tmpfs none "$layers"
@@ -187,7 +202,7 @@ enter() {
             fi
             mount --rbind "$place" "$root$place"
         done
-        exec chroot "$root" bash -c "cd \\"\\$1\\"; shift; exec \\"\\$@\\"" bash "$here" "$@"
+        exec /usr/sbin/chroot "$root" bash -c "cd \\"\\$1\\"; shift; exec \\"\\$@\\"" bash "$here" "$@"
     ' bash @IMAGE@ "$@"
 }
 """

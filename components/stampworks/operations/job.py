@@ -60,6 +60,9 @@ class Job:
     gpus: int | None = None
     """Accelerators that it holds or held, or asks for while it waits."""
     exit_code: int | None = None
+    hours: float | None = None
+    """So long it has run, over all tasks of an array; None where nobody knows."""
+    gpu_hours: float | None = None
 
 
 class JobScheduler(Protocol):

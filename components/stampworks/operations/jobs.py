@@ -397,7 +397,9 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
     job = queued or Job(name, told["workload"], "unknown", None, user, (), nodes, None, "")
     last, code = found.get("last"), found.get("exit")
     if told["workload"] == OWN:
-        return queued or _of_exit(job, code)
+        if queued is None:
+            return _of_exit(job, code)
+        return replace(queued, exit_code=code) if queued.exit_code is None else queued
     broke_off = code not in (None, 0, 75) and isinstance(last, dict) and last.get("why") != "failed"
     if isinstance(last, dict) and last.get("what") == "end" and not broke_off:  # else it is of the attempt before
         ways: dict[object, State] = {"finished": "finished", "preempted": "stopped", "failed": "failed"}

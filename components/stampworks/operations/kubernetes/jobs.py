@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from stampworks.jobs import Job as OwnJob
+from stampworks.jobs import pods
 from stampworks.operations import remote
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, JobRequest, State
@@ -18,6 +21,7 @@ from stampworks.plan import WORKLOADS_IMAGE, Machine, Plan, Roster, User
 from stampworks.schedulers import addons, jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
+from stampworks.schedulers.kubernetes import QUEUE_LABEL
 from stampworks.schedulers.objects import count_at, maps_at, text_at
 from stampworks.schedulers.workload import EFA
 
@@ -25,6 +29,8 @@ _KIND = "jobsets.jobset.x-k8s.io"
 _BESIDE = {"trainjob.trainer.kubeflow.org": ("trainingruntimes.trainer.kubeflow.org",)}
 """What else is printed with a kind; a ConfigMap always is."""
 _GONE_S = 60
+MANIFEST = "jobset.json"
+"""In the folder of a user's job: its JobSet, as it was submitted."""
 _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 
 
@@ -35,31 +41,57 @@ class KubernetesJobs:
 
     def submit(self, wanted: JobRequest, user: str) -> str:
         """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
-        pods = pods_of(self._plan, self._roster, wanted, user)
-        gone = ["delete", _KIND, wanted.name, f"--namespace={pods.team}", "--ignore-not-found", "--cascade=foreground"]
-        try:
-            self._server.said([*gone, f"--timeout={_GONE_S}s"])
-        except kubernetes.RefusedError as error:
-            if "timed out" not in str(error):
-                raise
-            left = f"pods of the earlier attempt of run {wanted.name} have not ended within {_GONE_S} s"
-            raise OperationError(left, "their nodes may be lost: see stampworks status, and submit it again") from error
-        self._server.said(["create", "--filename=-"], json.dumps(jobset.manifest(pods)))
-        return f"{pods.team}/{wanted.name}"
+        of = pods_of(self._plan, self._roster, wanted, user)
+        self._make_room(of.team, wanted.name)
+        self._server.said(["create", "--filename=-"], json.dumps(jobset.manifest(of)))
+        return f"{of.team}/{wanted.name}"
 
     def files(self, wanted: JobRequest) -> dict[str, str]:
         """What has to lie in the run's folder beforehand."""
         return {jobset.POD: jobset.script(pods_of(self._plan, self._roster, wanted, "root"))}
 
     def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]:  # noqa: ARG002
-        raise InputError("jobs of users are not submitted to Kubernetes yet", "choose a stack of Slurm: -s STACK")
+        """What has to lie in the folder of a user's job beforehand, and its JobSet."""
+        of = self._own(job)
+        return {**pods.files(job, self._plan, of), MANIFEST: json.dumps(pods.manifest(job, of), indent=2) + "\n"}
 
     def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> str:  # noqa: ARG002
-        raise InputError("jobs of users are not submitted to Kubernetes yet", "choose a stack of Slurm: -s STACK")
+        """What Kubernetes calls it, with its team. Its Secret belongs to its JobSet, and goes with that."""
+        of = self._own(job)
+        self._make_room(of.team, of.name)
+        secret = pods.secret_name(of.name)
+        self._server.said(["delete", "secret", secret, f"--namespace={of.team}", "--ignore-not-found"])
+        made = ["create", "--filename=-", "--output=jsonpath={.metadata.uid}"]
+        uid = self._server.said(made, json.dumps(pods.manifest(job, of))).strip()
+        if secrets:
+            self._server.said(["create", "--filename=-"], json.dumps(pods.secret(job, of, dict(secrets), uid)))
+        return f"{of.team}/{of.name}"
+
+    def _own(self, job: OwnJob) -> jobset.PodJob:
+        """The pods of a user's job: in the namespace of the account that it names, else of the user's first."""
+        machine = job.pools[0].machine
+        out = tuple(member.name for member in self._roster.members if member.group in job.without)
+        wanted = JobRequest(job.name, "job", job.folder, job.queue.name, job.file.nodes, out, machine, "", ())
+        of = pods.podjob(job, self._plan, pods_of(self._plan, self._roster, wanted, job.user))
+        return replace(of, team=job.file.account or of.team, without=job.without)
+
+    def _make_room(self, team: str, name: str) -> None:
+        """What is left of an earlier attempt goes first."""
+        gone = ["delete", _KIND, name, f"--namespace={team}", "--ignore-not-found", "--cascade=foreground"]
+        try:
+            self._server.said([*gone, f"--timeout={_GONE_S}s"])
+        except kubernetes.RefusedError as error:
+            if "timed out" not in str(error):
+                raise
+            left = f"pods of the earlier attempt of {name} have not ended within {_GONE_S} s"
+            raise OperationError(left, "their nodes may be lost: see stampworks status, and submit it again") from error
 
     def every_job(self, ended: bool) -> tuple[Job, ...]:  # noqa: ARG002
-        """All that `jobs` has."""
-        return self.jobs()
+        """Also those that came to Kueue by another way."""
+        ours = self.jobs()
+        ids = {job.id for job in ours}
+        gangs = kubernetes_status.status(self._plan).gangs
+        return (*ours, *(_of_gang(gang) for gang in gangs if f"{gang.team}/{gang.name}" not in ids))
 
     def jobs(self) -> tuple[Job, ...]:
         """All runs that Kubernetes still knows of."""
@@ -200,7 +232,7 @@ def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
     elif state == "waiting" and gang:
         state = "running" if gang.state == "running" else "waiting"
     return Job(
-        name=_of(found, "name"),
+        name=text_at(found, "metadata", "annotations", pods.NAME) or _of(found, "name"),
         workload=text_at(found, "metadata", "labels", jobset.WORKLOAD),
         state=state,
         id=f"{_of(found, 'namespace')}/{_of(found, 'name')}",
@@ -209,7 +241,25 @@ def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
         wanted=sum(map(_pods, maps_at(found, "spec", "replicatedJobs"))),
         since=gang.since if gang and state == "running" else None,
         why=gang.why if gang and state == "waiting" else "" if state != "failed" else _why(found),
+        queue=text_at(found, "metadata", "labels", QUEUE_LABEL),
+        account=_of(found, "namespace"),
+        submitted=_seconds(_of(found, "creationTimestamp")),
     )
+
+
+def _of_gang(gang: kubernetes_status.Gang) -> Job:
+    """A gang that was not submitted here."""
+    name = f"{gang.team}/{gang.name}"
+    job = Job(gang.name, "", gang.state, name, "", gang.nodes, gang.pods, gang.since, gang.why)
+    return replace(job, queue=gang.queue, account=gang.team)
+
+
+def _seconds(when: str) -> int | None:
+    """A time as Kubernetes writes it, in seconds of Unix time."""
+    try:
+        return int(datetime.fromisoformat(when).timestamp())
+    except ValueError:
+        return None
 
 
 def _pods(job: Any) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from stampworks.jobs import Job as OwnJob
@@ -17,6 +18,7 @@ from stampworks.schedulers import batch
 from stampworks.schedulers import slurm as slurm_files
 
 _SBATCH_S = 30.0
+_HOUR_S = 3600
 _WORKLOADS = ("training", "validation")
 _STATES: dict[str, State] = {
     **dict.fromkeys(("pending",), "waiting"),
@@ -148,6 +150,8 @@ def _together(number: int, tasks: list[Job]) -> Job:
         ended=max(ends) if ends and not at_work else None,
         gpus=sum(task.gpus or 0 for task in held),
         why=f"{said}: {first.why}" if first.why else said,
+        hours=_sum(task.hours for task in tasks),
+        gpu_hours=_sum(task.gpu_hours for task in tasks),
         exit_code=max((task.exit_code for task in tasks if task.exit_code is not None), default=None),
     )
 
@@ -167,6 +171,7 @@ def _job(job: slurm.Queued) -> Job:
             "preempted": "it made room for a more urgent job",
         }.get(job.states[0], "" if job.exit_code else job.states[0].replace("_", " "))
     over = state not in AT_WORK
+    hours = _hours(job, state)
     return Job(
         name=job.name,
         workload=workload if workload in (*_WORKLOADS, own.OWN) else "",
@@ -183,7 +188,23 @@ def _job(job: slurm.Queued) -> Job:
         ended=job.ended if over else None,
         gpus=job.gpus,
         exit_code=job.exit_code if over else None,
+        hours=hours,
+        gpu_hours=None if hours is None or job.gpus is None else hours * job.gpus,
     )
+
+
+def _hours(job: slurm.Queued, state: State) -> float | None:
+    """How long a job has run since it was started last; what ended before it started has run no time."""
+    if state == "waiting" or not job.started:
+        return 0.0
+    until = (job.ended if state not in AT_WORK else None) or time.time()
+    return max(0.0, until - job.started) / _HOUR_S
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Nothing where one of them is not known."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
 
 
 def _why(reason: str) -> str:

@@ -1,0 +1,112 @@
+"""A job of a user as a JobSet of Kubernetes: a pod on each node, and the program that it starts."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+from stampworks.jobs.checks import Job
+from stampworks.jobs.forms import seconds
+from stampworks.jobs.script import NODE, RUN, SETUP, WORKDIR, exports, scripts, variables
+from stampworks.plan import Plan
+from stampworks.schedulers import jobset
+from stampworks.schedulers.jobset import PodJob
+
+NAME = "stampworks/job"
+"""The annotation with what a job is called: its JobSet has the user in its name, too."""
+GONE_S = 60
+"""So long after its end a JobSet with secrets is an object; its Secret goes with it."""
+_PORT = 29_500
+"""Each pod has an address of its own, and with it all ports."""
+
+
+def object_name(job: Job, uid: int) -> str:
+    """Two users of one team may have jobs of one name."""
+    return f"{job.name}-u{uid}"
+
+
+def secret_name(name: str) -> str:
+    return f"{name}-secrets"
+
+
+def podjob(job: Job, plan: Plan, pods: PodJob) -> PodJob:
+    """Return the pods of a job, given those of a workload on the same nodes."""
+    wanted = {plan.storage[0].name, *job.file.mounts}
+    programs = () if job.file.image else pods.read_only  # nodes bring those of their own image
+    claims = {path: name for path, name in pods.claims.items() if name in wanted or path in programs}
+    return replace(
+        pods,
+        name=object_name(job, pods.uid),
+        folder=job.folder,
+        accelerators=job.gpus,
+        image=job.file.image.removeprefix("docker://") or pods.image,
+        claims=claims,
+        read_only=programs,
+        path="",
+        program=("bash", f"{job.folder}/{NODE}"),
+        notice_s=seconds(job.file.checkpoint.grace),
+        elastic=False,
+        room=pods.room if job.whole_nodes else {},
+    )
+
+
+def files(job: Job, plan: Plan, pods: PodJob) -> dict[str, str]:
+    """Return all files of the job's folder."""
+    return {jobset.POD: jobset.script(pods), NODE: node(job, plan), **scripts(job)}
+
+
+def manifest(job: Job, pods: PodJob) -> dict[str, Any]:
+    """Return the JobSet. Its time limit leaves room for the notice that its programs get before they are ended."""
+    found = jobset.manifest(pods)
+    found["metadata"]["annotations"][NAME] = job.name
+    spec = found["spec"]
+    spec["failurePolicy"]["maxRestarts"] = job.file.retry
+    of_pods = spec["replicatedJobs"][0]["template"]["spec"]
+    if job.limit_s:
+        of_pods["activeDeadlineSeconds"] = job.limit_s - pods.notice_s
+    if job.file.secrets:
+        spec["ttlSecondsAfterFinished"] = GONE_S
+        [container] = of_pods["template"]["spec"]["containers"]
+        container["envFrom"] = [{"secretRef": {"name": secret_name(pods.name)}}]
+    return found
+
+
+def secret(job: Job, pods: PodJob, values: dict[str, str], uid: str) -> dict[str, Any]:
+    """Return the Secret of a JobSet, which goes when that does."""
+    owner = {"apiVersion": jobset.VERSION, "kind": "JobSet", "name": pods.name, "uid": uid}
+    metadata: dict[str, Any] = {"name": secret_name(pods.name), "namespace": pods.team, "ownerReferences": [owner]}
+    metadata |= {"labels": {jobset.WORKLOAD: pods.workload}, "annotations": {NAME: job.name}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values}
+
+
+def node(job: Job, plan: Plan) -> str:
+    """Return what each pod runs."""
+    file = job.file
+    values = exports(variables(job, plan))
+    checkpoint = f"mkdir -p {shlex.quote(file.checkpoint.path)}\n" if file.checkpoint.path else ""
+    head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"
+    return head + values + checkpoint + _NODE.replace("@SIGNAL@", file.checkpoint.signal)
+
+
+# The pod's own program passes a TERM on; `wait` returns when one comes. The exit code of a job is that of the first
+# program that failed: the others are ended for it.
+_NODE = f"""\
+export NODE_RANK="$RANK" PET_NODE_RANK="$RANK" NODE_NAMES="$NODE_NAME"
+export MASTER_PORT={_PORT} PET_MASTER_PORT={_PORT} PET_MASTER_ADDR="$MASTER_ADDR"
+failed="$folder/failed-$JOB_ID"
+if [ -d "$folder/{WORKDIR}" ]; then cd "$folder/{WORKDIR}"; else cd "$folder"; fi
+bash -e -c '[ ! -e "$1/{SETUP}" ] || bash -e "$1/{SETUP}"; exec bash -e "$1/{RUN}"' bash "$folder" &
+program=$!
+trap 'kill -@SIGNAL@ "$program" 2>/dev/null' TERM
+while :; do
+    wait "$program"
+    code=$?
+    kill -0 "$program" 2>/dev/null || break
+done
+if [ "$code" != 0 ]; then
+    (set -o noclobber && echo "$code" >"$failed") 2>/dev/null
+    read -r code <"$failed"
+fi
+exit "$code"
+"""

@@ -1,0 +1,103 @@
+"""The folder that a job takes along."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from stampworks.operations import on_storage, workdir
+
+
+def test_what_git_would_commit(tmp_path: Path) -> None:
+    """Tracked files and new ones, not those that are ignored or were deleted."""
+    for name in ("kept.py", "gone.py", "data.bin"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / ".gitignore").write_text("*.bin\n")
+    git = ["git", "-C", str(tmp_path)]
+    for words in (["init", "--quiet"], ["add", "kept.py", "gone.py"]):
+        subprocess.run([*git, *words], check=True)
+    (tmp_path / "gone.py").unlink()
+    (tmp_path / "new.py").write_text("new")
+    (tmp_path / "new.py").chmod(0o755)
+    found = workdir.scan(tmp_path)
+    assert [(name, kind) for name, kind, _ in found.entries] == [
+        (".gitignore", "600"),
+        ("kept.py", "600"),
+        ("new.py", "700"),
+    ]
+
+
+def test_a_folder_without_git(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "a").write_text("a")
+    (tmp_path / "link").symlink_to("below/a")
+    (tmp_path / "folder").symlink_to("below")
+    found = workdir.scan(tmp_path)
+    assert [(name, value) for name, kind, value in found.entries if kind == "link"] == [
+        ("folder", "below"),
+        ("link", "below/a"),
+    ]
+    assert list(found.contents.values()) == [tmp_path / "below" / "a"]
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../outside", "below/../../outside"])
+def test_a_link_that_leaves(tmp_path: Path, target: str) -> None:
+    (tmp_path / "link").symlink_to(target)
+    with pytest.raises(workdir.WorkdirError, match=f"link is a link that leaves the folder: {target}"):
+        workdir.scan(tmp_path)
+
+
+def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workdir, "SIZE_MAX_MIB", 1)
+    for name in "ab":
+        (tmp_path / name).write_bytes(bytes(600 << 10))
+    with pytest.raises(workdir.WorkdirError, match="has more than 1 MiB") as caught:
+        workdir.scan(tmp_path)
+    assert "name in .gitignore" in caught.value.hint
+    monkeypatch.setattr(workdir, "FILES_MAX", 1)
+    with pytest.raises(workdir.WorkdirError, match="has more than 1 files"):
+        workdir.scan(tmp_path)
+
+
+def sent(folder: Path, there: Path) -> list[str]:
+    """Copy a folder as `submit` does; returns the contents that had to travel."""
+    import base64
+
+    found = workdir.scan(folder)
+    missing: list[str] = on_storage.missing(there / ".objects", sorted(found.contents))["missing"]
+    contents = {digest: base64.b64encode(found.contents[digest].read_bytes()).decode() for digest in missing}
+    on_storage.put(there / ".objects", contents)
+    given = {"files": {"run.sh": "x"}, "secrets": "", "manifest": [list(entry) for entry in found.entries]}
+    on_storage.place(there / "job", there / ".objects", given)
+    return missing
+
+
+def test_only_what_changed_travels(tmp_path: Path) -> None:
+    """What the job has written stays; a file that has left the folder goes, and one that the job changed comes back."""
+    folder, there = tmp_path / "folder", tmp_path / "there"
+    for each in (folder, there):
+        each.mkdir()
+    for name in "abc":
+        (folder / name).write_text(name)
+    assert len(sent(folder, there)) == 3
+    copy = there / "job" / "workdir"
+    (copy / "checkpoint").write_text("mine")
+    (copy / "a").write_text("changed by the job")
+    (folder / "b").unlink()
+    (folder / "c").write_text("new")
+    assert len(sent(folder, there)) == 1
+    assert {each.name: each.read_text() for each in copy.iterdir()} == {"a": "a", "c": "new", "checkpoint": "mine"}
+    assert sent(folder, there) == []
+    assert (there / "job").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_content_that_is_another_one(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="arrived as another one"):
+        on_storage.put(tmp_path / "objects", {"0" * 64: "eA=="})
+
+
+def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "there").symlink_to("/")
+    with pytest.raises(SystemExit, match="belongs to somebody else"):
+        on_storage.private(tmp_path / "there")
