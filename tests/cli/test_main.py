@@ -64,7 +64,7 @@ def test_each_verb_is_where_the_table_says() -> None:
         ),
         (
             ["ssh"],
-            "stampworks ssh: the following arguments are required: NODE\n  hint: `stampworks ssh --help` says more\n",
+            "stampworks ssh: one of the arguments NODE --job is required\n  hint: `stampworks ssh --help` says more\n",
         ),
         (
             ["qualify", "--budget", "1h"],

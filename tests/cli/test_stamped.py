@@ -84,7 +84,9 @@ def test_what_is_not_stamped_yet_changes_nothing(
     assert main(["status"]) == exits.FINE
     after = capsys.readouterr()
     assert after.out == before.out
-    assert after.err == f"note: the cluster is taken as it was stamped{text}"
+    # a slow machine sees progress beside it
+    notes = [line for line in after.err.splitlines(keepends=True) if line.startswith("note: ")]
+    assert notes == [f"note: the cluster is taken as it was stamped{text}"]
 
 
 def test_a_file_that_differs_much(stamped: Plan, edit: Edit, capsys: pytest.CaptureFixture[str]) -> None:

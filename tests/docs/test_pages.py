@@ -77,7 +77,7 @@ def test_every_option_is_documented_and_no_other_is(verb: str) -> None:
         if "--help" not in action.option_strings:
             value = f" {action.metavar}" if action.metavar and action.option_strings else ""
             wanted |= {f"{name}{value}" for name in action.option_strings or [str(action.metavar)]}
-    wanted |= {"-- COMMAND ..."} if verb == "ssh" else set()
+    wanted |= {"-- COMMAND ..."} if verb in ("ssh", "submit") else set()
     items = re.findall(r"^- (.*?):", documented(verb), re.MULTILINE)
     assert {word for item in items for word in re.findall(r"`([^`]+)`", item)} == wanted
 
