@@ -177,3 +177,10 @@ def test_a_connection_in_its_place_needs_no_name(
     assert capsys.readouterr().out.splitlines()[-6] == "cluster local on local: pass"
     monkeypatch.chdir(tmp_path / "project")
     assert main(["status"]) == exits.UNKNOWN  # there is no Pulumi
+
+
+def test_what_asks_slurm_asks_no_kubernetes(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kubectl", "get", "nodes"]) == exits.WRONG_INPUT
+    assert capsys.readouterr().err == (
+        "the scheduler of cluster local is Slurm\n  hint: stampworks ssh head -- sinfo asks that\n"
+    )

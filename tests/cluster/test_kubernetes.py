@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.machine_room import daemons
+from stampworks.machine_room import daemons, programs
 from stampworks.machine_room.room import of_cluster
 
 from tests.cluster.kubernetes import OWN, STAND_IN, KubernetesStack, gang
@@ -72,6 +72,51 @@ def test_what_lets_one_in_is_a_secret(kubernetes: KubernetesStack) -> None:
     for said in (preview.stdout, outputs.stdout, str(kubernetes.exported())):
         assert key not in said
     assert key in kubernetes.run("stack", "output", "kubeconfig", "--show-secrets").stdout
+
+
+def test_a_user_asks_with_a_certificate_of_her_own(
+    kubernetes: KubernetesStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Her connection is hers alone, has her teams' rights and no others, and says so where a verb asks for more."""
+    monkeypatch.setenv("PATH", str(Path(programs.program("kubectl")).parent), prepend=os.pathsep)
+    file = tmp_path / "alice.json"
+    made = kubernetes.stampworks("login", "--as", "alice", "--to", str(file))
+    assert made.stdout.startswith(f"{file} connects alice to cluster {kubernetes.cluster}; it has a key of hers")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    def asks(*words: str) -> tuple[int, str]:
+        done = kubernetes.stampworks("kubectl", "-s", str(file), *words)
+        return done.returncode, done.stdout + done.stderr
+
+    assert asks("auth", "whoami", "--output=jsonpath={.status.userInfo.username}") == (0, "alice")
+    assert asks("get", "jobsets", "--namespace=research")[0] == 0
+    for words in (
+        ["get", "jobsets", "--namespace=product"],
+        ["get", "secrets", "--namespace=research"],
+        ["get", "nodes"],
+    ):
+        code, said = asks(*words)
+        assert (code, "(Forbidden)" in said) == (1, True)
+    refused = kubernetes.stampworks("status", "-s", str(file))
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"this asks all of cluster {kubernetes.cluster}, where alice has the rights of her teams alone\n"
+        "  hint: stampworks kubectl asks as her, and submit --print writes objects for it\n"
+    )
+    file.chmod(0o644)
+    assert asks("get", "nodes") == (2, f"{file} has a key in it, and others may read it\n  hint: chmod 600 {file}\n")
+
+
+def test_the_stamped_plan_counts(kubernetes: KubernetesStack) -> None:
+    """Nodes for scheduling only have no roll: the cluster itself has its plan among its outputs."""
+    before = kubernetes.file.read_text()
+    try:
+        kubernetes.edit("kind: kubernetes", "kind: slurm, cluster: x")
+        status = kubernetes.stampworks("status")
+    finally:
+        kubernetes.file.write_text(before)
+    assert status.returncode == 0, status.stderr
+    assert "note: the cluster is taken as it was stamped" in status.stderr
 
 
 def test_a_team_does_what_is_its_own_and_nothing_else(kubernetes: KubernetesStack) -> None:

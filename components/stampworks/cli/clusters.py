@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 def plan_of(stack: str) -> Plan:
     """The plan that a cluster was stamped with."""
     if found := connections.read(stack):
+        if found.kubeconfig:
+            what = f"this asks all of cluster {found.plan.name}, where {found.user} has the rights of her teams alone"
+            raise exits.CliError(what, "stampworks kubectl asks as her, and submit --print writes objects for it")
         return found.plan
     return stacks.plan_of(stack) if stack.endswith(".json") else stamped.plan_of(stack)
 

@@ -52,6 +52,23 @@ def read(stack: str) -> Connection | None:
     return found
 
 
+def kubeconfig_of(stack: str) -> Path | None:
+    """The file by which kubectl asks the server of a connection; None for whatever else stands for a stack."""
+    from stampworks.state.paths import state_dir, write_whole
+
+    found = read(stack)
+    if found is None:
+        return None
+    if not found.kubeconfig:
+        hint = "stampworks ssh head -- sinfo asks that"
+        title = found.plan.scheduler.traits.title
+        raise exits.CliError(f"the scheduler of cluster {found.plan.name} is {title}", hint)
+    file = state_dir() / "connections" / f"{found.plan.name}.{found.user}.conf"
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    write_whole(file, found.kubeconfig, 0o600)
+    return file
+
+
 def plan_of(stack: str) -> Plan:
     """The plan of a connection, or of the stack's file, for what asks no cluster."""
     found = read(stack)

@@ -9,6 +9,7 @@ from typing import Any
 from stampworks.cli import clusters, connections, exits, stacks
 
 _OWN = 0o600
+_KEY = "client-key-data"
 
 
 def add_verbs(verbs: Any) -> None:
@@ -28,15 +29,16 @@ def write_connection(arguments: argparse.Namespace) -> int:
     from stampworks.text.printable import printable
 
     connections.expect_administrator("login", arguments.stack)
-    plan, roster = clusters.cluster_of(arguments.stack)
-    connection = connect(plan, roster, arguments.user)
+    plan = clusters.plan_of(arguments.stack)
+    connection = connect(plan, clusters.asked_of(plan, arguments.stack), arguments.user)
     file = Path(arguments.to or f"{plan.name}.{connection.user}.json")
     if file.suffix != ".json":
         raise exits.CliError(f"{file} has no name for a connection", "call it FILE.json, so that -s can name it")
     if file.exists() and connections.read(str(file)) is None:
         raise exits.CliError(f"{file} is there, and is no connection", "choose another file: --to FILE.json")
     write_whole(file, connections.written(connection), _OWN)
-    secret = "has a key of hers in it, so keep it as secret" if connection.kubeconfig else "has no secret in it"
-    print(printable(f"{file} connects {connection.user} to cluster {plan.name}; it {secret}"))
-    print(printable(f"with it and her ssh key: stampworks status -s {file}"))
+    secret = "a key of hers, which nobody else may see" if _KEY in connection.kubeconfig else "no secret"
+    print(printable(f"{file} connects {connection.user} to cluster {plan.name}; it has {secret} in it"))
+    begin = f"stampworks kubectl -s {file} get jobsets -n TEAM" if connection.kubeconfig else ""
+    print(printable(f"with it: {begin}" if begin else f"with it and her ssh key: stampworks status -s {file}"))
     return exits.FINE

@@ -71,8 +71,9 @@ def ask_kubernetes(arguments: argparse.Namespace) -> NoReturn:
     """Becomes kubectl, so that the terminal, signals and the exit code are its own."""
     from stampworks.operations.kubernetes import client as kubernetes
 
-    connections.expect_administrator("kubectl", arguments.stack)
-    command = [*kubernetes.kubectl(clusters.plan_of(arguments.stack)), *arguments.command]
+    hers = connections.kubeconfig_of(arguments.stack)
+    asks = kubernetes.kubectl_with(hers) if hers else kubernetes.kubectl(clusters.plan_of(arguments.stack))
+    command = [*asks, *arguments.command]
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606  # a list of arguments, no shell
 

@@ -116,6 +116,10 @@ class Access(Protocol):
     def kubectl(self, cluster: str, region: str) -> tuple[str, ...]:
         """Return the start of a kubectl command; empty if no server runs."""
 
+    def user_config(self, cluster: str, region: str, user: str) -> str:
+        """Return the configuration with which a user asks the server, with no other rights than hers;
+        empty if no server runs."""
+
     def remedy(self, why: str) -> str:
         """Return a hint for a server that could not be reached for this reason."""
 

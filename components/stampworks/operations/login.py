@@ -29,9 +29,12 @@ def connect(plan: Plan, roster: Roster, user: str) -> Connection:
     users = [declared.name for declared in plan.users]
     if user not in users:
         raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, users))
-    if port_of(plan.scheduler.kind).asks_members and plan.storage:
+    port, own = port_of(plan.scheduler.kind), replace(plan, reasons=())
+    if not port.asks_members:
+        return Connection(user, own, replace(roster, user=user), port.user_config(plan, user))
+    if plan.storage:
         runs.make(plan, roster)
-    return Connection(user, replace(plan, reasons=()), _as_user(plan, roster, user))
+    return Connection(user, own, _as_user(plan, roster, user))
 
 
 def _as_user(plan: Plan, roster: Roster, user: str) -> Roster:

@@ -34,6 +34,8 @@ class Port:
     """The state of some nodes."""
     files: Callable[[Plan, Roster], dict[str, str]]
     """The files that the playbook gives to its daemons, by name."""
+    user_config: Callable[[Plan, str], str]
+    """Returns the configuration with which a user asks the scheduler's server; empty where ssh is her way."""
     ask_storage: Callable[[Plan, Roster, str, Sequence[str], float, str], str]
     """Runs a program where the storage of the cluster is mounted, as a user, with a limit in seconds and an input.
     Returns its output."""

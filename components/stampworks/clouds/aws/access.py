@@ -32,24 +32,40 @@ def kubectl(cluster: str, region: str) -> tuple[str, ...]:
 
     Raise UnknownError when that cannot be found out.
     """
-    whole = f"AWS {region}: the Kubernetes of cluster {cluster}"
-    try:
-        found = Api(region).ask("eks:DescribeCluster", name=cluster)["cluster"]
-    except AwsUnansweredError as error:
-        if error.code == "ResourceNotFoundException":
-            return ()
-        raise UnknownError(f"{whole}: {error}", ALLOW if error.hint == PERMIT else error.hint) from None
-    if found.get("status") not in ("ACTIVE", "UPDATING"):
+    config = _config(cluster, region)
+    if not config:
         return ()
     programs = {name: shutil.which(name) for name in ("kubectl", "aws")}
     program = programs["kubectl"]
     if program is None or programs["aws"] is None:
         missing = " and no ".join(name for name, path in programs.items() if path is None)
-        raise UnknownError(f"{whole}: there is no {missing} here", _INSTALL)
+        raise UnknownError(f"{_whole(cluster, region)}: there is no {missing} here", _INSTALL)
     file = state_dir() / "aws" / region / cluster / "kubeconfig"
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, tags.kubeconfig(region, cluster, found["endpoint"], found["certificateAuthority"]["data"]))
+    write_whole(file, config)
     return (program, "--kubeconfig", str(file))
+
+
+def user_config(cluster: str, region: str, user: str) -> str:  # noqa: ARG001  (AWS says who asks)
+    """Return a configuration without a secret: users come with the role that the declaration gives them."""
+    return _config(cluster, region)
+
+
+def _config(cluster: str, region: str) -> str:
+    try:
+        found = Api(region).ask("eks:DescribeCluster", name=cluster)["cluster"]
+    except AwsUnansweredError as error:
+        if error.code == "ResourceNotFoundException":
+            return ""
+        hint = ALLOW if error.hint == PERMIT else error.hint
+        raise UnknownError(f"{_whole(cluster, region)}: {error}", hint) from None
+    if found.get("status") not in ("ACTIVE", "UPDATING"):
+        return ""
+    return tags.kubeconfig(region, cluster, found["endpoint"], found["certificateAuthority"]["data"])
+
+
+def _whole(cluster: str, region: str) -> str:
+    return f"AWS {region}: the Kubernetes of cluster {cluster}"
 
 
 def remedy(why: str) -> str:

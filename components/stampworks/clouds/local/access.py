@@ -10,6 +10,11 @@ def kubectl(cluster: str, region: str) -> tuple[str, ...]:  # noqa: ARG001  (a r
     return control_plane.access(cluster)
 
 
+def user_config(cluster: str, region: str, user: str) -> str:  # noqa: ARG001
+    """Return a configuration with a certificate of the user's own; its key is secret."""
+    return control_plane.user_config(cluster, user)
+
+
 def remedy(why: str) -> str:  # noqa: ARG001  (whatever it is)
     """Return the hint for a server that does not answer."""
     return "pulumi up repairs it"

@@ -144,6 +144,21 @@ def access(cluster: str) -> tuple[str, ...]:
     return command(config) if room.process is not None and config.exists() else ()
 
 
+def user_config(cluster: str, user: str) -> str:
+    """The configuration with which a user asks the server of a cluster, with the rights that her name has there.
+
+    Her certificate lasts for a year; without rights of her name it is worth nothing. Empty if no server runs.
+    """
+    if not access(cluster):
+        return ""
+    room = of_cluster(cluster)
+    folder, name = _folder(room), f"user-{user}"
+    with room.locked():
+        certificates.ensure(folder / "pki", [Party(name, user)])
+        server = json.loads((folder / "admin.conf").read_text())["clusters"][0]["cluster"]["server"]
+        return _config(folder, name, server)
+
+
 def _ensure(
     room: Room, addresses: Addresses, kueue: Mapping[str, Any], asked_for: Sequence[str], progress: Progress
 ) -> ControlPlaneState:
@@ -339,6 +354,10 @@ def _joining() -> Iterator[dict[str, Any]]:
 
 
 def _write_config(folder: Path, name: str, server: str) -> None:
+    files.write(folder / f"{name}.conf", _config(folder, name, server), 0o600)
+
+
+def _config(folder: Path, name: str, server: str) -> str:
     """Write a kubeconfig: the server's address and certificate, and the client's own."""
 
     def data(file: str) -> str:
@@ -354,7 +373,7 @@ def _write_config(folder: Path, name: str, server: str) -> None:
         "contexts": [{"name": name, "context": {"cluster": "cluster", "user": name}}],
         "current-context": name,
     }
-    files.write(folder / f"{name}.conf", json.dumps(config), 0o600)
+    return json.dumps(config)
 
 
 def _folder(room: Room) -> Path:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from stampworks.clouds.contract import Access
@@ -59,6 +61,22 @@ def reach(cluster: str, cloud: str, region: str) -> tuple[str, ...]:
     if not command:
         raise NotRunningError(f"no Kubernetes of cluster {cluster} is running", start())
     return command
+
+
+def user_config(plan: Plan, user: str) -> str:
+    """The configuration with which a user asks the server of the plan's cluster, with the rights of her teams."""
+    access = _access(plan.cloud)
+    config = access.user_config(plan.name, plan.region, user) if access else ""
+    if not config:
+        raise NotRunningError(f"no Kubernetes of cluster {plan.name} is running", start())
+    return config
+
+
+def kubectl_with(config: Path) -> tuple[str, ...]:
+    """Begins a command that asks the server that a file names."""
+    if program := shutil.which("kubectl"):
+        return (program, f"--kubeconfig={config}")
+    raise UnknownError("there is no kubectl on this machine", "install it")
 
 
 def _access(cloud: str) -> Access | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stampworks.operations.kubernetes.client import KubernetesApi
+from stampworks.operations.kubernetes.client import KubernetesApi, user_config
 from stampworks.operations.kubernetes.ground import KubernetesGround
 from stampworks.operations.kubernetes.jobs import KubernetesJobs, ask_storage
 from stampworks.operations.kubernetes.run import commands
@@ -19,5 +19,6 @@ PORT = Port(
     status=lambda plan, _: status(plan),
     nodes=lambda plan, _, names: nodes(plan, names),
     files=lambda _, __: {},
+    user_config=user_config,
     ask_storage=ask_storage,
 )

@@ -19,5 +19,6 @@ PORT = Port(
     status=status,
     nodes=nodes,
     files=files,
+    user_config=lambda _, __: "",
     ask_storage=ask_storage,
 )
