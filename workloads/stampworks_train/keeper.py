@@ -149,11 +149,14 @@ class Keeper:
             return
         with contextlib.suppress(OSError, MemoryError, asyncio.CancelledError):
             while message := await wire.hear():
-                if "keep" in message:
-                    await self._keep(wire, message)
-                else:
-                    await self._give(wire, message)
+                await self._answer(wire, message)
         wire.close()
+
+    async def _answer(self, wire: Wire, message: dict[str, Any]) -> None:
+        if "keep" in message:
+            await self._keep(wire, message)
+        else:
+            await self._give(wire, message)
 
     async def _keep(self, wire: Wire, message: dict[str, Any]) -> None:
         shard, step = (int(each) for each in message["keep"])
@@ -182,14 +185,19 @@ class Keeper:
 def place_in_memory(kind: str) -> Path:
     """A folder of this process; what killed ones have left is cleared away."""
     ours = f"stampworks-{kind}-{os.getuid()}-"
-    for left in MEMORY.glob(f"{ours}*"):
-        with contextlib.suppress(OSError), (left / ALIVE).open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
+    clear_away(ours)
     folder = Path(tempfile.mkdtemp(prefix=ours, dir=MEMORY))
     LOCKS.append((folder / ALIVE).open("w"))
     fcntl.flock(LOCKS[-1], fcntl.LOCK_EX)
     return folder
+
+
+def clear_away(ours: str) -> None:
+    """Remove the folders that begin so and that no process holds any more."""
+    for left in MEMORY.glob(f"{ours}*"):
+        with contextlib.suppress(OSError), (left / ALIVE).open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def reserved(file: int, size: int, path: Path) -> None:

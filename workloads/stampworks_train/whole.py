@@ -1,0 +1,107 @@
+"""The state of a model and its optimizers: tensors that are cut among ranks, and values that each rank has."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_state_dict, set_state_dict
+
+from . import chance
+from .part import local
+from .snapshot import Part
+
+RANKS = "ranks"
+
+
+class Stateful(Protocol):
+    """A sampler, a scheduler, a scaler, or any other object that can say its state and take it back."""
+
+    def state_dict(self) -> Any: ...
+
+    def load_state_dict(self, state: Any) -> Any: ...
+
+
+class Whole:
+    """The state of a run on this rank.
+
+    Tensors of the model and its optimizers are the same on all ranks, or parts of one DTensor. The states of `others`
+    are each rank's own.
+    """
+
+    def __init__(
+        self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], others: Mapping[str, Stateful]
+    ) -> None:
+        self.model, self.optimizers, self.others = model, optimizers, others
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the shape of what is trained: a checkpoint of another one does not fit."""
+        shapes = {name: list(weight.shape) for name, weight in get_model_state_dict(self.model).items()}
+        return hashlib.sha256(json.dumps(shapes, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def parameters(self) -> int:
+        return sum(weight.numel() for weight in self.model.parameters())
+
+    def tensors(self) -> dict[str, Any]:
+        """As torch.distributed.checkpoint has it. An optimizer that has made no step makes its state first."""
+        model, optimizer = get_state_dict(self.model, self.optimizers)
+        return {"model": model, "optimizer": optimizer}
+
+    def take(self, state: dict[str, Any], values: bytes, own: bool) -> None:
+        """Go on from a state; `own`: whether the values were those of this rank."""
+        set_state_dict(
+            self.model, self.optimizers, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
+        )
+        told = pickle.loads(values)  # noqa: S301 (of this run, as the checkpoint is)
+        for name, other in self.others.items():
+            if name not in told["others"]:
+                raise ValueError(f"the state that this run goes on from has no {name!r}: it was not given to Session")
+            other.load_state_dict(told["others"][name])
+        if own:
+            chance.restore(told["chance"])
+
+    def values(self, plain: dict[str, Any] | None = None) -> bytes:
+        """The values of this rank, with those of the state that are no tensors where they are asked for."""
+        states = {name: other.state_dict() for name, other in self.others.items()}
+        return pickle.dumps({"chance": chance.seen(), "others": states, "plain": plain or {}})
+
+
+def parts(state: Any) -> Iterator[Part]:
+    """The tensors of a state, with this rank's part of each."""
+    for name, value in leaves(state):
+        if isinstance(value, Tensor):
+            here = local(value.detach())
+            if here.numel():
+                yield name, value, here
+
+
+def plain(state: Any) -> dict[str, Any]:
+    """The values of a state that are no tensors, by their names."""
+    return {name: value for name, value in leaves(state) if not isinstance(value, Tensor)}
+
+
+def replaced(state: Any, values: Mapping[str, Any], at: str = "") -> Any:
+    """A state with these values in their places."""
+    if isinstance(state, dict):
+        return {key: replaced(value, values, f"{at}/{key}") for key, value in state.items()}
+    if isinstance(state, list):
+        return [replaced(value, values, f"{at}/{number}") for number, value in enumerate(state)]
+    return values.get(at, state)
+
+
+def leaves(state: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(state, dict):
+        for key, value in state.items():
+            yield from leaves(value, f"{at}/{key}")
+    elif isinstance(state, list):
+        for number, value in enumerate(state):
+            yield from leaves(value, f"{at}/{number}")
+    else:
+        yield at, state
