@@ -149,7 +149,7 @@ RULES = (
     Rule("stampworks.cli", ours=ANY, others=ANY),
     Rule("stampworks", ours=("cluster", "declaration", "plan"), exact=True),
     Rule("stacks", ours=ANY, others=ANY),
-    Rule("workloads.stampworks_train", others=("torch", "numpy")),
+    Rule("workloads.stampworks_train", others=("torch", "numpy", "boto3", "botocore")),
     Rule("workloads.training", others=("stampworks_train", "torch", "numpy", "fsspec", "validation", "wandb")),
     Rule("workloads", others=("torch", "numpy", "fsspec", "tensorboard")),
     # modules run on the nodes, action plugins here beside Ansible, which brings yaml

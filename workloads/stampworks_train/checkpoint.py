@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -99,6 +99,10 @@ class Checkpoints:
         self._problem: str | None = None
         self._causes: frozenset[str] = frozenset()
         self._damaged: set[str] = set()
+
+    def shown(self, name: str) -> str:
+        """Where the checkpoint of this name is."""
+        return str(self.folder / name)
 
     def prepare(self, state: dict[str, Any]) -> None:
         """Begin to make room for copies of such a state, beside whatever comes before the first save.
@@ -198,7 +202,7 @@ class Checkpoints:
             passed_over.append(why)
         if passed_over:
             raise CheckpointError(
-                f"{self.folder}: none of {len(names)} checkpoints can be used:\n"
+                f"{self.shown('').rstrip('/')}: none of {len(names)} checkpoints can be used:\n"
                 + "".join(f"  {problem}\n" for problem in passed_over)
                 + "Name another directory to begin anew, or move them away."
             )
@@ -207,19 +211,32 @@ class Checkpoints:
     def load(self, found: Found, state: dict[str, Any]) -> dict[str, Any]:
         """Read a checkpoint into the tensors of a state, on any number of ranks; what was told when it was saved."""
         try:
-            dcp.load(state, storage_reader=dcp.FileSystemReader(found.folder), process_group=self._group)
+            dcp.load(state, storage_reader=self._reader(found), process_group=self._group)
         except CheckpointException as refused:
             raise CheckpointError(
-                f"{found.folder}: does not fit this state: {_in_short(_reasons(refused))}"
+                f"{self.shown(found.folder.name)}: does not fit this state: {_in_short(_reasons(refused))}"
             ) from refused
         return found.told
 
+    def _reader(self, found: Found) -> dcp.StorageReader:
+        return dcp.FileSystemReader(found.folder)
+
     # -- saving, in a thread
+
+    def _writer(self, step: int, told: dict[str, Any]) -> Writer:
+        return Writer(self, step, told)
+
+    def _published(self) -> list[str]:
+        """Newest first."""
+        return _published(self.folder)
+
+    def _manifest(self, name: str) -> Manifest:
+        return read_manifest(self.folder / name)
 
     def _save(
         self, staged: dict[str, Any], fill: Callable[[], None], step: int, told: dict[str, Any], begun: float
     ) -> None:
-        writer = Writer(self, step, told)
+        writer = self._writer(step, told)
         try:
             try:
                 fill()
@@ -245,15 +262,16 @@ class Checkpoints:
             self._retain(step)
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            self._problem = f"{saved}: was saved, and which older ones can be removed could not be found out: {why}"
+            unknown = "was saved, and which older ones can be removed could not be found out"
+            self._problem = f"{self.shown(saved.name)}: {unknown}: {why}"
 
     def _failed(self, writer: Writer, reasons: list[str]) -> None:
         if not self.rank:
-            shutil.rmtree(writer.folder, ignore_errors=True)
+            writer.abandon()
         causes = frozenset(re.sub(r"\d+", "", reason) for reason in reasons)  # whatever the step and the ranks
         if causes != self._causes:
             self._problem = (
-                f"{writer.final}: was not saved, and training goes on: {_in_short(reasons)}. "
+                f"{self.shown(writer.final.name)}: was not saved, and training goes on: {_in_short(reasons)}. "
                 "Earlier ones are kept, and the next one is tried again."
             )
         self._causes = causes
@@ -263,7 +281,7 @@ class Checkpoints:
 
         What has a higher step is of a run that went on from an earlier one: it is damaged, or is replaced in time.
         """
-        names = [name for name in _published(self.folder) if step_of(name) <= step]
+        names = [name for name in self._published() if step_of(name) <= step]
         own = [name for name in names if name not in self._damaged and self._is_own(name)]
         for name in own[self.keep :]:
             self._remove(name)
@@ -273,7 +291,7 @@ class Checkpoints:
 
     def _is_own(self, name: str) -> bool:
         try:
-            return read_manifest(self.folder / name).model == self.model
+            return self._manifest(name).model == self.model
         except CheckpointError:
             return False
 
@@ -297,11 +315,11 @@ class Checkpoints:
         if foreign := self._foreign(self.folder / name):
             return None, foreign
         try:
-            manifest = read_manifest(self.folder / name)
+            manifest = self._manifest(name)
         except CheckpointError as error:
             return None, str(error)
         if manifest.model != self.model:
-            return None, f"{self.folder / name}: is of another model ({manifest.model}) than this run's ({self.model})"
+            return None, f"{self.shown(name)}: is of another model ({manifest.model}) than this run's ({self.model})"
         return manifest, ""
 
     def _foreign(self, folder: Path) -> str:
@@ -330,12 +348,15 @@ class Checkpoints:
             try:
                 found = [(work(), None)]
             except OSError as error:
-                found = [(None, f"{error.filename}: {error.strerror}")]
+                shared = "checkpoints must be in a directory that all ranks can read and write"
+                found = [(None, f"{error.filename}: {error.strerror}: {shared}")]
+            except CheckpointError as error:
+                found = [(None, str(error))]
         if self._group:
             dist.broadcast_object_list(found, 0, group=self._group)
         result, problem = found[0]
         if problem:
-            raise CheckpointError(f"{problem}: checkpoints must be in a directory that all ranks can read and write")
+            raise CheckpointError(problem)
         return result  # type: ignore[no-any-return]
 
     def _each(self, work: Callable[[], Result]) -> Sequence[Result]:
@@ -425,6 +446,10 @@ class Writer(StorageWriter):
         self.bytes = 0
         """Of all files, known to rank 0 when they are published."""
 
+    def abandon(self) -> None:
+        """Remove what was written of it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         pass
 
@@ -450,18 +475,19 @@ class Writer(StorageWriter):
         results: list[WriteResult] = []
         if plan.items:
             path = self.folder / f"__{self._of.rank}_0.distcp"
-            with _located(self._of.rank, path):
-                results = _written(path, plan, planner)
+            with _located(self._of.rank, path), self._stream(path) as stream:
+                results = written(stream, path.name, plan, planner)
         future: Future[list[WriteResult]] = Future()
         future.set_result(results)
         return future
 
+    def _stream(self, path: Path) -> Stream:
+        return Stream(path)
+
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Rank 0 describes what all have written, and publishes it."""
         with _located(self._of.rank, self.folder):
-            written = [result for each in results for result in each]
-            metadata.storage_data = {result.index: result.storage_data.item for result in written}
-            files = {result.storage_data.item.relative_path: result.storage_data.file for result in written}
+            files = described(metadata, results)
             self._see(files)
             files[METADATA] = write(self.folder / METADATA, pickle.dumps(metadata))
             manifest = Manifest(self._step, self._of.world, self._of.model, files, self._told)
@@ -512,29 +538,48 @@ def _published(folder: Path) -> list[str]:
     return sorted(names, key=step_of, reverse=True)
 
 
-def _written(path: Path, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
+class Sink(Protocol):
+    """A new file, which is safe when `durable` returns."""
+
+    bytes: int
+
+    def write(self, data: Any) -> int: ...
+
+    def flush(self) -> None: ...
+
+    def check(self) -> None: ...
+
+    def durable(self) -> File: ...
+
+
+def written(stream: Sink, name: str, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
     """Writes the items of a plan into one file, each as torch.distributed.checkpoint reads it."""
     before = torch.serialization.get_crc32_options()
     torch.serialization.set_crc32_options(False)  # the digest of the file says more, and a second sum costs as much
     spans = []
     try:
-        with Stream(path) as stream:
-            for item in plan.items:
-                begin = stream.bytes
-                data = planner.resolve_data(item)
-                if item.type == WriteItemType.BYTE_IO:
-                    stream.write(data.getbuffer())
-                else:
-                    torch.save(_alone(data), stream)
-                stream.check()
-                spans.append((item.index, begin, stream.bytes - begin))
-            file = stream.durable()
+        for item in plan.items:
+            begin = stream.bytes
+            data = planner.resolve_data(item)
+            if item.type == WriteItemType.BYTE_IO:
+                stream.write(data.getbuffer())
+            else:
+                torch.save(_alone(data), stream)
+            stream.check()
+            spans.append((item.index, begin, stream.bytes - begin))
+        file = stream.durable()
     finally:
         torch.serialization.set_crc32_options(before)
     return [
-        WriteResult(index, length, Written(_StorageInfo(path.name, begin, length), file))
-        for index, begin, length in spans
+        WriteResult(index, length, Written(_StorageInfo(name, begin, length), file)) for index, begin, length in spans
     ]
+
+
+def described(metadata: Metadata, results: list[list[WriteResult]]) -> dict[str, File]:
+    """Put into the metadata where all items are; the files that they are in."""
+    found = [result for each in results for result in each]
+    metadata.storage_data = {result.index: result.storage_data.item for result in found}
+    return {result.storage_data.item.relative_path: result.storage_data.file for result in found}
 
 
 def _alone(tensor: Tensor) -> Tensor:

@@ -48,9 +48,16 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
         with path.open("rb") as file:
-            said = json.loads(file.read(MANIFEST_MAX))
+            content = file.read(MANIFEST_MAX)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
+    return manifest_of(content, str(path), folder.name)
+
+
+def manifest_of(content: bytes, path: str, name: str) -> Manifest:
+    """The manifest of the checkpoint with this name, or why it cannot be believed."""
+    try:
+        said = json.loads(content)
     except (ValueError, RecursionError):
         raise CheckpointError(f"{path}: is not JSON: it was cut off or overwritten") from None
     version = said.get("version") if isinstance(said, dict) else None
@@ -59,12 +66,12 @@ def read_manifest(folder: Path) -> Manifest:
             f"{path}: is of version {version}, and this program reads up to {VERSION}: use a newer one"
         )
     try:
-        return _believed(folder, said)
+        return _believed(name, said)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CheckpointError(f"{path}: does not say what a manifest of version {VERSION} says") from None
 
 
-def _believed(folder: Path, said: dict[str, Any]) -> Manifest:
+def _believed(checkpoint: str, said: dict[str, Any]) -> Manifest:
     version = _of(int, said["version"])
     files = {}
     for name, each in said["files"].items():
@@ -73,8 +80,8 @@ def _believed(folder: Path, said: dict[str, Any]) -> Manifest:
             raise ValueError(name)
     plain = _of(int, said["step"]), _of(int, said["world"]), _of(str, said["model"])
     found = Manifest(*plain, files, _of(dict, said["told"]), version)
-    if found.step != step_of(folder.name) or METADATA not in files:
-        raise ValueError(folder)
+    if found.step != step_of(checkpoint) or METADATA not in files:
+        raise ValueError(checkpoint)
     return found
 
 
@@ -109,4 +116,5 @@ def _digest(opened: io.RawIOBase, kind: str) -> str:
 
 
 def step_of(name: str) -> int:
-    return int(name.removeprefix("step-"))
+    """A name in a bucket has the attempt after the step."""
+    return int(name.removeprefix("step-").partition(".")[0])

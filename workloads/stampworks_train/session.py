@@ -27,6 +27,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from .account import Bookkeeper
+from .bucket import BucketCheckpoints
 from .checkpoint import Checkpoints
 from .manifest import CheckpointError
 from .snapshots import Newest, Snapshots
@@ -50,13 +51,18 @@ class Session:
         model: nn.Module,
         optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         *,
+        checkpoints: str | os.PathLike[str] = "",
         keep: int = 3,
         every_s: float = 0.0,
         snapshots: bool = True,
         wait_s: float = 600.0,
         **others: Stateful,
     ) -> None:
-        """`every_s`: seconds between checkpoints; 0: chosen by what they cost and how often something fails."""
+        """`checkpoints`: where they go, a directory or s3://BUCKET/PREFIX; without it, into the folder.
+
+        `every_s`: seconds between two; 0: chosen by what they cost and how often something fails. `wait_s`: how long a
+        rank waits for the others.
+        """
         known = dist.is_initialized()
         if not known and int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise RuntimeError("Session: several ranks must call torch.distributed.init_process_group before")
@@ -69,8 +75,9 @@ class Session:
         self._state: dict[str, Any] = {}
         run = self._first(self._run)
         self._book = Bookkeeper(self.folder, self.folder.name, every_s, self.world) if not self.rank else None
-        at = self.folder / "checkpoints"
-        self._checkpoints = Checkpoints(at, keep, self.rank, self.world, self._whole.fingerprint, wait_s)
+        told = (keep, self.rank, self.world, self._whole.fingerprint, wait_s)
+        at = os.fspath(checkpoints) or str(self.folder / "checkpoints")
+        self._checkpoints = BucketCheckpoints(at, *told) if "://" in at else Checkpoints(Path(at), *told)
         self._snapshots = Snapshots(run, self._group) if snapshots and self._group else None
         self.stopped = False
         """Whether the loop has ended because somebody asked it to: the run can go on later."""
@@ -131,7 +138,7 @@ class Session:
             self._tell_saved()
         if self._saved != self.step:
             raise CheckpointError(
-                f"{self._checkpoints.folder}: the checkpoint of step {self.step} was not saved: see the lines before"
+                f"{self._checkpoints.shown('')}: the checkpoint of step {self.step} was not saved: see the lines before"
             )
         if self._snapshots:
             self._snapshots.end()
@@ -216,7 +223,9 @@ class Session:
         if saved:
             self._saved = saved.step
         if saved and self._book:
-            self._book.saved(saved.step, saved.seconds, saved.blocked_s, saved.bytes, str(saved.folder))
+            self._book.saved(
+                saved.step, saved.seconds, saved.blocked_s, saved.bytes, self._checkpoints.shown(saved.folder.name)
+            )
         self._notice(problem)
 
     def _notice(self, text: str | None) -> None:
