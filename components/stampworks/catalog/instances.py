@@ -63,8 +63,7 @@ class PublishedImage:
 
 
 def fabric_cards(machine: Machine) -> tuple[int, ...]:
-    """Return the network cards with the fabric's NICs, in the order of the rails. Machines without a row have them on
-    the first cards."""
+    """Return the network cards with the fabric's NICs, in the order of the rails; none when the NICs are unknown."""
     cards = _cards().get(machine.name)
     first, step = (cards.first, cards.step) if cards else (0, 1)
     return tuple(range(first, first + step * known_nics(machine), step))

@@ -65,7 +65,7 @@ class NodeRole:
         return self.members in HARDWARE
 
 
-# In the order of an inventory's groups; site.yml has the order of the stages.
+# Roles in the order of an inventory's groups; site.yml has the order of the stages.
 ROLES = (
     NodeRole("validate", "all hosts", "checks the inventory against the specs of roles, and each node", ("Validate",)),
     NodeRole("image", "another image", "the install parts of all roles, before anything is configured", ("Image",)),

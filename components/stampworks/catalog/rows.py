@@ -45,7 +45,8 @@ class Accelerator:
     bf16_measured_tflops: float | Unknown
     """The best published value, with random operands."""
     links: Literal["switched", "mesh", "torus", "none"]
-    """How NVLink, or its equivalent, joins accelerators: through switches, each to each other, or to neighbours."""
+    """Topology of NVLink, or of its equivalent: accelerators are joined through switches, each to each other, or to
+    neighbours."""
     nvlink_gbs: float | Unknown
     """Rate of all links of one accelerator together, in one direction."""
     switch_reduces: bool | Unknown
@@ -292,7 +293,7 @@ class AddOn:
 
     what: str
     wanted: Literal["always", "hardware", "needed", "asked", "brought"]
-    """When it is part of a cluster by default: always, with its hardware, when another add-on needs it, only on
+    """Condition of the add-on in a cluster by default: always, with its hardware, when another add-on needs it, only on
     request, or when the cloud provides it."""
     accelerators: tuple[str, ...]
     """Accelerators that it is for, by the names in parts.yaml; empty for none."""

@@ -120,7 +120,7 @@ class FileSystemTier:
     efa_needs: tuple[str, ...]
     """Further options that EFA requires."""
     zone: Literal["zone", "region", "node"] | Unknown
-    """Its location: a zone (nodes elsewhere pay and wait), a region, or the node itself."""
+    """Scope of its location: a zone (nodes elsewhere pay and wait), a region, or the node itself."""
     survives: bool | Unknown
     """Whether its data outlives the server that stores it."""
     features: Mapping[str, bool | Unknown]

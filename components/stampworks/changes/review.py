@@ -21,7 +21,7 @@ Stage = Literal["network", "storage", "head", "nodes", "roll", "playbook", "proo
 
 @dataclass(frozen=True)
 class DeclaredChange:
-    """A changed value that somebody declared, and the effect of the change."""
+    """A changed value of the declaration, and the effect of the change."""
 
     difference: Difference
     field: str

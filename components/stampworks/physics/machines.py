@@ -20,9 +20,10 @@ p5)."""
 BROKEN_SHARE = 0.5
 """Share of a plain ring that a machine with half of its links dead can still reach."""
 BROKEN_NVLINK_SHARE = 0.45
-"""The same for NVLink, of which protocols leave a tenth or more unused."""
+"""Share of NVLink that a machine with half of its links dead can still reach; protocols leave a tenth or more
+unused."""
 BROKEN_ALL_TO_ALL_SHARE = 0.35
-"""The same for an all-to-all, in which healthy fabrics lose much more than in a ring."""
+"""Share for an all-to-all, in which healthy fabrics lose much more than in a ring."""
 _STEP_BY_STEP = ("all_gather", "reduce_scatter", "all_to_all")
 NEARLY_ALL = 0.98
 SLOW_START_US = 150.0
@@ -35,9 +36,9 @@ SLOW_STEP_US = 5.0
 class Latency:
     """The time of a transfer besides its bytes: a start, and the time to fill its pipeline.
 
-    A transfer of d steps, cut into the best number of pieces, takes bytes + 2 sqrt(fill x bytes) longer than nothing,
-    until the pieces cannot get larger. So two parameters are not enough. The numbers of a ceiling are chosen so that no
-    published measurement is faster, those of a floor so that none is slower.
+    A transfer of d steps, cut into the best number of pieces, takes 2 sqrt(fill x bytes) longer than its start and its
+    bytes. The addition stops growing when the pieces cannot get larger. So two parameters are not enough. The numbers
+    of a ceiling are chosen so that no published measurement is faster, those of a floor so that none is slower.
     """
 
     start_us: float

@@ -30,7 +30,7 @@ KEPT_OF_PLAIN = 34
 """Bytes per token and unit of a layer's width, without a gate (Korthikanti et al., arXiv 2205.05198, read 2026-11-22:
 selective recomputation, which is equivalent to attention without scores)."""
 BOUNDARY = NARROW
-"""The same with full recomputation: only a layer's input is kept."""
+"""Bytes per token and unit of a layer's width with full recomputation: only a layer's input is kept."""
 TENSOR_MAX = 8
 """Maximum number of ranks that split a layer. They communicate four times in it, so that they stay within a node."""
 CONTEXT_TOKENS = 8192

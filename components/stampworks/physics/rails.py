@@ -21,8 +21,8 @@ HEALTHY_SHARE = 0.75
 """Minimum share of a healthy link: measured collectives come within 4 % of the ceiling, and a link at half its rate
 reaches half of it."""
 HEALTHY_SHARES: Mapping[Operation, float] = {"all_to_all": 0.4, "send_recv": 0.55}
-"""The same where all ranks send independently, and streams take turns on a link. Sound links reached 0.53 and 0.63 of
-the ceiling, and a link at half its rate reached half of that."""
+"""Minimum share where all ranks send independently, and streams take turns on a link. Sound links reached 0.53 and 0.63
+of the ceiling, and a link at half its rate reached half of that."""
 
 
 def collective_on_rails(

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from stampworks.plan.conversion import to_dict
 
-# A mark says beside the field that stamps of one cluster may differ in it. The fingerprint leaves such fields out, and
+# Marks beside the fields in which stamps of one cluster may differ. The fingerprint leaves these fields out, and
 # comparisons of plans do not count them. A field without a mark counts.
 IDENTITY: Final = {"apart": "identity"}
 """Values that distinguish equal clusters: the name, the address ranges, the places of files."""

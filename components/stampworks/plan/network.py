@@ -20,7 +20,7 @@ uses its sockets. Huge pages are off, as in AWS's training samples. With huge pa
 and fails when none is left (EFA cheat sheet of awsome-distributed-training, 0610db06, read 2026-11-24). Values that a
 job sets itself stay."""
 OVER_VERBS: Mapping[str, str] = {"NCCL_NET": "IB"}
-"""The same for InfiniBand and RoCE: NCCL has its own network module for both."""
+"""Variables that keep a collective on InfiniBand or RoCE: NCCL has its own network module for both."""
 
 Egress = Literal["", "nat", "none"]
 
@@ -76,14 +76,14 @@ class Network:
     """The machine room's address on the management network, from which the toolkit reaches the nodes. Empty on a
     cloud."""
     subnets: tuple[Subnet, ...]
-    """Where the plan numbers every port itself: only the subnets of additional NICs, which repeat the numbers of
-    management."""
+    """Subnets of the cluster. When the plan numbers every port itself, there are only those of additional NICs, which
+    repeat the numbers of management."""
     zone: str = field(default="", metadata=IDENTITY)
     """The zone of the subnets; empty when the cloud chooses it, or when no subnets are created."""
     pods: Pods | None = None
     """None when the scheduler is not Kubernetes, or when the addresses are unknown."""
     egress: Egress = ""
-    """How nodes reach the internet; empty when the cloud has its own way, or when nothing has to be created."""
+    """The way nodes reach the internet; empty when the cloud has its own way, or when nothing has to be created."""
     endpoints: tuple[str, ...] = field(default=(), metadata=UNORDERED)
     """The cloud's services that have a private endpoint in the network, as the cloud names them."""
     card_addresses: bool = False
@@ -142,7 +142,7 @@ class Fabric:
     kind: str
     """The protocol of the NICs; empty without NICs, `unknown` when undocumented."""
     oversubscription: int | None
-    """How many times the rails of a leaf exceed its trunk: 1, 2 or 4; None when the fabric belongs to the cloud."""
+    """Ratio of the rails of a leaf to its trunk: 1, 2 or 4; None when the fabric belongs to the cloud."""
     leaf_nodes: int | None
     """None when the cloud places the nodes."""
     rails: tuple[Rail, ...]

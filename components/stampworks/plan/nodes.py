@@ -155,7 +155,7 @@ class Group:
     """Empty when the cloud names the nodes."""
     volumes: tuple[Volume, ...]
     rails: int | None
-    """How many of the fabric's rails, counted from the first, each node is on; None when its NICs are unknown."""
+    """Number of the fabric's rails, counted from the first, that each node is on; None when its NICs are unknown."""
     purchase: Purchase
     zone: str = field(metadata=IDENTITY)
     """Empty when the cloud has no zones, or chooses one."""

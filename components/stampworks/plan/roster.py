@@ -50,7 +50,7 @@ class Refusal:
     why: str
     """The cloud's message, shortened to one line, or the reason why there is none."""
     lasting: bool
-    """Whether the cause remains until somebody removes it, so that waiting does not help."""
+    """Whether the cause remains until a person removes it, so that waiting does not help."""
     hint: str
     """The action that removes the cause."""
 

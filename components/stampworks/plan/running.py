@@ -74,13 +74,13 @@ class Extras:
     """The user's additions to a cluster."""
 
     roles: tuple[OwnRole, ...]
-    """In the order in which they run."""
+    """The user's roles, in the order in which they run."""
     checks: tuple[OwnCheck, ...] = field(metadata=UNORDERED)
 
 
 @dataclass(frozen=True)
 class Proof:
-    """How the finished cluster is measured against its plan before anything may rely on it."""
+    """The measurement of the finished cluster against its plan, before anything may rely on it."""
 
     level: Level
     budget_minutes: int
@@ -91,9 +91,9 @@ class Proof:
 
 @dataclass(frozen=True)
 class Roll:
-    """How running nodes are replaced: in waves, each of which is proven before the next one begins."""
+    """The replacement of running nodes in waves, each of which is proven before the next one begins."""
 
     unavailable_max: tuple[tuple[str, int], ...] = field(metadata=UNORDERED)
-    """For each pool, the number of nodes that a roll may take out of service at once."""
+    """Number of nodes of each pool that a roll may take out of service at once."""
     jobs: RollJobs
-    """How to treat jobs on a node to be replaced: wait for them, or requeue those that allow it."""
+    """Treatment of jobs on a node to be replaced: wait for them, or requeue those that allow it."""

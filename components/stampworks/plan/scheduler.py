@@ -79,7 +79,7 @@ def own_nodes(accounts: Sequence[Account], count: int) -> dict[str, int]:
     whole = sum(each.share for each in accounts)
     parts = {each.name: divmod(count * each.share, whole) for each in accounts}
     found = {name: nodes for name, (nodes, _) in parts.items()}
-    # When two accounts have the same remainder, the one with fewer nodes gets the extra node.
+    # The extra nodes go to the largest remainders; among equal ones, to the account with fewer nodes.
     for name in sorted(parts, key=lambda each: (-parts[each][1], found[each]))[: count - sum(found.values())]:
         found[name] += 1
     return found

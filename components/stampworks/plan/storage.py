@@ -14,7 +14,7 @@ class Storage:
     tier: str
     """Empty when not declared, like 0 and none below. That is valid where the catalog has at most one choice."""
     capacity: int
-    """In the unit in which this kind is sold; GiB for most kinds."""
+    """Capacity in the unit in which this kind is sold; GiB for most kinds."""
     mbps_per_tib: int
     throughput_mbps: int
     """Throughput of the whole file system, for kinds that sell it separately from capacity."""

@@ -24,7 +24,7 @@ class Tracker:
 @dataclass(frozen=True)
 class Checkpoints:
     directory: str
-    """Each run has its own directory below it; empty: the run's folder."""
+    """Parent of a directory for each run; empty: the run's folder."""
     keep: int
 
 

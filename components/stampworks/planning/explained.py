@@ -40,7 +40,7 @@ class Explanation:
     """The declared field that determines it; empty for a derived value."""
     description: str
     change: str
-    """How a change of that field takes effect."""
+    """Effect of a change of that field."""
     written: str
     """File and line where it is written; empty when it is not written anywhere."""
 

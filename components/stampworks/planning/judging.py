@@ -32,7 +32,7 @@ def judged(
 
 
 def _refused(part: Plan, facts: Facts | None, as_of: str | None) -> Iterator[Finding]:
-    """Yield the errors that rules find in a draft. A rule that reads an absent part of it says nothing."""
+    """Yield the errors that rules find in a draft. A rule that reads an absent part yields nothing."""
     known = known_of(part, facts, as_of)
     for rule in RULES:
         try:

@@ -24,7 +24,8 @@ CLOCKS_MS_MAX = 500.0
 STORAGE_PART_MIN = 0.2
 """Minimum part of the peers' median. Disks share a machine room's noise, but less than this is rarely noise."""
 MATMUL_PART_MIN = 0.85
-"""The same for arithmetic. With enough peers their baseline is applied first, and finds smaller differences."""
+"""Minimum part of the peers' median for arithmetic. With enough peers their baseline is applied first, and finds
+smaller differences."""
 STORAGE_LOOKS = 5
 """Neighbours make one disk twice as fast as another, and the next time the other way round."""
 FAR_BELOW_LOOKS = 2

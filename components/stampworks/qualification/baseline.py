@@ -21,7 +21,7 @@ be found."""
 DEVIATIONS_MIN = 4.5
 """Minimum number of robust deviations: heavy tails and small fleets reach three and four by chance."""
 PART_MAX = 0.25
-"""When more than this part of the nodes stands apart, the nodes are of two kinds, and none is an outlier."""
+"""Maximum part of the nodes that may stand apart. With more, the nodes are of two kinds, and none is an outlier."""
 APART_MIN = 1.5
 """Minimum shortfall relative to that of the slowest usual node: the end of a long row is no outlier."""
 RESOLUTION = 0.001

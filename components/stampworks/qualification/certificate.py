@@ -45,7 +45,7 @@ class CheckFinding:
     why: str
     simulated: bool
     derivation: str = ""
-    """How the expected number was derived."""
+    """Derivation of the expected number."""
 
 
 def finding_without_number(

@@ -11,7 +11,7 @@ from stampworks.qualification.results import Heard
 from stampworks.qualification.subject import Subject
 
 LOOKS = 3
-"""How often a suspect must be slow beside a peer before it is blamed; chance rarely does that."""
+"""Number of looks in which a suspect must be slower than its peer before it is blamed; chance rarely does that."""
 
 
 class Undecided(str):
@@ -23,7 +23,7 @@ class Undecided(str):
 Complaints = Iterator[tuple[str, str]]
 """Pairs (node, fault)."""
 Looks = Generator[Ask, Heard, list[tuple[str, str]]]
-"""The same, after further measurements."""
+"""A campaign that asks for further measurements and returns complaints."""
 
 
 def conclude(

@@ -12,7 +12,7 @@ XIDS = {
     **dict.fromkeys((48, 64, 74, 95, 109, 110, 119, 120), "needs a reset"),
     54: "lacks power: isolate it",
 }
-# Throttle reason bits that nobody chooses: slowdown and power brake by the hardware, and heat. Idling, power caps and
+# Throttle reasons that are faults: slowdown and power brake by the hardware, and heat. Idling, power caps and
 # application clocks are deliberate.
 THROTTLED = {0x08: "slowed by its hardware", 0x20: "too hot", 0x40: "too hot", 0x80: "short of power"}
 

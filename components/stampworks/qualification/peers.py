@@ -12,7 +12,7 @@ from stampworks.qualification import baseline
 from stampworks.qualification.results import Heard, MeasuredValue
 
 PART_MIN = 0.5
-"""Minimum part of the peers' usual limit; somebody has set a lower limit by mistake."""
+"""Minimum part of the peers' usual limit; a lower limit is a mistake in the configuration."""
 
 ACCELERATOR = "cuda:"
 """Prefix of the name of a device that is an accelerator of a node."""
@@ -26,7 +26,7 @@ class Suspect:
     peer: str
     """The median one of the places that are not suspected: the suspect is measured beside it."""
     peer_reached: float
-    """The peer's value in the first measurement: when it is slower beside the suspect, it is held back itself."""
+    """The peer's value in the first measurement. If it is slower beside the suspect, the peer itself is held back."""
     part_min: float
     """Minimum part of the peer's value; a lower value is slow."""
     why: str

@@ -26,9 +26,9 @@ RESENT_MAX = 0.5
 """Per cent. In 300 transfers over sound links not one byte was sent again. A link that loses three packets in a hundred
 nearly always exceeded this."""
 SECONDS = 0.5
-"""For each direction of a pair: a hundred times the burst that a shaper lets through."""
+"""Seconds for each direction of a pair: a hundred times the burst that a shaper lets through."""
 LAST_SECONDS = 2.0
-"""The same for the last measurement before a node is blamed: short delays by a busy host weigh less."""
+"""Seconds of the last measurement before a node is blamed: short delays by a busy host weigh less."""
 ALONE_MAX = 8
 """Maximum number of pairs that are measured again one after the other, undisturbed by each other."""
 _STARTUP_S = 20.0
@@ -93,7 +93,7 @@ def pairs(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campa
 
 
 class _UnmeasuredError(Exception):
-    """The programs did not run, which says nothing about any rail."""
+    """A failed run of the programs, which says nothing about any rail."""
 
 
 class _Search:

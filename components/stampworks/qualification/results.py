@@ -29,7 +29,7 @@ BUSY = "the best sample counts, for the host was busy"
 """Note on a value that is not the median."""
 _LISTS = ("nodes", "values", "texts", "problems")
 NOT_JUDGED = ("versions", "environment", "options")
-"""How it was measured: for people who read the file on the node; nothing is concluded from it."""
+"""Circumstances of the measurement, for people who read the file on the node; nothing is concluded from them."""
 # srun prefixes each line with its rank, so that no rank can speak for another one.
 _LINE = re.compile(
     r"(?:(\d{1,6}): )?stampworks-result ([a-z-]{1,40}) (\d{1,6}) (\d{1,6})/(\d{1,6}) ([A-Za-z0-9+/=]{1,900})"

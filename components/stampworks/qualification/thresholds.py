@@ -39,7 +39,7 @@ class Threshold:
 
     line: int
     machine: str
-    """As written in the file; the catalog may not know it."""
+    """The machine's name as written in the file; the catalog may not know it."""
     nodes: int
     quantity: str
     size_bytes: int
@@ -55,7 +55,7 @@ class NoThreshold:
     line: int
     cells: tuple[str, ...]
     problems: tuple[str, ...]
-    """What is wrong with it, and what to write instead."""
+    """The problems of the row, and the correct form."""
 
 
 class ThresholdsError(Exception):

@@ -24,8 +24,8 @@ BLOCKS = 5
 WINDOWS_MIN = 8 * BLOCKS
 """Fewer windows do not show the noise well enough."""
 FALL_MIN = 0.1
-"""Minimum loss since the beginning, both beside the peers and alone: among a few nodes, another one may only have
-become faster."""
+"""Minimum loss since the beginning, both relative to the peers and by itself: among a few nodes, another one may only
+have become faster."""
 FALL_DEVIATIONS_MIN = 6.0
 """Minimum loss in units of the noise between parts. Neighbours on a host come and go, and a few parts show little of
 that noise."""

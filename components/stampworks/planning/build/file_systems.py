@@ -37,7 +37,7 @@ class Options:
     tier: str | None = None
     mbps_per_tib: int | None = None
     capacity: int | None = None
-    """In the unit of the kind, which is GiB for all but one: see the catalog."""
+    """Capacity in the unit of the kind, which is GiB for all but one: see the catalog."""
     throughput_mbps: int | None = None
     """Throughput of the whole file system, where it is sold separately from capacity."""
     read_cache_gib: int | None = None

@@ -1,4 +1,4 @@
-"""Leaves: how many nodes share one, and which nodes are on each."""
+"""Leaves: the number of nodes on each, and their names."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Draft:
 
     @property
     def with_pods(self) -> Network:
-        """The placed network with the addresses of pods."""
+        """Return the placed network with the addresses of pods."""
         return replace(self.placed.network, pods=self.pods)
 
 
@@ -101,7 +101,7 @@ STAGES: tuple[tuple[str, Callable[[Draft], Any]], ...] = (
     ("logs", lambda d: logs.build(d.declared, d.choices, d.notes)),
     ("release", lambda d: release.choose(d.declared, d.choices, d.logs, d.notes)),
     ("placed", lambda d: layout.lay_out(d.declared, d.choices, d.notes)),
-    # three stages return the groups with more in each: launch, hardware, and NICs for storage
+    # three stages return the groups with additions: launch parameters, hardware roles, and NICs for storage
     ("groups", lambda d: launching.launched(d.placed.groups, d.source, d.release, d.choices, d.notes)),
     ("tags", lambda d: launching.tagged(d.declared, d.groups, d.choices, d.notes)),
     ("groups", lambda d: hardware.equipped(d.groups, d.release, d.declared, d.notes)),

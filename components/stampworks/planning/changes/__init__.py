@@ -1,1 +1,1 @@
-"""Changes between two plans: policy, order and cost of each, and the review made of them."""
+"""Changes between two plans: the policy, order and cost of each, and their review."""

@@ -41,7 +41,7 @@ class ReviewedStack:
 def review(
     stack: str, base: ReviewedStack, head: ReviewedStack, siblings: Sequence[Sibling] = (), unknown: Sequence[str] = ()
 ) -> Review:
-    """Review the change from one plan to the other; at least one of them is there."""
+    """Review the change from one plan to the other; at least one of them exists."""
     changes, following = _changes(base, head)
     before, after = (_cost(side.plan) for side in (base, head))
     rules = _rules(base.findings, head.findings) if base.plan and head.plan else _only(base.findings, head.findings)
@@ -252,7 +252,7 @@ def _ruling(one: Finding | None, other: Finding | None) -> Ruling:
 def _verdict(
     changes: Sequence[DeclaredChange], rules: Sequence[Ruling], contents_unknown: bool, siblings: Sequence[Sibling]
 ) -> Verdict:
-    """Judge the change alone, in all stacks: a fault that was there before is no fault of the change."""
+    """Judge the change alone, in all stacks: an earlier fault is not a fault of the change."""
     refused = any(each.policy == "refuse" for each in changes)
     if refused or any(each.after == "fail" for each in rules) or any(each.verdict == "fail" for each in siblings):
         return "fail"

@@ -58,9 +58,9 @@ def _interfaces(machine: catalog.Machine, card_addresses: bool) -> tuple[Interfa
     )
 
 
-# AWS services that nodes without a way out need: packages and bundles (s3), their identity (sts), their cluster and the
-# start of other nodes (ec2), access for administrators (ssm, ssmmessages, ec2messages), images (ecr), file systems
-# (fsx), and logs (logs).
+# AWS services that nodes without a way out need. s3: packages and bundles; sts: their identity; ec2: their cluster, and
+# the start of other nodes. ssm, ssmmessages, ec2messages: access for administrators; ecr: images; fsx: file systems;
+# logs: logs.
 _SERVICES = ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "ssm", "ssmmessages", "sts")
 _ROUTED = ("s3",)
 

@@ -158,7 +158,7 @@ class Launches:
 
 @dataclass(frozen=True)
 class Accounts:
-    """How a cloud names and counts the resources of an account."""
+    """The names and counts of a cloud's account resources."""
 
     limits_hint: str = "look the limit up at the cloud"
     """Advice when an account lists no limit of that name."""
@@ -225,7 +225,7 @@ class Choices:
     no_charts: str = ""
     """Why no charts are installed; empty when they are."""
     told: str = ""
-    """How people are notified of spending and of ending capacity; empty when nothing is created for that."""
+    """The way people are notified of spending and of ending capacity; empty when nothing is created for that."""
 
     @property
     def names_nodes(self) -> bool:

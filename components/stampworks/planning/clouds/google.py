@@ -29,7 +29,7 @@ CHOICES = Choices(
         nic_networks=True,
     ),
     pods=PODS,
-    # For one zone; 1,000 unless the API lists instances in pages: Compute Engine, "Increase a managed instance group's
-    # (MIG's) size limit", read 2026-11-22.
+    # One zone's limit; 1,000 unless the API lists instances in pages: Compute Engine, "Increase a managed instance
+    # group's (MIG's) size limit", read 2026-11-22.
     group_size=GroupSize("managed instance group", nodes_max=2000),
 )

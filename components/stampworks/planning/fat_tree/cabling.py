@@ -65,7 +65,7 @@ class Comparison:
 
 
 class DumpError(ValueError):
-    """A dump that cannot be compared with a plan: where, why, and what to do."""
+    """A dump that cannot be compared with a plan: the place, the reason, and a remedy."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"{what}\n  hint: {hint}")

@@ -83,7 +83,7 @@ def budget(plan: Plan) -> Iterator[Finding]:
 
 
 def told(plan: Plan) -> Iterator[Finding]:
-    """The declared addresses get mail: there is a budget, or a block of capacity that ends."""
+    """The declared addresses can get mail: there is a budget, or a block of capacity that ends."""
     in_block = any(offer.purchase == "block" for pool in plan.pools for offer in pool.offers)
     if plan.budget.notify and CLOUDS[plan.cloud].told and not plan.budget.monthly_usd and not in_block:
         text = "nobody gets any mail: there is no budget that could be spent, and no block of capacity that ends"

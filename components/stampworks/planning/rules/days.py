@@ -9,7 +9,7 @@ def days_between(earlier: str, later: str) -> int:
 
 
 def day_number(text: str) -> int:
-    """Count the days since an arbitrary one; raise ValueError for a text that is no day."""
+    """Count the days since a fixed day; raise ValueError for a text that is not a date."""
     year, month, day = (int(part) for part in text[:10].split("-"))
     if not (1970 <= year <= 9999 and 1 <= month <= 12 and 1 <= day <= 31):
         raise ValueError(f"{text!r} is no day")

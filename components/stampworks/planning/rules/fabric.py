@@ -1,4 +1,4 @@
-"""Fabrics: rails, NICs and what the catalog knows about machines."""
+"""Fabrics: rails, NICs, and the catalog's facts about machines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADROOM = 2
 
 
 def loopback(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """This machine can carry all simulated rails at their declared rates at once, twice over."""
+    """This machine can carry all simulated rails at twice their declared rates at once."""
     if plan.fabric.kind != "simulated":
         return
     links = [
@@ -91,7 +91,7 @@ def one_fabric(plan: Plan) -> Iterator[Finding]:
 
 
 def known_facts_of_machines(plan: Plan) -> Iterator[Finding]:
-    """The catalog knows every fact about a machine that the plan derives figures from."""
+    """The catalog knows every fact about a machine from which the plan derives figures."""
     for where, pool in running(plan):
         row = catalog.machines()[pool.machine.name]
         if row.simulated:

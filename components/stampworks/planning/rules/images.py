@@ -1,4 +1,4 @@
-"""Images: the ones that nodes boot, and the versions that were looked up."""
+"""Images that nodes boot, and versions that were looked up."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def images(plan: Plan, facts: Facts, today: str | None) -> Iterator[Finding]:
 
 
 def lookups(plan: Plan) -> Iterator[Finding]:
-    """The lock holds what nodes boot, and images have what nodes can have from nowhere else."""
+    """The lock holds the images that nodes boot, and these images contain everything that nodes cannot install."""
     launches = [group.launch for group in plan.groups if group.launch]
     if unlocked := [group.name for group in plan.groups if group.launch and not group.launch.image]:
         whose = "its nodes boot" if len(unlocked) == len(launches) else f"nodes of {', '.join(unlocked)} boot"

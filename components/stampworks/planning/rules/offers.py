@@ -1,4 +1,4 @@
-"""Machines as the cloud offers them: where, and with how many interfaces."""
+"""Machines as the cloud offers them: their zones, and their number of interfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools of a plan as rules walk over them."""
+"""The pools of a plan, for rules."""
 
 from __future__ import annotations
 
@@ -14,5 +14,6 @@ def running(plan: Plan) -> Iterator[tuple[str, Group]]:
 
 
 def by_name(plan: Plan) -> list[Group]:
-    """Return the pools sorted by name: their declared order may mean nothing, so no finding may depend on it."""
+    """Return the pools sorted by name: their declared order may have no meaning, so that no finding may depend on
+    it."""
     return sorted(plan.pools, key=lambda pool: pool.name)

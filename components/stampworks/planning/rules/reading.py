@@ -22,7 +22,7 @@ AGAIN = "see to that, and `stampworks facts -s STACK` reads the account again"
 """Hint when the account was read, but one of its facts could not be."""
 
 
-class UnknownFact(Exception):  # noqa: N818  # it ends the work of a rule, and is no error
+class UnknownFact(Exception):  # noqa: N818  # not an error: it ends the work of a rule
     """A fact is unknown; carries the reason, and a hint how to learn it."""
 
     def __init__(self, why: str, hint: str = READ) -> None:
@@ -62,7 +62,7 @@ def _too_old(account: Account, as_of: str | None) -> str:
 
 
 def known(facts: Facts, fact: str) -> Any:
-    """Return a fact about the account; raise UnknownFact where it is unknown."""
+    """Return a fact about the account; raise UnknownFact when it is unknown."""
     if facts.account is None:
         raise UnknownFact(facts.account_why)
     value = getattr(facts.account, fact)

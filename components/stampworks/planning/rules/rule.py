@@ -27,7 +27,7 @@ class Id:
 
 @dataclass(frozen=True)
 class Rule:
-    """One check of a plan. It says nothing where it does not apply."""
+    """One check of a plan. It yields nothing when it does not apply."""
 
     id: str
     """Id of its findings, or a common name when it has several ids."""
@@ -38,15 +38,15 @@ class Rule:
     points: tuple[str, ...] = ()
     """Fields that the finding may point to, like those of an id."""
     several: tuple[Id, ...] = ()
-    """Ids of its findings, where there are several."""
+    """Ids of its findings, when there are several."""
 
     @property
     def ids(self) -> tuple[Id, ...]:
-        """Every id that a finding of this rule may have."""
+        """Return every id that a finding of this rule may have."""
         sentence = (inspect.getdoc(self.check) or "").partition("\n\n")[0].replace("\n", " ")
         return self.several or (Id(self.id, sentence, self.points),)
 
     def findings(self, plan: Plan, facts: Facts) -> Iterator[Finding]:
-        """Judge a plan. Raises AbsentError where the check reads a part that an incomplete plan lacks."""
+        """Judge a plan. Raises AbsentError when the check reads a part that an incomplete plan lacks."""
         given = {"facts": facts, "today": facts.as_of}
         return self.check(plan, *(given[need] for need in self.needs))
