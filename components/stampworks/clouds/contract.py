@@ -39,7 +39,7 @@ class Members(Protocol):
     def members(self, cluster: str, region: str) -> Roster:
         """List the running nodes with the host keys that the cloud knows. Change nothing.
 
-        Without members no cluster runs.
+        An empty roster means that no cluster runs.
         """
 
     def endings(self, cluster: str, region: str) -> tuple[Ending, ...]:
@@ -184,7 +184,7 @@ class Images(Protocol[A_contra]):
         """Return the image that a parameter names now; None where the region has no such parameter."""
 
     def described(self, api: A_contra, ids: Iterable[str]) -> Mapping[str, CloudImage]:
-        """Describe those of the images that are there."""
+        """Describe the images that exist."""
 
 
 class Parts(Protocol[A_contra]):

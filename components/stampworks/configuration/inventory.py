@@ -228,7 +228,7 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
     rebooting = {member.name for member in roster.members if noting.intersection(groups[member.group].hardware)}
     rebooting |= {name for client in plan.release.clients if client.name == "lustre" for name in everyone}
     over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
-    # these roles need instance credentials; on other clouds the roles stop what they run
+    # these roles need instance credentials; where they are off, they stop what ran before
     nodes = catalog.cloud_nodes().get(plan.cloud)
     with_rights = everyone if nodes and nodes.rights_from_address is True else []
     return {
@@ -349,8 +349,10 @@ def hardware_variables(release: Release) -> dict[str, Any]:
 
 
 def python_of(role: str, packages: Mapping[str, str]) -> dict[str, Any]:
-    """Return the Python packages of a role's environment, if it does not use the suite's own Python, which comes
-    first."""
+    """Return the interpreter and the packages of a role's Python environment; empty if it uses the suite's Python.
+
+    The first package brings the interpreter.
+    """
     if not packages:
         return {}
     return {f"{role}_python": f"/usr/bin/{next(iter(packages))}", f"{role}_python_packages": dict(packages)}

@@ -288,5 +288,5 @@ def describe(playbook: str, recap: Recap, note: str = "") -> str:
 
 
 def indented(text: str) -> str:
-    """Return indented text that is safe for a terminal: the failed node may be controlled by somebody else."""
+    """Return indented text that is safe for a terminal: another person may control the failed node."""
     return "\n".join(f"    {printable(line)}" for line in text.strip().splitlines())

@@ -204,7 +204,7 @@ def quieten(interfaces: Path) -> None:
 def steady(congestion_control: Path) -> None:
     """Use a TCP that reacts to losses alone.
 
-    BBR, the default of some hosts, takes a moment without a processor for a slow link, and then sends for seconds at a
+    BBR, the default of some hosts, takes a moment without a processor for a slow link. It then sends for seconds at a
     fiftieth of a rail's rate.
     """
     congestion_control.write_text("reno")

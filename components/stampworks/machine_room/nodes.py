@@ -70,9 +70,9 @@ def ensure_nodes(
 ) -> dict[str, str]:
     """Make each node of the group run as declared, and return their instances.
 
-    A missing node gets a new disk. A node that is dead or frozen or has lost a mount starts again with its disk, or
-    with a new one if it is outdated. The interfaces of a running node are repaired without disturbing it. A node that
-    runs and is outdated is left alone, for jobs may run on it: renew_nodes is for those.
+    A missing node gets a new disk. A dead or frozen node, or one that has lost a mount, starts again; it keeps its disk
+    unless that is outdated. The interfaces of a running node are repaired without disturbing it. A node that runs and
+    is outdated is left alone, for jobs may run on it: renew_nodes is for those.
     """
     room = of_cluster(cluster)
     with room.locked():

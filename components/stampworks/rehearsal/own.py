@@ -91,7 +91,7 @@ class Rehearsed(Handler):
         pass
 
     def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Return all outputs, as made-up text that is obvious, unless a subclass has values."""
+        """Return all outputs. Subclasses have values for some; the others are obviously made up."""
         texts = {"string": "rehearsed", "integer": 0, "array": []}
         return {name: NO_SECRET if row.secret else texts[row.kind] for name, row in self.outputs.items()}
 

@@ -35,7 +35,7 @@ class Stage:
         return _must(self.engine.run(*_UP, *options), "up")
 
     def orphans(self, state: State, gone: Collection[str] = ()) -> list[str]:
-        """Return resources that exist and are in no state: a second one of something, or one that nobody would find.
+        """Return resources that exist and are in no state: a second one of something, or one that is lost.
 
         `gone` are those that disappeared together with another resource, without a deletion of their own.
         """

@@ -19,7 +19,7 @@ class Resource(pulumi.CustomResource):
     table: ClassVar[PropertyTable]
 
     def __init__(self, name: str, arguments: Mapping[str, Any], opts: pulumi.ResourceOptions | None) -> None:
-        """Take the inputs from the arguments of a subclass that have the name of one."""
+        """Take from a subclass's arguments those that have the name of an input."""
         names, rows = self._from_the_wire(), self.table.inputs
         inputs = {names[wire]: _guarded(row.secret, arguments[names[wire]]) for wire, row in rows.items()}
         outputs = dict.fromkeys(names[wire] for wire in self.table.outputs)

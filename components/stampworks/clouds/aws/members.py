@@ -40,7 +40,7 @@ _NOT_LAUNCHED = "AsgInstanceLaunchFailures"
 """Error code of EKS for a failed launch."""
 _NEVER_MADE = "CREATE_FAILED"
 _LATE = re.compile(r"Invalid(?:InstanceID|Volume|NetworkInterfaceID)\.NotFound|Instance Id not found")
-"""Parts of the errors with which EC2 and Auto Scaling refuse an instance that another part of AWS lists. It is not
+"""Pattern of the errors with which EC2 and Auto Scaling refuse an instance that another part of AWS lists. It is not
 known yet, or no longer known."""
 _NOT_OFFERED = {"InvalidAction", "UnsupportedOperation"}
 """Error codes for a call that a region lacks."""
@@ -340,7 +340,7 @@ def dismiss(cluster: str, region: str, always: Mapping[str, Sequence[str]], name
 def _misplaced(api: Api, cluster: str, always: Mapping[str, Sequence[str]]) -> list[ClusterInstance]:
     """Return the misplaced instances of the groups in `always`.
 
-    An elastic instance that nobody wants ends when Slurm has forgotten it.
+    An unwanted elastic instance ends when Slurm has forgotten it.
     """
     there = [each for each in machines(api, cluster) if each.node and each.state in THERE and each.group in always]
     return [each for each in there if each.elastic == (each.node in always[each.group])]
@@ -369,7 +369,8 @@ def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
         try:
             found += api.need(what, "ec2:DescribeInstanceTopology", InstanceIds=list(some))["Instances"]
         except AwsError as error:
-            if error.code not in NOT_PERMITTED | _NOT_OFFERED:  # keep the tag as it is: the position is optional
+            # otherwise raise: an empty tag would stay, although the instance has a position
+            if error.code not in NOT_PERMITTED | _NOT_OFFERED:
                 raise
     return {each["InstanceId"]: " ".join(each["NetworkNodes"]) for each in found}
 

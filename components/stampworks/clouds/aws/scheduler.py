@@ -366,7 +366,7 @@ def _updates(unavailable: int) -> eks.NodeGroupUpdateConfigArgsDict:
 def _patience(count: int, at_once: int) -> pulumi.CustomTimeouts:
     """Return the timeout of an update: an hour for each batch of nodes.
 
-    EKS waits a quarter of an hour only for the pods of a batch to end. The default is an hour for all batches
+    EKS waits up to a quarter of an hour for the pods of a batch alone. The default is an hour for all batches
     (terraform-provider-aws, node_group.go, read 2026-11-26). After that the provider gives up while EKS goes on.
     """
     return pulumi.CustomTimeouts(update=f"{-(-count // at_once)}h")

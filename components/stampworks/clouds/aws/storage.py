@@ -26,7 +26,7 @@ def create(
     repository: pulumi.Resource | None,
     opts: ResourceOptions,
 ) -> pulumi.Resource:
-    """Create a file system, or its mount target.
+    """Create a file system, and return it or its mount target.
 
     Deleting the data takes an explicit confirmation. The data stays when the stack forgets the file system.
     """
@@ -155,7 +155,7 @@ def _zfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fs
         },
         automatic_backup_retention_days=_BACKUP_DAYS if "backups" in storage.features else 0,
         copy_tags_to_backups=True if "backups" in storage.features else None,
-        skip_final_backup=not storage.protect,  # nobody would want that backup, and it would be billed
+        skip_final_backup=not storage.protect,  # no one needs that backup, and it would be billed
         tags=place.tags(storage.name),
         opts=opts,
     )

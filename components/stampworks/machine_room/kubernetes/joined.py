@@ -127,7 +127,10 @@ def _taints(asked: Kubectl) -> dict[str, set[str]]:
 
 
 def bury(cluster: str, names: Sequence[str]) -> None:
-    """Delete the pods of nodes. Kubernetes does so by itself only for nodes whose names are not used again."""
+    """Delete the pods of nodes, which frees what they used.
+
+    Kubernetes does so by itself only for nodes whose names are not used again.
+    """
     if not names:
         return
     asked, ended = control_plane.kubectl(cluster), defaultdict[str, list[str]](list)

@@ -22,7 +22,7 @@ _EXPLAINED = (
 _WELL = "No pair that was measured is too slow."
 _HEADER = ("rail", "sender", "receiver", "measured", "expected", "share")
 _NUMBERS_MAX = 16
-"""With more nodes a cell has no room for its number. A list below has the pairs that are too slow."""
+"""Largest number of nodes whose cells have room for a number. A list below the matrix has the slow pairs."""
 _SIDE = 30.0
 _NUMBERED, _CROWDED = 400.0, 560.0
 _LETTER = 6.6
