@@ -64,8 +64,15 @@ AREAS = {
         NODES,
     ),
     "training": Area(
-        ("training/*", "cluster/test_submit.py"),
-        (*UP, "training.*", "stampworks_train.*", "stampworks.cli.jobs", "stampworks.cli.workload"),
+        ("training/*", "cluster/test_submit.py", "cluster/test_own_jobs.py"),
+        (
+            *UP,
+            "training.*",
+            "stampworks_train.*",
+            "stampworks.cli.jobs",
+            "stampworks.cli.submit",
+            "stampworks.cli.workload",
+        ),
         ("workloads/*", *NODES),
     ),
     "hostile": Area(

@@ -139,7 +139,7 @@ def test_a_list(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == (
         "  name  kind      state    job  user   queue  nodes          since                 hours  GPU hours  why\n"
         "  demo  training  waiting    7  root   main   2              2026-11-22T00:00:00Z      -          -  "
-        "another job that it waits for is not through\n"
+        "place 1 in its queue: another job that it waits for is not through\n"
         "  own   -         failed     8  alice  main   gpu-[001-002]  2026-11-22T00:00:00Z   0.50       8.00  "
         "exit code 3\n"
     )

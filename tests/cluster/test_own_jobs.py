@@ -112,6 +112,7 @@ def test_nobody_else_sees_it(slurm: Stack) -> None:
     assert listed(slurm)["mine"]["state"] == "cancelled"
 
 
+@pytest.mark.long
 def test_a_secret_goes_with_a_job_that_never_started(slurm: Stack) -> None:
     blocker = slurm.shell("head", "sbatch --parsable --exclusive --nodes=4 --output=/dev/null --wrap='sleep 600'")
     assert submit(slurm, "secrets: [{name: TOKEN}]\nrun: x\n", name="never", TOKEN=SECRET).returncode == 0
@@ -125,6 +126,7 @@ def test_a_secret_goes_with_a_job_that_never_started(slurm: Stack) -> None:
     secret_is_gone(slurm, "never")
 
 
+@pytest.mark.long
 def test_tasks_and_an_order(slurm: Stack) -> None:
     """An array ends as its worst task did; who depends on it is refused then, and waits for one that is at work."""
     tasks = submit(
@@ -141,6 +143,7 @@ def test_tasks_and_an_order(slurm: Stack) -> None:
     assert listed(slurm)["before"]["state"] == "finished"
 
 
+@pytest.mark.long
 def test_a_folder_as_its_image(slurm: Stack) -> None:
     """It sees that root, its own folder and the declared mounts, and its writes leave nothing there."""
     slurm.shell("head", IMAGE)
@@ -179,6 +182,7 @@ def test_a_command(slurm: Stack) -> None:
     assert done.stdout.startswith("job echo is submitted: job ")
 
 
+@pytest.mark.long
 def test_time_is_nearly_up(slurm: Stack) -> None:
     """The signal comes before the limit; the job saves, is put back, and goes on from there."""
     text = """\

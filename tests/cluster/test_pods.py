@@ -14,6 +14,23 @@ from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.cluster.pods import NODES, RUNS, TINY, asked, of_run, running, soon, through, told, until
 from tests.schedulers.schemas import definitions
 
+MEET = """\
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+found = torch.tensor([float(dist.get_rank())])
+dist.all_reduce(found)
+print(f"sum {found.item()}, token {len(os.environ['TOKEN'])}", flush=True)
+dist.destroy_process_group()
+"""
+JOB = """\
+nodes: 2
+workdir: source
+secrets: [{name: TOKEN}]
+run: |
+  python3 meet.py
+  if [ "$NODE_RANK" = 1 ]; then exit 7; fi
+  sleep 60
+"""
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
@@ -97,6 +114,27 @@ def test_a_training_of_a_user(stack: KubernetesStack) -> None:
     assert sorted(begun["nodes"]) == sorted(NODES)
     assert stack.shell(NODES[1], f"stat --format=%U {RUNS}/demo/record.json") == "bob"
     assert of_run(stack, "demo")["user"] == "bob"
+
+
+def test_a_job_file(stack: KubernetesStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that runs on Slurm: a folder, a secret, two pods that meet, and the exit code of the first failure."""
+    source = stack.folder / "source"
+    source.mkdir()
+    (source / "meet.py").write_text(MEET)
+    (stack.folder / "whole.yaml").write_text(JOB)
+    monkeypatch.setenv("TOKEN", "s3cr3t-of-bob")
+    done = stack.stampworks("submit", "whole.yaml", "--user", "bob", "--wait")
+    assert done.returncode == 7, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert {"0: sum 1.0, token 13", "1: sum 1.0, token 13"} <= set(lines), lines
+    job = of_run(stack, "whole")
+    assert (job["id"], job["user"], job["state"]) == ("product/whole-u2002", "bob", "failed")
+    assert "s3cr3t" not in stack.kubectl("get", "jobsets,pods", "--namespace=product", "--output=yaml")
+    soon(stack, "whole.bob", lambda: not stack.kubectl("get", "secrets", "--namespace=product", "--output=name"))
+    followed = stack.stampworks("logs", "whole")  # its folder knows what Kubernetes has forgotten
+    assert followed.returncode == 0
+    assert "0: sum 1.0, token 13" in followed.stdout
+    assert stack.shell(NODES[0], f"stat -c '%a %U' {RUNS}/whole.bob") == "700 bob"
 
 
 def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stampworks.operations import on_storage, workdir
+from stampworks.operations import on_storage, own_jobs, workdir
 
 
 def test_what_git_would_commit(tmp_path: Path) -> None:
@@ -62,12 +62,10 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sent(folder: Path, there: Path) -> list[str]:
     """Copy a folder as `submit` does; returns the contents that had to travel."""
-    import base64
-
     found = workdir.scan(folder)
     missing: list[str] = on_storage.missing(there / ".objects", sorted(found.contents))["missing"]
-    contents = {digest: base64.b64encode(found.contents[digest].read_bytes()).decode() for digest in missing}
-    on_storage.put(there / ".objects", contents)
+    for part in own_jobs._parts({digest: found.contents[digest] for digest in missing}):
+        on_storage.put(there / ".objects", part)
     given = {"files": {"run.sh": "x"}, "secrets": "", "manifest": [list(entry) for entry in found.entries]}
     on_storage.place(there / "job", there / ".objects", given)
     return missing
@@ -92,9 +90,23 @@ def test_only_what_changed_travels(tmp_path: Path) -> None:
     assert (there / "job").stat().st_mode & 0o777 == 0o700
 
 
+def test_large_and_empty_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may take several calls, and a call several files."""
+    monkeypatch.setattr(own_jobs, "_PART_BYTES", 10)
+    folder, there = tmp_path / "folder", tmp_path / "there"
+    for each in (folder, there):
+        each.mkdir()
+    contents = {"empty": b"", "large": bytes(range(35)), "ten": bytes(10), "small": b"x"}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    sent(folder, there)
+    copy = there / "job" / "workdir"
+    assert {each.name: each.read_bytes() for each in copy.iterdir()} == contents
+
+
 def test_a_content_that_is_another_one(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="arrived as another one"):
-        on_storage.put(tmp_path / "objects", {"0" * 64: "eA=="})
+        on_storage.put(tmp_path / "objects", [("0" * 64, 0, 1, "eA==")])
 
 
 def test_a_folder_of_somebody_else(tmp_path: Path) -> None:

@@ -241,7 +241,8 @@ def _cells(job: Job, usd: float | None) -> tuple[object, ...]:
     nodes = fold(job.nodes) if job.nodes else job.wanted
     hours = (f"{amount:.2f}" if amount else "" for amount in (job.hours, job.gpu_hours))
     cost = "" if usd is None else f"{usd:.2f}"
-    return job.name, job.workload, job.state, job.id, job.user, job.queue, nodes, since, *hours, cost, job.why
+    why = f"place {job.place} in its queue: {job.why}" if job.place else job.why
+    return job.name, job.workload, job.state, job.id, job.user, job.queue, nodes, since, *hours, cost, why
 
 
 def _content(file: str) -> str:

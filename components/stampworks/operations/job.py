@@ -60,6 +60,8 @@ class Job:
     gpus: int | None = None
     """Accelerators that it holds or held, or asks for while it waits."""
     exit_code: int | None = None
+    place: int | None = None
+    """Of a job that waits, its place in its queue, from 1; None where the scheduler does not say."""
     hours: float | None = None
     """So long it has run, over all tasks of an array; None where nobody knows."""
     gpu_hours: float | None = None

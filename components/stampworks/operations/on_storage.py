@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -52,15 +53,26 @@ def missing(objects: Path, digests: list[str]) -> dict[str, Any]:
     return {"missing": found}
 
 
-def put(objects: Path, contents: dict[str, str]) -> dict[str, Any]:
-    """Keep contents under their digests, each whole or not at all."""
+def put(objects: Path, pieces: list[tuple[str, int, int, str]]) -> dict[str, Any]:
+    """Keep contents under their digests, each whole or not at all. A piece is of a digest and has its place and the
+    size of the whole."""
     private(objects)
-    for digest, text in contents.items():
+    for digest, offset, size, text in pieces:
+        draft = objects / f".{digest}.draft"
         content = base64.b64decode(text)
-        if hashlib.sha256(content).hexdigest() != digest:
-            sys.exit("a content has arrived as another one")
-        whole(objects / digest, content, 0o600)
+        with draft.open("r+b" if offset else "wb") as file:
+            file.seek(offset)
+            file.write(content)
+        if offset + len(content) == size:
+            if digest_of(draft) != digest:
+                sys.exit("a content has arrived as another one")
+            draft.replace(objects / digest)
     return {}
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -95,14 +107,18 @@ def copied(folder: Path, objects: Path, manifest: list[list[str]]) -> None:
             path.unlink(missing_ok=True)
             path.symlink_to(value)
         elif before.get(name) != entry or not same(path, value):
-            whole(path, (objects / value).read_bytes(), int(kind, 8))
+            draft = path.parent / f".{path.name[:200]}.draft"
+            draft.unlink(missing_ok=True)
+            shutil.copyfile(objects / value, draft)
+            draft.chmod(int(kind, 8))
+            draft.replace(path)
     whole(folder / MANIFEST, json.dumps(manifest).encode(), 0o600)
 
 
 def same(path: Path, digest: str) -> bool:
     """Whether a file still has the content that was copied: a job may have changed it."""
     try:
-        return not path.is_symlink() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+        return not path.is_symlink() and digest_of(path) == digest
     except OSError:
         return False
 

@@ -23,9 +23,9 @@ from stampworks.operations.workdir import Workdir, WorkdirError
 from stampworks.plan import Plan, Roster
 
 _PROGRAM = Path(on_storage.__file__).read_text()
-_LIMIT_S = 120.0
-_BATCH_BYTES = 16 << 20
-"""Contents are sent in parts of about this size."""
+_LIMIT_S = 600.0
+_PART_BYTES = 16 << 20
+"""So much is sent at a time."""
 SECRET_BYTES_MAX = 64 << 10
 
 
@@ -133,16 +133,23 @@ def _send(plan: Plan, roster: Roster, user: str, objects: str, workdir: Workdir)
         _asked(plan, roster, user, ["put", objects], json.dumps(part))
 
 
-def _parts(contents: Mapping[str, Path]) -> Iterator[dict[str, str]]:
-    part: dict[str, str] = {}
-    size = 0
+def _parts(contents: Mapping[str, Path]) -> Iterator[list[tuple[str, int, int, str]]]:
+    """Pieces of contents, as many at a time as one call takes: digest, place, size of the whole, and what is there."""
+    part: list[tuple[str, int, int, str]] = []
+    room = _PART_BYTES
     for digest, path in contents.items():
-        content = base64.b64encode(path.read_bytes()).decode()
-        if part and size + len(content) > _BATCH_BYTES:
-            yield part
-            part, size = {}, 0
-        part[digest] = content
-        size += len(content)
+        size, offset = path.stat().st_size, 0
+        with path.open("rb") as file:
+            while offset < size or not offset:
+                content = file.read(room)
+                part.append((digest, offset, size, base64.b64encode(content).decode()))
+                offset += len(content)
+                room -= len(content)
+                if room <= 0:
+                    yield part
+                    part, room = [], _PART_BYTES
+                if not content:
+                    break
     if part:
         yield part
 

@@ -75,6 +75,8 @@ class Queued:
     exit_code: int | None
     array: int | None
     """The number of the array that it is a task of."""
+    priority: int | None = None
+    """The higher, the sooner it starts; None where Slurm did not say."""
 
 
 def nodes(roster: Roster) -> dict[str, SlurmNode]:
@@ -119,6 +121,7 @@ def queue(roster: Roster) -> tuple[Queued, ...]:
                 gpus=_gpus_of_tres(_text(item.get("tres_alloc_str")) or _text(item.get("tres_req_str"))),
                 exit_code=_exit_code(item.get("exit_code")),
                 array=_time(item.get("array_job_id")),
+                priority=_time(item.get("priority")),
             )
         )
     return tuple(found)

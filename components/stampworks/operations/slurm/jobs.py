@@ -109,7 +109,9 @@ class SlurmJobs:
         tasks: dict[int, list[slurm.Queued]] = {}
         for job in sorted(known, key=lambda each: each.id):
             tasks.setdefault(job.array or job.id, []).append(job)
-        return tuple(_together(number, [_job(each) for each in jobs]) for number, jobs in sorted(tasks.items()))
+        places = _places(known)
+        found = (_together(number, [_job(each) for each in jobs]) for number, jobs in sorted(tasks.items()))
+        return tuple(replace(job, place=places.get(job.id)) if job.state == "waiting" else job for job in found)
 
     def cancel(self, job: Job) -> None:
         """The programs are asked to end; those that do not are ended."""
@@ -129,6 +131,17 @@ class SlurmJobs:
 def ask_storage(_: Plan, roster: Roster, user: str, argv: Sequence[str], limit_s: float, given: str) -> str:
     """Ask a node that people log in to: all nodes mount it."""
     return remote.ask(roster, remote.door(roster).name, remote.as_user(user, argv), limit_s, given)
+
+
+def _places(known: Sequence[slurm.Queued]) -> dict[int | str | None, int]:
+    """The place of each waiting job in its queue, from 1: by priority, and then by number."""
+    waiting = sorted((job for job in known if "pending" in job.states), key=lambda job: (-(job.priority or 0), job.id))
+    found: dict[int | str | None, int] = {}
+    ahead: Counter[str] = Counter()
+    for job in waiting:
+        ahead[job.queue] += 1
+        found[job.array or job.id] = ahead[job.queue]
+    return found
 
 
 def _together(number: int, tasks: list[Job]) -> Job:

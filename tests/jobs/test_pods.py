@@ -1,0 +1,107 @@
+"""The JobSet of a job: what the file becomes, and that no secret stands in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stampworks.declaration import load_file
+from stampworks.jobs import JobError, pods, read_job, resolve
+from stampworks.jobs.checks import problems
+from stampworks.operations.kubernetes.jobs import MANIFEST, KubernetesJobs
+from stampworks.plan import Plan, Roster, User
+from stampworks.planning import plan as plan_of
+
+ROOT = Path(__file__).parents[2]
+FILE = """\
+name: train
+nodes: 2
+time_limit: 1h
+retry: 3
+secrets: [{name: TOKEN}]
+setup: pip install x
+run: torchrun train.py
+checkpoint: {grace: 2m, signal: USR1}
+"""
+
+
+@pytest.fixture
+def on_kubernetes() -> Plan:
+    plan = plan_of(load_file(ROOT / "stacks" / "Pulumi.local-k8s.yaml"))
+    account = plan.scheduler.accounts[0].name
+    return dataclasses.replace(plan, users=(User("alice", 2001, (account,)),))
+
+
+def made(plan: Plan, folder: Path, text: str) -> tuple[dict[str, str], dict[str, Any]]:
+    file = folder / "job.yaml"
+    file.write_text(text)
+    source = read_job(file, {})
+    if found := [*source.problems, *problems(source, plan, "alice")]:
+        raise JobError(found)
+    job = resolve(source, plan, "alice", "/shared/runs")
+    roster = Roster(plan.name, plan.cloud, (), "", "", ())
+    files = KubernetesJobs(plan, roster).own_files(job, "")
+    return files, json.loads(files[MANIFEST])
+
+
+def test_what_the_file_becomes(on_kubernetes: Plan, tmp_path: Path) -> None:
+    files, manifest = made(on_kubernetes, tmp_path, FILE)
+    assert sorted(files) == ["jobset.json", "node.sh", "pod.sh", "run.sh", "setup.sh"]
+    account = on_kubernetes.scheduler.accounts[0].name
+    metadata, spec = manifest["metadata"], manifest["spec"]
+    assert (metadata["name"], metadata["namespace"]) == ("train-u2001", account)
+    assert metadata["annotations"] == {"stampworks/user": "alice", "stampworks/job": "train"}
+    assert (spec["failurePolicy"]["maxRestarts"], spec["ttlSecondsAfterFinished"]) == (3, pods.GONE_S)
+    job = spec["replicatedJobs"][0]["template"]["spec"]
+    assert (job["completions"], job["activeDeadlineSeconds"]) == (2, 3600 - 120)
+    pod = job["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 120
+    assert pod["securityContext"] == {"runAsUser": 2001, "runAsGroup": 2001}
+    [container] = pod["containers"]
+    assert container["command"] == ["sh", "/shared/runs/train.alice/pod.sh"]
+    assert container["envFrom"] == [{"secretRef": {"name": "train-u2001-secrets"}}]
+    assert 'kill -USR1 "$program"' in files["node.sh"]
+    for name, text in files.items():
+        if name.endswith(".sh"):
+            subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+
+
+def test_a_secret_belongs_to_its_jobset(on_kubernetes: Plan, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(FILE)
+    job = resolve(read_job(tmp_path / "job.yaml", {}), on_kubernetes, "alice", "/shared/runs")
+    of = KubernetesJobs(on_kubernetes, Roster("x", "local", (), "", "", ()))._own(job)
+    secret = pods.secret(job, of, {"TOKEN": "hidden"}, "an-id")
+    [owner] = secret["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("JobSet", "train-u2001", "an-id")
+    assert secret["stringData"] == {"TOKEN": "hidden"}
+
+
+def test_an_image_and_a_part_of_a_node(on_kubernetes: Plan, tmp_path: Path) -> None:
+    _, manifest = made(
+        on_kubernetes, tmp_path, "image: docker://nvcr.io/nvidia/pytorch:25.06-py3\ngpus_per_node: 2\nrun: x\n"
+    )
+    pod = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["image"] == "nvcr.io/nvidia/pytorch:25.06-py3"
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 2
+    assert "/usr" not in [mount["mountPath"] for mount in container["volumeMounts"]]
+    assert manifest["spec"]["ttlSecondsAfterFinished"] > pods.GONE_S
+    assert "envFrom" not in container
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("array: 0-9", "array: JobSet has no arrays"),
+        ("depends_on: [other]", "depends_on[0]: Kueue lets no job wait for another"),
+        ("image: /shared/image", "image: Kubernetes starts from no file: '/shared/image'"),
+    ],
+)
+def test_what_only_slurm_has(on_kubernetes: Plan, tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(JobError) as caught:
+        made(on_kubernetes, tmp_path, f"run: x\n{line}\n")
+    assert message in str(caught.value)
