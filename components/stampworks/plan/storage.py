@@ -30,6 +30,8 @@ class Storage:
     """After how many days an object of a bucket goes; 0: never."""
     expire_folder: str = ""
     """Only what is below it; empty for all."""
+    homes: bool = False
+    """Whether homes are declared to be here, and not on the first one that can have them."""
     driver: str = field(default="", metadata=RELEASE)
     """What the cloud calls that which brings it into pods; empty where no Kubernetes of the cloud's own is to."""
 

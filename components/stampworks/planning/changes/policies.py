@@ -31,6 +31,11 @@ DECLARED: Mapping[str, str] = {
     "scheduler.accounts[].users": "",
     "training.node_ranks": "training.ranks",
     "training.ranks": "",
+    "teams": "groups",
+    "teams[]": "groups[]",
+    "teams[].gid": "groups[].gid",
+    "teams[].folder": "",
+    "users[].home": "",
 }
 """The declared field of a value of the plan where it has another name; empty where the value follows from others."""
 LOCKED: Mapping[str, Policy] = {"groups[].launch.image": "roll", "scheduler.parts[].version": "in place"}
