@@ -16,6 +16,7 @@ pulumi.export("head", cluster.head)
 pulumi.export("nodes", cluster.nodes)
 pulumi.export("use", cluster.use)
 pulumi.export("ssh", cluster.ssh)
+pulumi.export("logins", cluster.logins)
 # long, and for whoever asks for them
 pulumi.export("inventory", pulumi.Output.secret(cluster.inventory))
 pulumi.export("certificate", pulumi.Output.secret(cluster.certificate))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
 import pwd
@@ -16,6 +17,7 @@ from ansible_collections.stampworks.node.plugins.module_utils import tables
 from ansible_collections.stampworks.node.plugins.module_utils.node import Refused, answering, run
 from ansible_collections.stampworks.node.plugins.modules import (
     accounts,
+    homes,
     mounts,
     node_facts,
 )
@@ -268,11 +270,96 @@ def test_only_accounts_we_made_are_removed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(accounts, "RECORD", tmp_path / "users.json")
     monkeypatch.setattr(accounts, "run", commands.append)
     monkeypatch.setattr(pwd, "getpwall", lambda: [entry("alice", 2001), entry("other", 2003)])
+    monkeypatch.setattr(accounts, "GROUPS", tmp_path / "groups.json")
+    monkeypatch.setattr(grp, "getgrall", lambda: [group("nlp", 3001), group("theirs", 3002)])
     (tmp_path / "users.json").write_text('["alice"]')
-    dry = accounts.answer({"users": [], "shell": "/bin/bash"}, True)
+    (tmp_path / "groups.json").write_text('["nlp"]')
+    nobody = {"users": [], "groups": [], "shell": "/bin/bash"}
+    dry = accounts.answer(nobody, True)
     assert (dry["removed"], commands) == (["alice"], [])
-    assert accounts.answer({"users": [], "shell": "/bin/bash"}, False)["removed"] == ["alice"]
-    assert commands == [["userdel", "--force", "alice"]]
+    assert dry["drift"] == ["user alice is left over", "group nlp is left over"]
+    assert accounts.answer(nobody, False)["removed"] == ["alice"]
+    assert commands == [["userdel", "--force", "alice"], ["groupdel", "nlp"]]
+
+
+def group(name: str, gid: int, *users: str) -> grp.struct_group:
+    return grp.struct_group((name, "x", gid, [*users]))
+
+
+def test_groups_have_the_declared_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made with their number, changed only where others are in them, and no number is taken over."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(accounts, "RECORD", tmp_path / "users.json")
+    monkeypatch.setattr(accounts, "GROUPS", tmp_path / "groups.json")
+    monkeypatch.setattr(accounts, "run", commands.append)
+    monkeypatch.setattr(grp, "getgrall", lambda: [group("nlp", 3001, "bob"), group("vision", 3002, "alice", "bob")])
+    wanted = [
+        {"name": "nlp", "gid": 3001, "users": ["alice"]},
+        {"name": "vision", "gid": 3002, "users": ["bob", "alice"]},
+        {"name": "ops", "gid": 3003, "users": []},
+    ]
+    said = accounts.answer({"users": [], "groups": wanted, "shell": "/bin/bash"}, False)
+    assert said["drift"] == ["group ops is missing", "group nlp has other users"]
+    assert commands == [
+        ["gpasswd", "--members", "alice", "nlp"],
+        ["groupadd", "--gid", "3003", "ops"],
+        ["gpasswd", "--members", "", "ops"],
+    ]
+    taken = [{"name": "new", "gid": 3002, "users": []}, {"name": "nlp", "gid": 3005, "users": []}]
+    assert accounts.answer({"users": [], "groups": taken, "shell": "/bin/bash"}, False)["msg"] == (
+        "group new: gid 3002 is taken by vision on this node; "
+        "group nlp has gid 3001 on this node, not 3005: change one of them"
+    )
+
+
+def test_a_home_that_moves_takes_no_file_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The account says where it is now, and all others stay as they are."""
+    passwd = tmp_path / "passwd"
+    passwd.write_text("root:x:0:0::/root:/bin/sh\nalice:x:2001:2001::/home/alice:/bin/bash\n")
+    for name, path in (("RECORD", "users"), ("GROUPS", "groups"), ("PASSWD", "passwd"), ("LOCK", "lock")):
+        monkeypatch.setattr(accounts, name, tmp_path / path)
+    found = pwd.struct_passwd(("alice", "x", 2001, 2001, "", "/home/alice", "/bin/bash"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [found])
+    monkeypatch.setattr(grp, "getgrall", list)
+    monkeypatch.setattr(accounts, "write", lambda path, content: path.write_bytes(content))
+    alice = {"users": [{"name": "alice", "uid": 2001, "home": "/shared/home/alice"}], "groups": [], "shell": "/bin/sh"}
+    assert accounts.answer(alice, True)["drift"] == ["user alice has another home than /shared/home/alice"]
+    assert "/home/alice:" in passwd.read_text()
+    assert accounts.answer(alice, False)["changed"]
+    assert passwd.read_text() == ("root:x:0:0::/root:/bin/sh\nalice:x:2001:2001::/shared/home/alice:/bin/bash\n")
+
+
+# --- homes
+
+
+def test_homes_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what a new user gets; what is in one stays, its owner and mode are kept, and no link is followed."""
+    me, mine = os.getuid(), os.getgid()
+    skeleton = tmp_path / "skel"
+    skeleton.mkdir()
+    (skeleton / ".profile").write_text("mine")
+    monkeypatch.setattr(homes, "SKELETON", skeleton)
+    monkeypatch.setattr(homes, "ROOT", me)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    wanted = {
+        "users": [{"path": f"{shared}/home/alice", "uid": me}],
+        "groups": [{"path": f"{shared}/teams/nlp", "gid": mine}],
+    }
+    missing = [f"{shared}/{name} is missing" for name in ("home", "teams", "home/alice", "teams/nlp")]
+    assert homes.answer(wanted, True)["drift"] == missing
+    assert not [*shared.iterdir()]
+    assert homes.answer(wanted, False)["drift"] == missing
+    home, team = shared / "home/alice", shared / "teams/nlp"
+    modes = [path.stat().st_mode & 0o7777 for path in (home, team)]
+    assert (modes, (home / ".profile").read_text()) == ([0o700, 0o2770], "mine")
+    (home / ".profile").write_text("hers")
+    home.chmod(0o755)
+    assert homes.answer(wanted, False)["drift"] == [f"{home} has another owner or mode"]
+    assert ((home / ".profile").read_text(), homes.answer(wanted, False)["changed"]) == ("hers", False)
+    team.rmdir()
+    team.symlink_to(home)
+    assert "a file or a link stands where a folder should" in homes.answer(wanted, False)["msg"]
 
 
 # --- node_facts

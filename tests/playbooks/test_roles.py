@@ -309,7 +309,7 @@ def test_what_is_secret_is_said_to_be() -> None:
                 by_manager, always = task["vars"].values()
                 files = [*always, *(each for manager in by_manager.values() for each in manager)]
             if isinstance(files, str):  # our own, continued by the user's, or by a folder for each of them
-                assert path.parents[1].name in ("health", "containers")
+                assert path.parents[1].name in ("access", "containers", "health")
                 files = [{"path": "", "template": name} for name in re.findall(r"'([^']+\.j2)'", files)]
                 assert files
             for file in files:

@@ -15,6 +15,7 @@ from pulumi import Output, ResourceOptions
 
 from stampworks import configuration, qualification
 from stampworks.cluster import clouds, kubernetes
+from stampworks.cluster.logins import login_commands
 from stampworks.cluster.plugin import check_plugin, check_programs
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
@@ -31,7 +32,7 @@ _PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
 
 
 OUTPUTS = (
-    *("name", "head", "nodes", "use", "ssh", "inventory", "mounts", "cost_tags", "endings"),
+    *("name", "head", "nodes", "use", "ssh", "logins", "inventory", "mounts", "cost_tags", "endings"),
     *("fingerprint", "verdict", "certificate", "verification_key", "kubeconfig"),
 )
 
@@ -70,6 +71,8 @@ class Cluster(pulumi.ComponentResource):
     """A command to begin with."""
     ssh: Output[str]
     """The command that logs in to the head, complete for whoever has the key, which `stampworks ssh` fetches itself."""
+    logins: Output[dict[str, str]]
+    """The command with which a user logs in with their own key, by name; of those whose keys are declared."""
     inventory: Output[str]
     """What Ansible is told of the cluster, as JSON."""
     mounts: Output[dict[str, str]]
@@ -150,6 +153,7 @@ class Cluster(pulumi.ComponentResource):
             lambda data: next(one.address for one in data.members if one.group == plan.controller.name)
         )
         self.ssh = ready.apply(_login)
+        self.logins = ready.apply(lambda data: login_commands(plan, data))
         self.inventory = Output.all(ready, playbook.inventory).apply(lambda both: str(both[1]))
         self.mounts = Output.all(ready, self._attached).apply(
             lambda both: {each.path: each.source for each in both[1].mounts}
@@ -183,6 +187,7 @@ class Cluster(pulumi.ComponentResource):
         self.head = Output.all(ready, control_plane.address).apply(lambda both: str(both[1]))
         self.use = Output.from_input(f"stampworks kubectl -s {self._where} -- get nodes")
         self.ssh = self.inventory = Output.from_input("")
+        self.logins = Output.from_input({})
         self.mounts = self._attached.apply(lambda found: {each.path: each.source for each in found.mounts})
         self._register(ready)
 

@@ -49,6 +49,7 @@ WORKLOADS: Mapping[str, Any] = {
 }
 """Contents of a pod's image beside the node's own programs, which the pod sees below /usr."""
 CONTAINERS = "/var/lib/enroot"
+AUTHORIZED_KEYS = "/etc/ssh/authorized_keys.d"
 SYSTEMS: Mapping[str, str] = {"debian": "apt", "ubuntu": "apt", "amzn": "dnf"}
 """Operating systems by the name of their part in a release, and their package managers."""
 HARDWARE_ROLES = tuple(role for role in ROLES if role.is_hardware)
@@ -241,6 +242,7 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
         "head with its own database": [] if attached.database else accounting,
         "head with rights": head if with_rights else [],
         "login nodes": logins,
+        "head and login nodes": [*head, *logins],
         "workers": workers,
         "Slurm workers": by_scheduler.get("slurm_worker", []),
         "Kubernetes workers": by_scheduler.get("kubernetes_node", []),
@@ -260,7 +262,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "packages_directory": PACKAGES_DIRECTORY,
         "packages_port": PACKAGES_PORT,
         "base_packages_source": packages_source(plan, roster) if served(plan) else "",
-        "base_users": [{"name": user.name, "uid": user.uid} for user in plan.users],
+        **user_variables(plan),
         **expected_software(plan.release),
         **hardware_variables(plan.release),
         **container_variables(plan),
@@ -360,6 +362,29 @@ def python_of(role: str, packages: Mapping[str, str]) -> dict[str, Any]:
 
 def source_variable(source: Source) -> dict[str, Any]:
     return to_dict(source) | {"command": list(source.command), "makes": list(source.makes)}
+
+
+def user_variables(plan: Plan) -> dict[str, Any]:
+    """Users with their groups, where their files are, and the keys with which they log in."""
+    with_keys = [user for user in plan.users if user.keys]
+    return {
+        "base_users": [{"name": user.name, "uid": user.uid, "home": user.home} for user in plan.users],
+        "base_groups": [
+            {
+                "name": team.name,
+                "gid": team.gid,
+                "users": [user.name for user in plan.users if team.name in user.groups],
+            }
+            for team in plan.teams
+        ],
+        "homes_users": [{"path": user.home, "uid": user.uid} for user in plan.users if user.home],
+        "homes_groups": [{"path": team.folder, "gid": team.gid} for team in plan.teams if team.folder],
+        "access_users": [user.name for user in with_keys],
+        "access_files": [
+            {"path": f"{AUTHORIZED_KEYS}/{user.name}", "content": "".join(f"{key}\n" for key in user.keys)}
+            for user in with_keys
+        ],
+    }
 
 
 def torch_variables(release: Release) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from stampworks.declaration.models import (
     Tracker,
     Training,
     User,
+    UserGroup,
 )
 from stampworks.declaration.schema import change_of, schema
 from stampworks.declaration.values import check_name, role_name
@@ -67,6 +68,7 @@ __all__ = [
     "Tracker",
     "Training",
     "User",
+    "UserGroup",
     "beside",
     "change_of",
     "check_name",

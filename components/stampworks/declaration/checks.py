@@ -39,6 +39,8 @@ def check(data: Entry) -> Iterator[FieldFinding]:
     yield from _idle(data.get("pools", ()), scheduler)
     yield from _fallbacks(data.get("pools", ()))
     yield from _uids(data.get("users", ()))
+    yield from _groups(data.get("groups", ()), data.get("users", ()))
+    yield from _homes(data.get("storage", ()))
     yield from _mounts(data.get("storage", ()))
     yield from _queues(data, scheduler)
     yield from _scheduling_only(data.get("pools", ()), scheduler)
@@ -57,6 +59,7 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
         ("pool", data.get("pools", ()), ("pools",)),
         ("storage", data.get("storage", ()), ("storage",)),
         ("user", data.get("users", ()), ("users",)),
+        ("group", data.get("groups", ()), ("groups",)),
         ("queue", scheduler.get("queues", ()), ("scheduler", "queues")),
         ("priority", scheduler.get("priorities", ()), ("scheduler", "priorities")),
         ("account", scheduler.get("accounts", ()), ("scheduler", "accounts")),
@@ -149,6 +152,33 @@ def _uids(users: Sequence[Entry]) -> Iterator[FieldFinding]:
         yield FieldFinding(
             ("users", index, "uid"), message, f"users[{first}] has it already; their files would be shared"
         )
+
+
+def _groups(groups: Sequence[Entry], users: Sequence[Entry]) -> Iterator[FieldFinding]:
+    """Each user has a group of their own, with their name and number: no other one may be that."""
+    for index, first in _repeated([group.get("gid") for group in groups]):
+        message = f"a second group has the gid {groups[index]['gid']}"
+        hint = f"groups[{first}] has it already; their files would be shared"
+        yield FieldFinding(("groups", index, "gid"), message, hint)
+    for field, of_user, hint in (("name", "name", "give it another name"), ("gid", "uid", "take another number")):
+        theirs = {user.get(of_user): f"users[{index}]" for index, user in enumerate(users)}
+        for index, group in enumerate(groups):
+            if (value := group.get(field)) is not None and value in theirs:
+                message = f"{shown(str(value))} is the {field} of the own group of {theirs[value]}"
+                yield FieldFinding(("groups", index, field), message, hint)
+    known = _known(groups)
+    for index, user in enumerate(users):
+        yield from _references("group", user.get("groups", ()), known, ("users", index, "groups"))
+        for item, first in _repeated(user.get("keys", ())):
+            message, hint = "this key is there twice", f"users[{index}].keys[{first}] is the same; keep one"
+            yield FieldFinding(("users", index, "keys", item), message, hint)
+
+
+def _homes(storage: Sequence[Entry]) -> Iterator[FieldFinding]:
+    chosen = [index for index, each in enumerate(storage) if each.get("homes") is True]
+    for index in chosen[1:]:
+        hint = f"storage[{chosen[0]}] has them already; keep one"
+        yield FieldFinding(("storage", index, "homes"), "a second file system is to have the homes", hint)
 
 
 def _mounts(storage: Sequence[Entry]) -> Iterator[FieldFinding]:

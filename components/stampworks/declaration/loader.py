@@ -15,6 +15,7 @@ from stampworks.declaration.checks import check
 from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, DeclarationError, Problem
 from stampworks.declaration.fields import fields
 from stampworks.declaration.files import read_declared, stack_file
+from stampworks.declaration.key_files import with_key_files
 from stampworks.declaration.lock import NONE, Lock, read_lock
 from stampworks.declaration.models import Declaration
 from stampworks.declaration.nodes import UnreadValue, ValueNode, find, parsed, plain, spelled, walk
@@ -88,6 +89,7 @@ def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = N
 def _load(root: ValueNode, directory: Path) -> DeclarationSource:
     if problem := explain.of_another_version(root):
         raise DeclarationError([problem])
+    root = with_key_files(root, directory)
     problems = _defects(root)
     wrong = {path for path, node in walk(root) if isinstance(node.value, UnreadValue)}
     data = plain(root)

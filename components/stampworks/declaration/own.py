@@ -30,11 +30,11 @@ def check_paths(data: Entry, directory: Path) -> Iterator[FieldFinding]:
             if not (path := entry.get("path")):
                 continue
             named = directory / path
-            if found := _outside(named, directory) or problem(named):
+            if found := outside(named, directory) or problem(named):
                 yield FieldFinding(("extras", kind, index, "path"), f"{displayed(named)} {found[0]}", found[1])
 
 
-def _outside(named: Path, directory: Path) -> tuple[str, str] | None:
+def outside(named: Path, directory: Path) -> tuple[str, str] | None:
     """Whoever has the project has all that belongs to it; links count as what they lead to."""
     folder = directory.resolve()
     project = next((above for above in (folder, *folder.parents) if (above / PROJECT).is_file()), folder)

@@ -60,6 +60,8 @@ SYSTEM_USERS = frozenset(
         *("tape", "tty", "users", "utmp", "video", "voice"),
     ]
 )
+SYSTEM_GROUPS = frozenset(["clock", "lxd", "sgx", "ssh", "sys", "wheel"])
+"""Groups that no account of the same name goes with."""
 SYSTEM_PREFIXES = ("_", "systemd-")
 # A file system mounted here would hide what the node itself needs to run.
 SYSTEM_DIRECTORIES = (
@@ -114,6 +116,18 @@ def user_name(value: str) -> str:
         raise wrong(
             f"{shown(value)} is not a legal login",
             "a login is 1 to 32 small letters, digits, '-' and '_', and begins with a letter",
+        )
+    return value
+
+
+def group_name(value: str) -> str:
+    """Refuse what cannot be a group, or is one that gives rights on a node."""
+    if value in SYSTEM_USERS or value in SYSTEM_GROUPS or value.startswith(SYSTEM_PREFIXES):
+        raise wrong(f"{shown(value)} is a group of the system", "declare only teams; give them other names")
+    if not re.fullmatch(USER_PATTERN, value):
+        raise wrong(
+            f"{shown(value)} is not a legal name of a group",
+            "a group is 1 to 32 small letters, digits, '-' and '_', and begins with a letter",
         )
     return value
 
@@ -388,6 +402,7 @@ PoolName = Annotated[str, TextForm(pool_name, NAME_PATTERN)]
 QueueName = Annotated[str, TextForm(queue_name, NAME_PATTERN)]
 AccountName = Annotated[str, TextForm(account_name, NAME_PATTERN)]
 UserName = Annotated[str, TextForm(user_name, USER_PATTERN)]
+GroupName = Annotated[str, TextForm(group_name, USER_PATTERN)]
 Mount = Annotated[str, TextForm(mount, MOUNT_PATTERN)]
 Directory = Annotated[str, TextForm(directory, MOUNT_PATTERN)]
 Url = Annotated[str, TextForm(url, URL_PATTERN)]

@@ -73,6 +73,7 @@ from stampworks.plan.scheduler import (
     Priority,
     Queue,
     Scheduler,
+    Team,
     User,
     own_nodes,
 )
@@ -165,6 +166,7 @@ __all__ = [
     "Storage",
     "Subnet",
     "Tag",
+    "Team",
     "Tracker",
     "TrackerKind",
     "Training",

@@ -91,6 +91,21 @@ class User:
     uid: int
     accounts: tuple[str, ...] = field(metadata=FIRST)
     """The first one is charged when a job names none."""
+    groups: tuple[str, ...] = field(default=(), metadata=UNORDERED)
+    keys: tuple[str, ...] = field(default=(), metadata=UNORDERED)
+    """Public ssh keys, each one line."""
+    home: str = ""
+    """On storage that all nodes see; empty where each node has one of its own."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """People who share files."""
+
+    name: str
+    gid: int
+    folder: str = ""
+    """Theirs on storage that all nodes see; empty where there is none."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ class Storage:
     """Days after which objects of a bucket expire; 0: never."""
     expire_folder: str = ""
     """The folder whose objects expire; empty for the whole bucket."""
+    homes: bool = False
+    """Whether homes are declared to be here, and not on the first one that can have them."""
     driver: str = field(default="", metadata=RELEASE)
     """The cloud's name for the CSI driver that mounts it in pods; empty without a Kubernetes run by the cloud."""
 

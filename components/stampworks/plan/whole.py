@@ -11,7 +11,7 @@ from stampworks.plan.network import Fabric, Network
 from stampworks.plan.nodes import Group
 from stampworks.plan.release import Release
 from stampworks.plan.running import Budget, Extras, Logs, Proof, Roll, Tag
-from stampworks.plan.scheduler import Scheduler, User
+from stampworks.plan.scheduler import Scheduler, Team, User
 from stampworks.plan.storage import Storage
 from stampworks.plan.training import Training
 
@@ -61,6 +61,8 @@ class Plan:
     training: Training
     expectations: tuple[Expectation, ...] = field(metadata=UNORDERED)
     reasons: tuple[Reason, ...] = field(metadata=WORDS)
+    teams: tuple[Team, ...] = field(default=(), metadata=UNORDERED)
+    """The declared groups of users."""
 
     @property
     def controller(self) -> Group:

@@ -361,8 +361,16 @@ def _training(plan: Plan, width: int) -> list[str]:
 def _users(plan: Plan, width: int) -> list[str]:
     if not plan.users:
         return []
-    rows = [(user.name, user.uid, ", ".join(user.accounts)) for user in plan.users]
-    return ["Users", *sparse(("user", "uid", "accounts"), rows, width)]
+    rows = [
+        (user.name, user.uid, ", ".join(user.accounts), ", ".join(user.groups), len(user.keys) or "", user.home)
+        for user in plan.users
+    ]
+    return ["Users", *sparse(("user", "uid", "accounts", "groups", "keys", "home"), rows, width)]
+
+
+def _teams(plan: Plan, width: int) -> list[str]:
+    rows = [(team.name, team.gid, team.folder) for team in plan.teams]
+    return ["Groups", *sparse(("group", "gid", "folder"), rows, width)] if rows else []
 
 
 def _budget(plan: Plan, width: int) -> list[str]:
@@ -481,6 +489,7 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _accounts,
     addons_text,
     _users,
+    _teams,
     _budget,
     _logs,
     _training,

@@ -8,7 +8,7 @@ from stampworks.declaration.models.addons import AddOns
 from stampworks.declaration.models.network import Fabric, Network
 from stampworks.declaration.models.pools import Fallback, Pool
 from stampworks.declaration.models.running import Budget, Check, Extras, Logs, Proof, Role, Roll, Tag
-from stampworks.declaration.models.scheduler import Account, Priority, Queue, Scheduler, User
+from stampworks.declaration.models.scheduler import Account, Priority, Queue, Scheduler, User, UserGroup
 from stampworks.declaration.models.section import CHANGE_KEY, Change, Section
 from stampworks.declaration.models.storage import Storage
 from stampworks.declaration.models.training import Checkpoints, Model, Tracker, Training
@@ -43,4 +43,5 @@ __all__ = [
     "Tracker",
     "Training",
     "User",
+    "UserGroup",
 ]

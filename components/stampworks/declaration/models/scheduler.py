@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from stampworks.declaration.keys import KEY_FORM
 from stampworks.declaration.models.addons import AddOns
 from stampworks.declaration.models.section import IN_PLACE, REFUSE, REPLACE, ROLL, FromList, Section
 from stampworks.declaration.ranges import PublicCidr
@@ -13,6 +14,7 @@ from stampworks.declaration.values import (
     AccountName,
     Admin,
     ContainerImage,
+    GroupName,
     Name,
     PoolName,
     QueueName,
@@ -34,6 +36,30 @@ class User(Section):
         default=(),
         description="The accounts their jobs may be charged to; the first is used when a job names none.",
         json_schema_extra=IN_PLACE,
+    )
+    groups: Annotated[tuple[GroupName, ...], FromList] = Field(
+        default=(),
+        description="The groups they are in, each with a folder of its own on shared storage.",
+        json_schema_extra=IN_PLACE,
+    )
+    keys: Annotated[tuple[Annotated[str, KEY_FORM], ...], FromList] = Field(
+        default=(),
+        max_length=20,
+        description="Their public ssh keys, or {file: keys/alice.pub}: with one they log in to head and login nodes, "
+        "and with no other.",
+        json_schema_extra=IN_PLACE,
+    )
+
+
+class UserGroup(Section):
+    """People who share files: a team. An account says who a job is charged to, and is something else."""
+
+    name: GroupName = Field(description="What the group is called.", json_schema_extra=REPLACE)
+    gid: int = Field(
+        ge=1000,
+        le=60000,
+        description="The numeric id, the same on every node and in every file of the group; no user's uid.",
+        json_schema_extra=REFUSE,
     )
 
 

@@ -83,6 +83,11 @@ class Storage(Section):
         json_schema_extra=IN_PLACE,
     )
     mount: Mount = Field(description="Where the nodes mount it: an absolute path.", json_schema_extra=ROLL)
+    homes: bool = Field(
+        default=False,
+        description="Whether home directories and folders of groups are on it, and not on the first file system.",
+        json_schema_extra=REFUSE,
+    )
     protect: bool = Field(
         default=True,
         description="Whether its removal is refused until this says false.",

@@ -10,7 +10,7 @@ from stampworks.catalog import Cloud
 from stampworks.declaration.models.network import Fabric, Network
 from stampworks.declaration.models.pools import Pool
 from stampworks.declaration.models.running import Budget, Extras, Logs, Proof, Roll, Tag
-from stampworks.declaration.models.scheduler import Scheduler, User
+from stampworks.declaration.models.scheduler import Scheduler, User, UserGroup
 from stampworks.declaration.models.section import IN_PLACE, REFUSE, REPLACE, ROLL, FromList, Section
 from stampworks.declaration.models.storage import Storage
 from stampworks.declaration.models.training import Training
@@ -69,6 +69,11 @@ class Declaration(Section):
     )
     users: Annotated[tuple[User, ...], FromList] = Field(
         default=(), description="The people who may log in and submit jobs.", json_schema_extra=IN_PLACE
+    )
+    groups: Annotated[tuple[UserGroup, ...], FromList] = Field(
+        default=(),
+        description="Teams whose users share files, each with a folder on shared storage.",
+        json_schema_extra=IN_PLACE,
     )
     scheduler: Scheduler = Field(
         default=Scheduler(), description="What runs the jobs, and by which rules.", json_schema_extra=REFUSE

@@ -25,6 +25,7 @@ from stampworks.plan import (
     Storage,
     Tag,
     Training,
+    Team,
     User,
 )
 from stampworks.planning.build import (
@@ -41,6 +42,7 @@ from stampworks.planning.build import (
     scheduler,
     storage,
     training,
+    users,
 )
 from stampworks.planning.build.layout import ClusterLayout
 from stampworks.planning.build.notes import Notes
@@ -81,7 +83,10 @@ class Draft:
     storage: tuple[Storage, ...] = _LATER
     scheduler: Scheduler = _LATER
     training: Training = _LATER
+    homes: str = _LATER
+    """Where the file system with homes is mounted; empty where there is none."""
     users: tuple[User, ...] = _LATER
+    teams: tuple[Team, ...] = _LATER
     budget: Budget = _LATER
     extras: Extras = _LATER
     proof: Proof = _LATER
@@ -113,7 +118,9 @@ STAGES: tuple[tuple[str, Callable[[Draft], Any]], ...] = (
     ("scheduler", lambda d: scheduler.build(d.source, d.release, d.fabric, d.placed.groups, d.choices, d.notes)),
     ("training", lambda d: training.build(d.declared.training, d.placed.groups, d.scheduler, d.notes)),
     ("release", lambda d: hardware.equipment(d.release, d.groups, d.declared)),
-    ("users", lambda d: tuple(User(user.name, user.uid, user.accounts) for user in d.declared.users)),
+    ("homes", lambda d: users.place_of_homes(d.declared, d.notes)),
+    ("users", lambda d: users.users(d.declared, d.homes)),
+    ("teams", lambda d: users.teams(d.declared, d.homes)),
     ("budget", lambda d: _budget(d.declared, d.choices, d.notes)),
     ("extras", lambda d: extras.build(d.declared)),
     ("proof", lambda d: _proof(d.declared, d.notes)),

@@ -31,6 +31,11 @@ DECLARED: Mapping[str, str] = {
     "scheduler.accounts[].users": "",
     "training.node_ranks": "training.ranks",
     "training.ranks": "",
+    "teams": "groups",
+    "teams[]": "groups[]",
+    "teams[].gid": "groups[].gid",
+    "teams[].folder": "",
+    "users[].home": "",
 }
 """Declared fields of plan values that have another name; empty for derived values."""
 LOCKED: Mapping[str, Policy] = {"groups[].launch.image": "roll", "scheduler.parts[].version": "in place"}

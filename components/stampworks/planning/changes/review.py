@@ -123,6 +123,7 @@ def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
         (("storage",), plan.storage),
         (("scheduler", "queues"), plan.scheduler.queues),
         (("users",), plan.users),
+        (("teams",), plan.teams),
     )
     for names, entries in lists:
         for entry in entries:

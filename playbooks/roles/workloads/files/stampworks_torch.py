@@ -5,6 +5,7 @@ torch calls `load` at the end of its import: the entry point is in the group tor
 
 from __future__ import annotations
 
+import sys
 from functools import wraps
 from typing import Any
 
@@ -14,8 +15,7 @@ ABSENT = "without libuv"
 
 def load() -> None:
     """Make stores without libuv where this torch has none."""
-    from torch import distributed
-
+    distributed: Any = sys.modules["torch"].distributed
     if not distributed.is_available():
         return
     make = distributed.TCPStore.__init__

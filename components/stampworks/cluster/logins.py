@@ -1,0 +1,37 @@
+"""Commands with which users log in with their own keys."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from stampworks.plan import CONTROLLER, Plan, Roster, User
+
+OWN_FILES = {
+    "ssh-ed25519": "id_ed25519",
+    "sk-ssh-ed25519@openssh.com": "id_ed25519_sk",
+    "sk-ecdsa-sha2-nistp256@openssh.com": "id_ecdsa_sk",
+    "ssh-rsa": "id_rsa",
+}
+"""Files that ssh-keygen writes by itself, by the type of the key; the others are those of ECDSA."""
+
+
+def login_commands(plan: Plan, roster: Roster) -> dict[str, str]:
+    """For each user with keys the command that logs in to a login node, or to the head where there is none."""
+    from stampworks import operations  # what runs a cluster, which takes long to import: not before there is one
+
+    places = [group.name for group in plan.login] or [CONTROLLER]
+    node = next((member.name for member in roster.members if member.group in places), "")
+    if not node:
+        return {}
+    return {
+        user.name: shlex.join(
+            operations.ssh_command(replace(roster, user=user.name, identity_file=f"~/.ssh/{_file(user)}"), node)
+        )
+        for user in plan.users
+        if user.keys
+    }
+
+
+def _file(user: User) -> str:
+    return OWN_FILES.get(user.keys[0].split()[0], "id_ecdsa")

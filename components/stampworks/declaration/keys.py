@@ -1,0 +1,85 @@
+"""The form of public ssh keys."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import core_schema
+
+from stampworks.declaration.forms import wrong
+from stampworks.declaration.wording import only, shown
+
+KEY_TYPES = (
+    "ssh-ed25519",
+    "sk-ssh-ed25519@openssh.com",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+    "ssh-rsa",
+)
+# A comment goes into files of nodes and into templates: plain letters, so that it means nothing there.
+COMMENT_PATTERN = r"[A-Za-z0-9@._+:/ -]{0,100}"
+KEY_PATTERN = rf"^({'|'.join(map(re.escape, KEY_TYPES))}) +[A-Za-z0-9+/]+={{0,2}}( {COMMENT_PATTERN})?$"
+EXAMPLE = "ssh-ed25519 AAAAC3... alice@laptop"
+FILE = "file"
+
+
+def public_key(value: str) -> str:
+    """Refuse what is no public key on one line: a private one, one with options, one that was cut off."""
+    value = value.strip()
+    hint = f"write the line of her .pub file as it is, like {EXAMPLE}"
+    if "PRIVATE KEY" in value:
+        raise wrong("this is a private key, which nobody else may have", f"make a new pair; {hint}")
+    if "\n" in value or "\r" in value:
+        raise wrong("a key is one line, and this has several", "write each key as an entry of its own")
+    kind, _, rest = value.partition(" ")
+    blob, _, comment = rest.strip().partition(" ")
+    comment = comment.strip()
+    if kind not in KEY_TYPES:
+        if any(f" {each} " in value for each in KEY_TYPES):
+            raise wrong("a key has options in front of it", "write the key alone, from its type on")
+        raise wrong(f"{shown(kind)} is no type of a public key", f"{only(KEY_TYPES)}; {hint}")
+    if _type_in(blob) != kind:
+        raise wrong(f"what follows {kind} is no such key, or not all of it", hint)
+    if not re.fullmatch(COMMENT_PATTERN, comment):
+        raise wrong(
+            f"{shown(comment)} is no plain comment of a key", "use letters, digits, spaces and @._+:/-, or leave it out"
+        )
+    return f"{kind} {blob} {comment}".strip()
+
+
+def _type_in(blob: str) -> str:
+    """The type that a key says itself, if all of its fields are there, each behind its length (RFC 4253, 6.6)."""
+    try:
+        data = base64.b64decode(blob, validate=True)
+    except (binascii.Error, ValueError):
+        return ""
+    fields = []
+    while data:
+        end = 4 + int.from_bytes(data[:4], "big")
+        if len(data) < end:
+            return ""
+        fields.append(data[4:end])
+        data = data[end:]
+    return fields[0].decode("ascii", "replace") if len(fields) > 1 else ""
+
+
+@dataclass(frozen=True)
+class _KeyForm:
+    """Has pydantic judge a key, and a JSON schema say that a file may stand for some of them."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(public_key, handler(source))
+
+    def __get_pydantic_json_schema__(self, _: core_schema.CoreSchema, __: object) -> dict[str, Any]:
+        file = {"type": "object", "properties": {FILE: {"type": "string"}}, "required": [FILE]}
+        return {"anyOf": [{"type": "string", "pattern": KEY_PATTERN}, file | {"additionalProperties": False}]}
+
+
+KEY_FORM = _KeyForm()
