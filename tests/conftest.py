@@ -13,7 +13,10 @@ collect_ignore = ["training"]
 """They need torch, and have a pytest of their own: tools/suites.py."""
 TOGETHER = (
     frozenset({"tests/clouds/aws/test_stacks.py", "tests/clouds/aws/test_eks.py"}),  # each stack is rehearsed once
-    frozenset(f"tests/cluster/test_{name}.py" for name in ("connection", "login", "own_jobs", "submit", "workloads")),
+    frozenset(
+        f"tests/cluster/test_{name}.py"
+        for name in ("connection", "login", "own_jobs", "submit", "users", "workloads")
+    ),
     frozenset({"tests/cluster/test_kubernetes.py", "tests/cluster/test_gangs.py"}),
 )
 """Files that share what takes long to make (tests/cluster/shared.py): one process runs those of a set."""

@@ -7,7 +7,9 @@ own, the fixture `stack`. Files that share a cluster run in one process: `TOGETH
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,8 +33,9 @@ config:
     storage:
       - {{name: shared, kind: directory, mount: /shared, protect: false}}
     users:
-      - {{name: alice, uid: 2001, accounts: [research]}}
-      - {{name: bob, uid: 2002, accounts: [research]}}
+      - {{name: alice, uid: 2001, accounts: [research], groups: [nlp], keys: [{{file: alice.pub}}]}}
+      - {{name: bob, uid: 2002, accounts: [research], groups: [nlp], keys: [{{file: bob.pub}}]}}
+    groups: [{{name: nlp, gid: 3001}}]
     scheduler:
       accounting: true
       accounts: [{{name: research}}]
@@ -43,10 +46,18 @@ config:
 """
 
 
+def key_of(stack: Stack, name: str) -> Path:
+    """The private key of a user of the shared Slurm cluster."""
+    return stack.folder / "stacks" / name
+
+
 @pytest.fixture(scope="session")
 def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Stamp four nodes on two leaves, with accounting, two users and a login node."""
+    """Stamp four nodes on two leaves, with accounting, two users with keys and a login node."""
     stack = Stack.make(tmp_path_factory.mktemp("slurm"), f"s{os.getpid()}")
+    for name in ("alice", "bob"):
+        make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{name}@laptop", "-f", str(key_of(stack, name))]
+        subprocess.run(make, check=True, timeout=60)
     stack.declare(SLURM.format(cluster=stack.cluster))
     stack.up()
     yield stack

@@ -16,6 +16,7 @@ from stampworks.plan import EVERYBODY, Plan, Storage
 from stampworks.planning.build import file_systems
 from stampworks.planning.build.storage import EXPIRY, expiring, options
 from stampworks.planning.changes import order, stateful
+from stampworks.planning.changes.access import access
 from stampworks.planning.rules.managed import public
 
 DECLARED: Mapping[str, str] = {
@@ -122,8 +123,8 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Decla
         why, loses = f"{gone} is deleted", (gone,)
     elif each.way[0].field == "storage" and (of_vendor := _of_file_system(each, a, b)):
         policy, why = of_vendor
-    elif gone := _of_gangs(each, a, b):
-        why = gone
+    elif said := _of_gangs(each, a, b) or access(each):
+        why = said
     elif field == API:
         why = public(each.b)
     elif each.way[0].field == "tags" and b.managed:

@@ -13,6 +13,7 @@ from stampworks.changes.outcomes import NOT_STAMPED
 from stampworks.changes.review import DeclaredChange, Operation, Reach, Review, Ruling, Sibling, Verdict
 from stampworks.plan import Group, Plan, Storage
 from stampworks.planning.changes import order, stateful
+from stampworks.planning.changes.access import access
 from stampworks.planning.changes.policies import API, LOGIN, decided_by, declared, of_lock, ruled, spelled
 from stampworks.planning.cost import cost
 from stampworks.planning.rules.findings import Finding
@@ -138,7 +139,7 @@ def _of_whole(each: Difference, base: Plan | None) -> DeclaredChange:
     field = LOGIN if isinstance(group, Group) and group.role == "login" else declared(each.way)
     written = spelled(field, each) or each.path
     if base is None:
-        return DeclaredChange(each, field, written, "create", 0, public(each.b) if field == API else "")
+        return DeclaredChange(each, field, written, "create", 0, public(each.b) if field == API else access(each))
     if isinstance(each.a, Storage) and each.a.protect:
         return DeclaredChange(
             each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first"

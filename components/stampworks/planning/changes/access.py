@@ -1,0 +1,47 @@
+"""A change of access in words: people who come and go, with which keys they log in, and whose files they share."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable
+
+from stampworks.changes.differences import Difference
+from stampworks.plan import User
+
+
+def access(each: Difference) -> str:
+    """Who may do what from then on; empty where a difference is of something else."""
+    field, person = each.way[-1].field, each.way[0].key
+    if each.way[0].field != "users":
+        return ""
+    if isinstance(each.b, User) and each.a is None:
+        return f"access: {each.b.name} may submit jobs{_logs_in(each.b)}"
+    if isinstance(each.a, User) and each.b is None:
+        return f"access: {each.a.name} can no longer log in or submit jobs; the home stays"
+    if field == "keys":
+        return f"access: {person} logs in with other keys: {_changed(each, named)}"
+    if field == "groups":
+        return f"access: {person} shares files with other groups: {_changed(each, str)}"
+    return ""
+
+
+def _logs_in(user: User) -> str:
+    return f", and log in with {', '.join(map(named, user.keys))}" if user.keys else ""
+
+
+def _changed(each: Difference, say: Callable[[str], str]) -> str:
+    before, after = set(_texts(each.a)), set(_texts(each.b))
+    gained = [f"+ {say(text)}" for text in sorted(after - before)]
+    return ", ".join([*gained, *(f"- {say(text)}" for text in sorted(before - after))])
+
+
+def _texts(value: object) -> Iterable[str]:
+    return map(str, value) if isinstance(value, (list, tuple)) else ()
+
+
+def named(key: str) -> str:
+    """A key as `ssh-keygen -l` calls it, with its comment."""
+    _, blob, *comment = key.split(" ", 2)
+    digest = base64.b64encode(hashlib.sha256(base64.b64decode(blob)).digest()).decode().rstrip("=")
+    return " ".join([f"SHA256:{digest}", *(f"({text})" for text in comment)])

@@ -1,0 +1,129 @@
+"""A user's first five minutes: her key, her home, her team's folder, and jobs as tutorials start them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.shared import key_of
+from tests.cluster.stack import Stack
+
+pytestmark = pytest.mark.cluster
+
+LIMIT_S = 300
+"""More than torch takes to start four times on a busy machine."""
+HOME, TEAM = "/shared/home/alice", "/shared/teams/nlp"
+SUM = """\
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+found = torch.ones(1) * (dist.get_rank() + 1)
+dist.all_reduce(found)
+print("sum", int(found), "of", dist.get_world_size(), "local", os.environ["LOCAL_RANK"], flush=True)
+dist.destroy_process_group()
+"""
+JOB = """\
+#!/bin/sh
+#SBATCH --nodes=2 --ntasks-per-node=1
+. venv/bin/activate
+echo "rails $GLOO_SOCKET_IFNAME"
+srun python sum.py
+srun torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:29500 sum.py
+"""
+
+
+def outputs(stack: Stack) -> dict[str, Any]:
+    done = stack.run("stack", "output", "--json")
+    assert done.returncode == 0, done.stdout
+    return dict(json.loads(done.stdout))
+
+
+def login(command: str, user: str, key: Path) -> list[str]:
+    """A printed command, as this user with the key of this one."""
+    words = shlex.split(command)
+    words[words.index("-i") + 1] = str(key)
+    words[words.index("-l") + 1] = user
+    return words
+
+
+def heard(login_: Sequence[str], command: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*login_, command], input=given, capture_output=True, text=True, timeout=LIMIT_S)
+
+
+class Person:
+    """Somebody who has logged in with their own key, where the stack says."""
+
+    def __init__(self, stack: Stack, name: str) -> None:
+        self._login = login(outputs(stack)["logins"][name], name, key_of(stack, name))
+
+    def says(self, command: str, given: str = "") -> str:
+        done = heard(self._login, command, given)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout.strip()
+
+    def fails(self, command: str) -> str:
+        done = heard(self._login, command)
+        assert done.returncode != 0, done.stdout
+        return done.stdout + done.stderr
+
+    def on_a_terminal(self, command: str) -> str:
+        [*before, where] = self._login
+        return heard([*before[:-1], "-tt", before[-1], where], command).stdout.strip()
+
+
+def test_her_home_is_the_same_everywhere(slurm: Stack) -> None:
+    """And hers alone; her team has a folder whose files are its own."""
+    alice, bob = Person(slurm, "alice"), Person(slurm, "bob")
+    assert alice.says("hostname; pwd; stat -c '%a %U %G' .").splitlines() == ["login-001", HOME, "700 alice alice"]
+    nodes = "srun --nodes=4 sh -c 'cd && echo $HOME $(stat -c %i .)' | sort -u"
+    assert alice.says(nodes) == f"{HOME} {alice.says('stat -c %i .')}"
+    alice.says("umask 077; echo secret >mine; chmod 644 mine")
+    assert "Permission denied" in bob.fails(f"cat {HOME}/mine")
+    assert "Permission denied" in bob.fails(f"srun cat {HOME}/mine")
+    alice.says(f"echo ours >{TEAM}/shared")
+    assert bob.says(f"cat {TEAM}/shared; stat -c '%U %G' {TEAM}/shared").splitlines() == ["ours", "alice nlp"]
+    alice.says(f"rm mine {TEAM}/shared")
+
+
+def test_who_gets_in(slurm: Stack) -> None:
+    """She, with her key, where people log in; nobody as root, and nobody where she has no job."""
+    said = outputs(slurm)
+    hers, his = key_of(slurm, "alice"), key_of(slurm, "bob")
+    assert heard(login(said["ssh"], "alice", hers), "hostname").stdout.strip() == "head"
+    for user, key in (("root", hers), ("alice", his)):
+        for command in (said["ssh"], said["logins"]["alice"]):
+            assert "Permission denied" in heard(login(command, user, key), "hostname").stderr
+    assert "no active jobs on this node" in Person(slurm, "alice").fails("ssh -o BatchMode=yes gpu-001 hostname")
+    # a key that she brings herself is none that was declared
+    alice = Person(slurm, "alice")
+    alice.says("install -d -m 700 .ssh; cat >.ssh/authorized_keys", his.with_suffix(".pub").read_text())
+    assert "Permission denied" in heard(login(said["ssh"], "alice", his), "hostname").stderr
+    alice.says("rm -r .ssh")
+
+
+def test_jobs_as_tutorials_start_them(slurm: Stack) -> None:
+    """From an environment of her own on shared storage, without a flag of ours."""
+    alice = Person(slurm, "alice")
+    alice.says("python3 -m venv --without-pip --system-site-packages venv")
+    for name, text in (("sum.py", SUM), ("job.sh", JOB)):
+        alice.says(f"cat >{name}", text)
+    said = alice.says("sbatch --parsable --wait job.sh; cat slurm-*.out").splitlines()
+    number, *lines = (line for line in said if line.startswith(("rails", "sum")) or line.isdigit())
+    assert lines == ["rails rail0,rail1", *["sum 3 of 2 local 0"] * 4], said
+    assert alice.says(f"sacct -X -n -P -j {number} -o jobname,user,state,nnodes") == "job.sh|alice|COMPLETED|2"
+    assert number not in alice.says("squeue --me --noheader --format=%i").split()
+    assert alice.on_a_terminal("srun --pty tty").startswith("/dev/pts/")
+    alice.says("rm -r venv sum.py job.sh slurm-*.out")
+
+
+def test_an_output_that_cannot_be_written(slurm: Stack) -> None:
+    """Slurm says no more than a signal; why stands beside it, and she can ask for it afterwards."""
+    alice = Person(slurm, "alice")
+    alice.fails("sbatch --wait --job-name=lost --output=/shared/home/bob/out-%j --wrap hostname")
+    why = alice.says("sacct -X -n -P --name=lost -o state,admincomment")
+    assert why.startswith("FAILED|alice cannot write the output /shared/home/bob/out-"), why

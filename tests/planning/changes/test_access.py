@@ -1,0 +1,50 @@
+"""A review says who gains and who loses access."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stampworks.declaration import load_value
+from stampworks.plan import Plan
+from stampworks.planning import plan
+from stampworks.planning.changes.access import named
+
+from tests.planning.changes.test_changes import reviewed
+
+KEY = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43} alice@laptop"
+OTHER = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'B' * 43}"
+PRINTED = "SHA256:kmYcvdi2GkPeWxB6XLjrZB8JHsy2Hm8luHMFp9GMvqk"
+"""The fingerprint that ssh-keygen -l prints of the first one."""
+
+
+def planned(*users: dict[str, Any]) -> Plan:
+    value = {
+        "version": 1,
+        "name": "x",
+        "cloud": "local",
+        "pools": [{"name": "gpu", "machine": "sim-h100", "count": 1}],
+        "groups": [{"name": "nlp", "gid": 3001}],
+        "users": list(users),
+    }
+    return plan(load_value(value, "test"))
+
+
+def test_a_key_is_shown_as_ssh_does() -> None:
+    assert named(KEY) == f"{PRINTED} (alice@laptop)"
+
+
+def test_who_may_do_what() -> None:
+    """People who come and go, keys, and groups: each is a change of access, and in place."""
+    before = planned({"name": "alice", "uid": 2001, "keys": [KEY]}, {"name": "bob", "uid": 2002})
+    after = planned(
+        {"name": "alice", "uid": 2001, "keys": [OTHER], "groups": ["nlp"]},
+        {"name": "carol", "uid": 2003, "keys": [KEY]},
+    )
+    found = {each.written: each for each in reviewed(before, after).changes}
+    assert {written: each.why for written, each in found.items()} == {
+        "users[alice].groups": "access: alice shares files with other groups: + nlp",
+        "users[alice].keys": f"access: alice logs in with other keys: + {named(OTHER)}, - {named(KEY)}",
+        "users[bob]": "access: bob can no longer log in or submit jobs; the home stays",
+        "users[carol]": f"access: carol may submit jobs, and log in with {named(KEY)}",
+    }
+    assert {each.policy for each in found.values()} == {"in place"}
