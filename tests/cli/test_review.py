@@ -39,6 +39,8 @@ config:
 SCRIPT = re.search(r"```sh\n(.*?)```", (Path(__file__).parents[2] / "docs" / "reviews.md").read_text(), re.DOTALL)
 ALICE, BOB = "{name: alice, uid: 2001}", "{name: bob, uid: 2002}"
 ROLE = "extras: {roles: [{path: roles/motd}]}\n"
+KEY_BLOBS = [f"AAAAC3NzaC1lZDI1NTE5AAAAI{letter * 43}" for letter in "AB"]
+"""Of two keys that nobody has."""
 Capsys = pytest.CaptureFixture[str]
 
 
@@ -397,6 +399,18 @@ def test_a_stack_that_was_broken_before(repository: Repository, capsys: Capsys) 
     repository.edit("stacks/base/all.yaml", "count: 2", "count: 3")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".")
     assert "whether stack two changes as well: base of it does not load" in found["unknown"]
+
+
+def test_keys_in_files_of_a_revision(repository: Repository, capsys: Capsys) -> None:
+    """They are read as they were, from the folder of the base that names them."""
+    keys = [f"ssh-ed25519 {blob} alice@laptop\n" for blob in KEY_BLOBS]
+    repository.edit("stacks/base/all.yaml", ALICE, "{name: alice, uid: 2001, keys: [{file: keys/alice.pub}]}")
+    repository.write("stacks/base/keys/alice.pub", keys[0])
+    repository.commit()
+    repository.write("stacks/base/keys/alice.pub", keys[1])
+    repository.commit()
+    found = reviewed(capsys, "--base", "HEAD~1", "--head", "HEAD")
+    assert [each["written"] for each in found["changes"]] == ["users[alice].keys"]
 
 
 def test_secrets_are_not_read(repository: Repository, capsys: Capsys) -> None:

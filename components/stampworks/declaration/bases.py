@@ -1,32 +1,48 @@
-"""What a base names by its own folder, from the folder of the file that extends it."""
+"""Paths that a base names from its own folder, seen from the folder of the file that extends it."""
 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from dataclasses import replace
 
+from stampworks.declaration.keys import FILE as KEY_FILE
 from stampworks.declaration.nodes import ValueNode, find
+
+Move = Callable[[ValueNode, str, str], ValueNode]
 
 
 def moved(node: ValueNode, folder: str) -> ValueNode:
-    """The base with its paths seen from the other folder, which the base's own is below, beside or above."""
-    extras, found = find(node, ("extras",))
-    if not found or folder == "." or not isinstance(node.value, dict) or not isinstance(extras.value, dict):
+    """Return a base with its paths seen from the other folder, which the base's own is below, beside or above."""
+    if folder == "." or not isinstance(node.value, dict):
         return node
-    lists = {key: _moved_paths(entry, folder) for key, entry in extras.value.items()}
-    return replace(node, value={**node.value, "extras": replace(extras, value=lists)})
+    value = dict(node.value)
+    extras, found = find(node, ("extras",))
+    if found and isinstance(extras.value, dict):
+        lists = {key: _each(entries, _moved_path, "path", folder) for key, entries in extras.value.items()}
+        value["extras"] = replace(extras, value=lists)
+    if "users" in value:
+        value["users"] = _each(value["users"], _moved_keys, KEY_FILE, folder)
+    return replace(node, value=value)
 
 
-def _moved_paths(entries: ValueNode, folder: str) -> ValueNode:
+def _each(entries: ValueNode, move: Move, key: str, folder: str) -> ValueNode:
     if not isinstance(entries.value, list):
         return entries
-    return replace(entries, value=[_moved_path(entry, folder) for entry in entries.value])
+    return replace(entries, value=[move(entry, key, folder) for entry in entries.value])
 
 
-def _moved_path(entry: ValueNode, folder: str) -> ValueNode:
-    path, found = find(entry, ("path",))
+def _moved_keys(user: ValueNode, key: str, folder: str) -> ValueNode:
+    keys, found = find(user, ("keys",))
+    if not found or not isinstance(user.value, dict):
+        return user
+    return replace(user, value={**user.value, "keys": _each(keys, _moved_path, key, folder)})
+
+
+def _moved_path(entry: ValueNode, key: str, folder: str) -> ValueNode:
+    path, found = find(entry, (key,))
     if not found or not isinstance(entry.value, dict) or not isinstance(path.value, str):
         return entry
     if path.value.startswith(("/", "~")):  # refused as it is
         return entry
-    return replace(entry, value={**entry.value, "path": replace(path, value=posixpath.join(folder, path.value))})
+    return replace(entry, value={**entry.value, key: replace(path, value=posixpath.join(folder, path.value))})

@@ -5,10 +5,12 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from stampworks.declaration.bases import moved
 from stampworks.declaration.errors import DeclarationError
+from stampworks.declaration.keys import FILE as KEY_FILE
 from stampworks.declaration.nodes import FilePosition, ValueNode, find, merged
 from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown, similar
@@ -74,7 +76,18 @@ def named_in(path: Path) -> list[tuple[str, ValueNode]]:
         for index, entry in enumerate(entries.value if found and isinstance(entries.value, list) else ()):
             path_, found = find(entry, ("path",))
             named += [(f"extras.{kind}[{index}].path", path_)] if found else []
+    named += _key_files(root)
     return [(field, node) for field, node in named if isinstance(node.value, str) and node.value]
+
+
+def _key_files(root: ValueNode) -> Iterator[tuple[str, ValueNode]]:
+    users, _ = find(root, ("users",))
+    for index, user in enumerate(users.value if isinstance(users.value, list) else ()):
+        keys, found = find(user, ("keys",))
+        for place, key in enumerate(keys.value if found and isinstance(keys.value, list) else ()):
+            file, found = find(key, (KEY_FILE,))
+            if found:
+                yield f"users[{index}].keys[{place}].{KEY_FILE}", file
 
 
 def displayed(path: Path) -> str:
