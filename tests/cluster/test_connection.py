@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.stack import Stack
+from tests.project import wait_for
 
 pytestmark = [
     pytest.mark.engine,
@@ -20,6 +21,24 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user of this machine"),
 ]
 NOBODY, LIMIT_S = 65534, 120
+MEET = """\
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+found = torch.tensor([float(dist.get_rank())])
+dist.all_reduce(found)
+rank, size = dist.get_rank(), dist.get_world_size()
+print(f"{rank} of {size}: sum {found.item()}, token {len(os.environ['TOKEN'])}", flush=True)
+dist.destroy_process_group()
+"""
+JOB = """\
+nodes: 2
+workdir: source
+secrets: [{name: TOKEN, file: token}]
+run: |
+  torchrun meet.py
+  sleep 1
+  exit 6
+"""
 # Python may lie below a home that is root's alone: in a mount namespace of hers it can be read, and nothing else there
 AS_NOBODY = """
 mount --bind "$1" "$2/base"; mount -t tmpfs -o mode=755 none /root
@@ -95,6 +114,25 @@ def test_a_user_works_by_herself(slurm: Stack, alice: Alice) -> None:
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"drain is for administrators of cluster {slurm.cluster}")
     slurm.shell("head", f"scancel {job}")
+
+
+def test_a_job_of_her_own(slurm: Stack, alice: Alice) -> None:
+    """Her file goes with her key alone: torchrun finds its peers, its exit code comes back, and her secret goes."""
+    hers = alice.folder / "hers"
+    (hers / "source").mkdir()
+    (hers / "source" / "meet.py").write_text(MEET)
+    (hers / "token").write_text("s3cr3t\n")
+    (hers / "meet.yaml").write_text(JOB)
+    for path in (*hers.glob("*.yaml"), hers / "token", hers / "source", hers / "source" / "meet.py"):
+        shutil.chown(path, NOBODY, NOBODY)
+    done = alice.stampworks("submit", "meet.yaml", "--wait")
+    assert done.returncode == 6, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert {"0: 0 of 2: sum 1.0, token 6", "1: 1 of 2: sum 1.0, token 6"} <= set(lines), lines
+    assert " meet  job   failed " in alice.passes("jobs", "--mine")
+    assert "0 of 2: sum 1.0, token 6" in alice.passes("logs", "meet")
+    wait_for(lambda: slurm.shell("head", "ls /shared/runs/meet.alice | grep -c secrets || true") == "0", LIMIT_S)
+    assert alice.stampworks("submit", "meet.yaml", "--user", "bob").returncode == 2
 
 
 def test_a_key_that_is_not_hers(slurm: Stack, alice: Alice) -> None:
