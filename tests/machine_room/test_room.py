@@ -22,7 +22,7 @@ from stampworks.machine_room.specs import VolumeSpec
 from stampworks.plan import Member
 
 from tests.machine_room.stamping import Stamp, group, rails
-from tests.project import wait_for
+from tests.project import listening, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -220,6 +220,17 @@ def test_growing_and_shrinking_leaves_the_other_nodes_alone(stamp: Stamp) -> Non
     assert stamp.up(3).items() > instances.items()
     with pytest.raises(AssertionError, match="No such file"):
         stamp.run("gpu-003", "ls", "/root/mine")
+
+
+def test_a_door_opens_again_with_the_room(stamp: Stamp) -> None:
+    """At the same port: users have written it down."""
+    stamp.ensure_room(1)
+    port = room.open_door(stamp.cluster, "ssh-head", "127.0.0.1", 22)
+    assert ("127.0.0.1", port) in listening()
+    room.end_room(stamp.cluster, stamp.claim)
+    wait_for(lambda: ("127.0.0.1", port) not in listening(), 10)
+    stamp.ensure_room(1)
+    assert ("127.0.0.1", port) in listening()
 
 
 def test_a_room_has_one_owner(stamp: Stamp) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from stampworks.cli import clusters, connections, exits, stacks
 
 _OWN = 0o600
 _KEY = "client-key-data"
+_NO_KEY = "no key of hers is declared (users[].keys): she gets in with one of .ssh/authorized_keys in her home alone"
 
 
 def add_verbs(verbs: Any) -> None:
@@ -37,6 +39,9 @@ def write_connection(arguments: argparse.Namespace) -> int:
     if file.exists() and connections.read(str(file)) is None:
         raise exits.CliError(f"{file} is there, and is no connection", "choose another file: --to FILE.json")
     write_whole(file, connections.written(connection), _OWN)
+    keys = next(user.keys for user in plan.users if user.name == connection.user)
+    if not (keys or connection.kubeconfig):
+        print(f"warning: {_NO_KEY}", file=sys.stderr)
     secret = "a key of hers, which nobody else may see" if _KEY in connection.kubeconfig else "no secret"
     print(printable(f"{file} connects {connection.user} to cluster {plan.name}; it has {secret} in it"))
     begin = f"stampworks kubectl -s {file} get jobsets -n TEAM" if connection.kubeconfig else ""

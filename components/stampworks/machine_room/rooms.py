@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from stampworks.machine_room import daemons, files, hands
 from stampworks.machine_room.network import (
@@ -81,7 +83,10 @@ def ensure_room(
         if room.process is None:
             room.start()
             progress("machine room started")
-        return furnish(room, network, rails, identity, public_key)
+        state = furnish(room, network, rails, identity, public_key)
+        for name, (address, port) in _doors(room).items():
+            daemons.open_door(room, name, address, port)
+        return state
 
 
 def furnish(room: Room, network: NetworkSpec, rails: Sequence[RailSpec], identity: str, public_key: str) -> RoomState:
@@ -133,10 +138,26 @@ def reach(cluster: str) -> tuple[str, ...]:
 
 
 def open_door(cluster: str, name: str, address: str, port: int) -> int:
-    """Lets programs of this machine reach an address in the room; returns the port of the loopback that leads there."""
+    """Open a port of this machine's loopback that leads to an address in the room, and return it.
+
+    It stays open: `ensure_room` opens it again after the room was started anew.
+    """
     room = of_cluster(cluster)
     with room.locked():
+        doors = _doors(room) | {name: (address, port)}
+        files.write(_doors_file(room), json.dumps(doors))
         return daemons.open_door(room, name, address, port)
+
+
+def _doors(room: Room) -> dict[str, tuple[str, int]]:
+    try:
+        return {name: (address, port) for name, (address, port) in json.loads(_doors_file(room).read_text()).items()}
+    except FileNotFoundError:
+        return {}
+
+
+def _doors_file(room: Room) -> Path:
+    return room.folder / "doors.json"
 
 
 def room_drift(state: RoomState | None, network: NetworkSpec, rails: Sequence[RailSpec]) -> tuple[str, ...]:
