@@ -53,6 +53,11 @@ DATA["extras"] = {
 DATA["tags"] = [{"name": "owner", "value": "research"}]
 DATA["budget"] = {"notify": ["ops@example.com"]}
 DATA["proof"] = {"level": "standard"}
+DATA["groups"] = [{"name": "nlp", "gid": 3001}]
+DATA["users"][0] |= {
+    "groups": ["nlp"],
+    "keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA alice@laptop"],
+}
 DATA["region"] = "site-1"
 DATA["pools"][0] |= {"purchase": "owned", "zone": "hall-2"}
 DATA["network"] |= {"pods_cidr": "10.240.0.0/12", "services_cidr": "172.20.0.0/16"}
