@@ -117,18 +117,17 @@ class Access(Protocol):
         """Return the start of a kubectl command; empty if no server runs."""
 
     def user_config(self, cluster: str, region: str, user: str) -> str:
-        """Return the configuration with which a user asks the server, with no other rights than hers;
-        empty if no server runs."""
+        """Return a kubeconfig with only the user's own rights; empty if no server runs."""
 
     def remedy(self, why: str) -> str:
         """Return a hint for a server that could not be reached for this reason."""
 
 
 class Doors(Protocol):
-    """`door`: ways in for users, where an administrator steps into the network of a cluster."""
+    """`door`: access for users, where an administrator enters the network of a cluster."""
 
     def target(self, cluster: str, member: Member) -> str:
-        """Open a way to the member's sshd; return what ssh connects to."""
+        """Open a connection to the member's sshd, and return its ssh address."""
 
 
 class Faults(Protocol):

@@ -365,7 +365,7 @@ def source_variable(source: Source) -> dict[str, Any]:
 
 
 def user_variables(plan: Plan) -> dict[str, Any]:
-    """Users with their groups, where their files are, and the keys with which they log in."""
+    """Return the users, their groups, their home folders and their login keys."""
     with_keys = [user for user in plan.users if user.keys]
     return {
         "base_users": [{"name": user.name, "uid": user.uid, "home": user.home} for user in plan.users],
@@ -388,7 +388,7 @@ def user_variables(plan: Plan) -> dict[str, Any]:
 
 
 def torch_variables(release: Release) -> dict[str, Any]:
-    """Where Python of the suite finds packages beside the suite's own, one of which its torch needs."""
+    """Return the folder in which the suite's Python finds further packages, one of which its torch needs."""
     versions = dict(release.versions)
     if "torch" not in versions:
         return {}

@@ -18,7 +18,7 @@ def state_dir() -> Path:
 
 
 def connection_file() -> Path:
-    """Where the file lies that an administrator gave to a user of a cluster."""
+    """Return the path of the connection file that an administrator gave to a user."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".config") / "stampworks" / "connection.json"
 

@@ -47,7 +47,7 @@ def kubectl(cluster: str, region: str) -> tuple[str, ...]:
 
 
 def user_config(cluster: str, region: str, user: str) -> str:  # noqa: ARG001  (AWS says who asks)
-    """Return a configuration without a secret: users come with the role that the declaration gives them."""
+    """Return a kubeconfig without a secret: users assume the role that the declaration gives them."""
     return _config(cluster, region)
 
 

@@ -11,7 +11,7 @@ def kubectl(cluster: str, region: str) -> tuple[str, ...]:  # noqa: ARG001  (a r
 
 
 def user_config(cluster: str, region: str, user: str) -> str:  # noqa: ARG001
-    """Return a configuration with a certificate of the user's own; its key is secret."""
+    """Return a kubeconfig with a certificate of the user's own. Its key is secret."""
     return control_plane.user_config(cluster, user)
 
 

@@ -1,4 +1,4 @@
-"""Ways into a local cluster for users of this machine: ports of its loopback."""
+"""Access to a local cluster for users of this machine: ports of its loopback."""
 
 from __future__ import annotations
 
@@ -9,5 +9,8 @@ _SSH = 22
 
 
 def target(cluster: str, member: Member) -> str:
-    """Only root steps into the room; everybody on this machine reaches the port, and sshd says who gets in."""
+    """Return the ssh address of a port that leads to the member.
+
+    Only root may enter the room. Every user of this machine reaches the port, and sshd decides who logs in.
+    """
     return f"ssh://127.0.0.1:{open_door(cluster, f'ssh-{member.name}', member.address, _SSH)}"

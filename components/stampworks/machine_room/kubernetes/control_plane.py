@@ -145,9 +145,9 @@ def access(cluster: str) -> tuple[str, ...]:
 
 
 def user_config(cluster: str, user: str) -> str:
-    """The configuration with which a user asks the server of a cluster, with the rights that her name has there.
+    """Return the kubeconfig of a user with the rights of the user's name; empty if no server runs.
 
-    Her certificate lasts for a year; without rights of her name it is worth nothing. Empty if no server runs.
+    The certificate lasts a year. It is worth nothing if the name has no rights.
     """
     if not access(cluster):
         return ""
