@@ -6,12 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.shared import key_of
 from tests.cluster.stack import Stack
 from tests.project import wait_for
 
@@ -78,28 +78,22 @@ class Alice:
 
 
 @pytest.fixture
-def alice(slurm: Stack, tmp_path: Path) -> Iterator[Alice]:
-    """Her key is on head and login node, and the file that an administrator wrote is where it is looked for."""
+def alice(slurm: Stack, tmp_path: Path) -> Alice:
+    """With the key that is declared, and the file that an administrator wrote where it is looked for."""
     for parent in (tmp_path, *tmp_path.parents[:2]):
         parent.chmod(0o711)
     (tmp_path / "base").mkdir()
     hers = tmp_path / "hers"
     (hers / "config" / "stampworks").mkdir(parents=True)
     connection, key = hers / "config" / "stampworks" / "connection.json", hers / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    shutil.copy2(key_of(slurm, "alice"), key)
     done = slurm.stampworks("login", "-s", "test", "--as", "alice", "--to", str(connection))
     assert done.returncode == 0, done.stderr
     assert connection.stat().st_mode & 0o777 == 0o600
     connection.write_text(connection.read_text().replace('"identity_file": ""', f'"identity_file": "{key}"'))
     for path in (hers, *hers.rglob("*")):
         shutil.chown(path, NOBODY, NOBODY)
-    public = key.with_suffix(".pub").read_text().strip()
-    keys = f"d=~alice/.ssh; install -d -m 700 -o alice -g alice $d; echo '{public}' >$d/authorized_keys"
-    for node in ("head", "login-001"):
-        slurm.shell(node, f"{keys}; chown alice $d/authorized_keys")
-    yield Alice(tmp_path)
-    for node in ("head", "login-001"):
-        slurm.shell(node, "rm -r ~alice/.ssh")
+    return Alice(tmp_path)
 
 
 def test_a_user_works_by_herself(slurm: Stack, alice: Alice) -> None:
@@ -137,7 +131,8 @@ def test_a_job_of_her_own(slurm: Stack, alice: Alice) -> None:
 
 def test_a_key_that_is_not_hers(slurm: Stack, alice: Alice) -> None:
     """The file alone opens nothing."""
-    slurm.shell("head", "echo >~alice/.ssh/authorized_keys")
+    key = alice.folder / "hers" / "key"
+    key.write_bytes(key_of(slurm, "bob").read_bytes())
     done = alice.stampworks("run", "id")
     assert done.returncode == 3
     assert "head cannot be reached: alice@127.0.0.1: Permission denied (publickey" in done.stderr

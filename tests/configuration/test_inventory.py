@@ -76,7 +76,7 @@ def test_login_nodes_have_what_submits_jobs_and_nothing_that_runs_them(case_of: 
     found = groups(inventory_of(case_of(pools=pools, storage=storage, scheduler={"login_nodes": 2})))
     assert found["slurm_login"] == ["login-001", "login-002"]
     has = {role for role, hosts in found.items() if "login-001" in hosts}
-    assert has == {"base", "storage", "slurm_login", "metrics"}
+    assert has == {"access", "base", "storage", "slurm_login", "metrics"}
 
 
 RENTED = {"cloud": "aws", "region": "us-east-1"}
@@ -190,6 +190,8 @@ def test_the_head_takes_no_jobs(case_of: Callable[..., Case]) -> None:
         "packages",
         "base",
         "storage",
+        "homes",
+        "access",
         "slurm_controller",
         "metrics",
     ]
