@@ -64,7 +64,7 @@ def test_settings(plan: Plan, tmp_path: Path) -> None:
     assert {"--cpus-per-task=4", "--gres=gpu:h100:2", "--array=0-9%2", "--no-requeue"} <= set(part)
     assert "--exclusive" not in part
     none = settings(made(plan, tmp_path, "queue: small\nrun: x\n")[1]["batch.sh"])
-    assert not [each for each in none if each.startswith("--gres")]
+    assert not [each for each in none if each.startswith(("--gres", "--signal"))]
 
 
 def test_scripts_are_sound(plan: Plan, tmp_path: Path) -> None:

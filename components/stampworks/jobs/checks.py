@@ -55,6 +55,16 @@ class Job:
         return self.file.gpus_per_node == ALL or self.gpus == self.pools[0].machine.accelerators
 
     @property
+    def notice_s(self) -> int:
+        """How long before its time limit its programs are told; 0 where the file says nothing about checkpoints."""
+        return seconds(self.file.checkpoint.grace) if "checkpoint" in self.file.model_fields_set else 0
+
+    @property
+    def checkpoints(self) -> str:
+        """The folder of its checkpoints, which outlives the job."""
+        return self.file.checkpoint.path or f"{self.folder}/checkpoints"
+
+    @property
     def limit_s(self) -> int:
         """0 for none of its own."""
         return seconds(self.file.time_limit)
@@ -180,7 +190,8 @@ def _account(source: JobSource, plan: Plan, user: str) -> Iterator[Problem]:
 
 def _time(source: JobSource, plan: Plan, user: str) -> Iterator[Problem]:
     job = source.sound
-    limit_s, grace_s = seconds(job.time_limit), seconds(job.checkpoint.grace)
+    limit_s, told = seconds(job.time_limit), "checkpoint" in job.model_fields_set
+    grace_s = seconds(job.checkpoint.grace) if told else 0
     queue_s = 0 if list(_place(source, plan, user)) else 60 * _queue(job, plan).time_limit_minutes
     if queue_s and limit_s > queue_s:
         name = _queue(job, plan).name

@@ -29,7 +29,7 @@ class Checkpoint(Section):
     """How a job saves what it has before it must stop."""
 
     path: AbsolutePath = Field(
-        default="", description="The folder of the checkpoints; the job sees it as CHECKPOINT_PATH."
+        default="", description="The folder of the checkpoints, CHECKPOINT_PATH; without it one in the job's folder."
     )
     signal: Literal["TERM", "INT", "HUP", "USR1", "USR2"] = Field(
         default="TERM", description="The signal that `run` gets before the time limit and at preemption."
