@@ -100,7 +100,7 @@ def with_pyxis(plan: Plan) -> Plan:
     ],
 )
 def test_an_image_by_pyxis(plan: Plan, tmp_path: Path, image: str, option: str) -> None:
-    """Where the release brings pyxis, srun starts the container; it sees the job's folder and the declared mounts."""
+    """With pyxis in the release, srun starts the container; it sees the job's folder and the declared mounts."""
     text = f"image: {image}\nmounts: [shared]\nsetup: a\nrun: b\n"
     _, found = made(with_pyxis(plan), tmp_path, text)
     [srun] = [line for line in found["batch.sh"].splitlines() if line.startswith("start srun")]

@@ -33,7 +33,7 @@ class Job:
     file: JobFile
     user: str
     folder: str
-    """Where its scripts, its log and its workdir are, on storage that all nodes see."""
+    """The folder of its scripts, its log and its workdir, on storage that all nodes see."""
     queue: Queue
     pools: tuple[Group, ...]
     """All of one machine."""
@@ -56,7 +56,7 @@ class Job:
 
     @property
     def notice_s(self) -> int:
-        """How long before its time limit its programs are told; 0 where the file says nothing about checkpoints."""
+        """Seconds from the signal to the time limit; 0 where the file has no checkpoint section."""
         return seconds(self.file.checkpoint.grace) if "checkpoint" in self.file.model_fields_set else 0
 
     @property

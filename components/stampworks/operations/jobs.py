@@ -363,7 +363,7 @@ def _folders_of(plan: Plan, roster: Roster, name: str, queued: Job | None) -> li
 
 
 def own_folder(plan: Plan, name: str, user: str) -> str:
-    """Where a user's job has its files. No name of a run has a dot: jobs and runs never meet."""
+    """Return the folder of a user's job. Names of runs have no dot, so jobs and runs never meet."""
     return f"{runs.folder_of_all(plan)}/{name}.{user}"
 
 
@@ -415,7 +415,7 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
 
 
 def _of_exit(job: Job, code: Any, stopped: int | None = None) -> Job:
-    """How a job ended that its scheduler has forgotten, by the exit code that it has left."""
+    """Return the end of a job that its scheduler has forgotten, by the exit code in its folder."""
     codes: dict[object, State] = {None: "unknown", 0: "finished"}
     if stopped is not None:
         codes[stopped] = "stopped"
