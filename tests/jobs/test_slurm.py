@@ -95,6 +95,9 @@ def with_pyxis(plan: Plan) -> Plan:
     ("image", "option"),
     [
         ("nvcr.io#nvidia/pytorch:25.06-py3", "--container-image=nvcr.io#nvidia/pytorch:25.06-py3"),
+        ("nvcr.io/nvidia/pytorch:25.06-py3", "--container-image=nvcr.io#nvidia/pytorch:25.06-py3"),
+        ("localhost:5000/team/a:1", "--container-image=localhost:5000#team/a:1"),
+        ("docker://library/ubuntu:24.04", "--container-image=library/ubuntu:24.04"),
         ("docker://ubuntu:24.04", "--container-image=ubuntu:24.04"),
         ("/shared/images/torch.sqsh", "--container-image=/shared/images/torch.sqsh"),
     ],

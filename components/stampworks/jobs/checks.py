@@ -256,13 +256,8 @@ def _image(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
             "image", message, "unpack it below shared storage, and name that folder: /shared/images/NAME"
         )
     elif not re.fullmatch(OCI_PATTERN, image):
-        yield source.problem(
-            "image",
-            f"{shown(image)} is not the name of an image",
-            "write it like nvcr.io#nvidia/pytorch:25.06-py3"
-            if pyxis(plan)
-            else "write it like nvcr.io/nvidia/pytorch:25.06-py3",
-        )
+        hint = "write it like nvcr.io/nvidia/pytorch:25.06-py3"
+        yield source.problem("image", f"{shown(image)} is not the name of an image", hint)
 
 
 def _kubernetes(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:

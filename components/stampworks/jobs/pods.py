@@ -40,7 +40,7 @@ def podjob(job: Job, plan: Plan, pods: PodJob) -> PodJob:
         name=object_name(job, pods.uid),
         folder=job.folder,
         accelerators=job.gpus,
-        image=job.file.image.removeprefix("docker://") or pods.image,
+        image=job.file.image.removeprefix("docker://").replace("#", "/") or pods.image,
         claims=claims,
         read_only=programs,
         path="",

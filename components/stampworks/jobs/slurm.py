@@ -83,8 +83,18 @@ def _container(job: Job, plan: Plan) -> list[str]:
     """Return the options of pyxis: the job's folder and the mounts that it asks for, and nothing else."""
     places = [job.folder, *(each.mount for each in plan.storage if each.name in job.file.mounts)]
     mounts = ",".join(f"{place}:{place}" for place in dict.fromkeys(places))
-    image = job.file.image.removeprefix("docker://")
-    return [f"--container-image={image}", f"--container-mounts={mounts}", "--no-container-mount-home"]
+    return [
+        f"--container-image={enroot_name(job.file.image)}",
+        f"--container-mounts={mounts}",
+        "--no-container-mount-home",
+    ]
+
+
+def enroot_name(image: str) -> str:
+    """Return an image's name as enroot takes it: with '#' behind a registry, which has a dot or a port in its name."""
+    registry, slash, rest = image.removeprefix("docker://").partition("/")
+    is_registry = slash and registry and "#" not in image and ("." in registry or ":" in registry)
+    return f"{registry}#{rest}" if is_registry and not is_folder(image) else image.removeprefix("docker://")
 
 
 def node(job: Job, plan: Plan, workdir: str) -> str:
