@@ -113,7 +113,7 @@ def test_a_secret_that_is_missing(
 
 
 def test_a_job_at_work(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the same user; another user's of that name is no matter."""
+    """A user has one job of a name at a time; another user may have one, too."""
     cluster.jobs([queued("job", "RUNNING", comment="stampworks:job", user_name="alice")])
     assert main(OWN) == exits.NO
     assert "job job of alice is at work: job 7, running\n" in capsys.readouterr().err

@@ -157,7 +157,7 @@ def test_a_folder_as_its_image(slurm: Stack) -> None:
 
 
 def test_nothing_is_copied_for_a_wrong_file(slurm: Stack) -> None:
-    """What the plan, this machine and the cluster say about it; the cluster is asked when the rest is right."""
+    """Plan and this machine are asked first; the cluster, when the rest is right."""
     wrong = "nodes: 5\nsecrets: [{name: NOT_SET_ANYWHERE}]\nworkdir: nowhere\nrun: x\n"
     done = submit(slurm, wrong, name="wrong")
     assert done.returncode == 2

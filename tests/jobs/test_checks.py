@@ -63,7 +63,7 @@ def test_all_at_once(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("time_limit: 2h", "time_limit: 2h is more than the 60 minutes of queue main"),
         ("time_limit: 90", "time_limit: must be text, not 90"),
         ("time_limit: 90x", "time_limit: '90x' is not a time"),
-        ("time_limit: 1m", "checkpoint.grace: 60s leaves no time of the 60 s that the job has"),
+        ("time_limit: 1m\ncheckpoint: {}", "checkpoint.grace: 60s leaves no time of the 60 s that the job has"),
         ("env: {NODE_RANK: '1'}", "env.NODE_RANK: NODE_RANK is set by the cluster"),
         ("env: {1A: '1'}", "'1A' is not the name of a variable"),
         ("secrets: [{name: A}, {name: A}]", "secrets[1].name: A is set twice"),

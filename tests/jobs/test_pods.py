@@ -82,7 +82,7 @@ def test_a_secret_belongs_to_its_jobset(on_kubernetes: Plan, tmp_path: Path) -> 
 
 def test_an_image_and_a_part_of_a_node(on_kubernetes: Plan, tmp_path: Path) -> None:
     _, manifest = made(
-        on_kubernetes, tmp_path, "image: docker://nvcr.io/nvidia/pytorch:25.06-py3\ngpus_per_node: 2\nrun: x\n"
+        on_kubernetes, tmp_path, "image: docker://nvcr.io#nvidia/pytorch:25.06-py3\ngpus_per_node: 2\nrun: x\n"
     )
     pod = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     [container] = pod["containers"]

@@ -64,7 +64,7 @@ def test_settings(plan: Plan, tmp_path: Path) -> None:
     assert {"--cpus-per-task=4", "--gres=gpu:h100:2", "--array=0-9%2", "--no-requeue"} <= set(part)
     assert "--exclusive" not in part
     none = settings(made(plan, tmp_path, "queue: small\nrun: x\n")[1]["batch.sh"])
-    assert not [each for each in none if each.startswith("--gres")]
+    assert not [each for each in none if each.startswith(("--gres", "--signal"))]
 
 
 def test_scripts_are_sound(plan: Plan, tmp_path: Path) -> None:
@@ -95,12 +95,15 @@ def with_pyxis(plan: Plan) -> Plan:
     ("image", "option"),
     [
         ("nvcr.io#nvidia/pytorch:25.06-py3", "--container-image=nvcr.io#nvidia/pytorch:25.06-py3"),
+        ("nvcr.io/nvidia/pytorch:25.06-py3", "--container-image=nvcr.io#nvidia/pytorch:25.06-py3"),
+        ("localhost:5000/team/a:1", "--container-image=localhost:5000#team/a:1"),
+        ("docker://library/ubuntu:24.04", "--container-image=library/ubuntu:24.04"),
         ("docker://ubuntu:24.04", "--container-image=ubuntu:24.04"),
         ("/shared/images/torch.sqsh", "--container-image=/shared/images/torch.sqsh"),
     ],
 )
 def test_an_image_by_pyxis(plan: Plan, tmp_path: Path, image: str, option: str) -> None:
-    """Where the release brings pyxis, srun starts the container; it sees the job's folder and the declared mounts."""
+    """With pyxis in the release, srun starts the container; it sees the job's folder and the declared mounts."""
     text = f"image: {image}\nmounts: [shared]\nsetup: a\nrun: b\n"
     _, found = made(with_pyxis(plan), tmp_path, text)
     [srun] = [line for line in found["batch.sh"].splitlines() if line.startswith("start srun")]

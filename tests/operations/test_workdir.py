@@ -72,7 +72,7 @@ def sent(folder: Path, there: Path) -> list[str]:
 
 
 def test_only_what_changed_travels(tmp_path: Path) -> None:
-    """What the job has written stays; a file that has left the folder goes, and one that the job changed comes back."""
+    """Files of the job stay; one that has left the folder goes, and one that the job changed comes back."""
     folder, there = tmp_path / "folder", tmp_path / "there"
     for each in (folder, there):
         each.mkdir()

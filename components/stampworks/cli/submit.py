@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WORKLOADS = ("training", "validation")
 OPTIONS = {"name": "name", "nodes": "nodes", "gpus": "gpus_per_node", "pool": "pool", "queue": "queue"}
 OPTIONS |= {"account": "account", "time": "time_limit", "workdir": "workdir", "image": "image"}
-"""Of a job, by the field of the file whose place they take."""
+"""Options that replace a field of the job file, with that field."""
 _OF_JOBS = ("gpus", "queue", "account", "time", "workdir")
 _OF_WORKLOADS = ("options", "set", "kind")
 

@@ -33,7 +33,7 @@ class Job:
     file: JobFile
     user: str
     folder: str
-    """Where its scripts, its log and its workdir are, on storage that all nodes see."""
+    """The folder of its scripts, its log and its workdir, on storage that all nodes see."""
     queue: Queue
     pools: tuple[Group, ...]
     """All of one machine."""
@@ -53,6 +53,16 @@ class Job:
     @property
     def whole_nodes(self) -> bool:
         return self.file.gpus_per_node == ALL or self.gpus == self.pools[0].machine.accelerators
+
+    @property
+    def notice_s(self) -> int:
+        """Seconds from the signal to the time limit; 0 where the file has no checkpoint section."""
+        return seconds(self.file.checkpoint.grace) if "checkpoint" in self.file.model_fields_set else 0
+
+    @property
+    def checkpoints(self) -> str:
+        """The folder of its checkpoints, which outlives the job."""
+        return self.file.checkpoint.path or f"{self.folder}/checkpoints"
 
     @property
     def limit_s(self) -> int:
@@ -180,7 +190,8 @@ def _account(source: JobSource, plan: Plan, user: str) -> Iterator[Problem]:
 
 def _time(source: JobSource, plan: Plan, user: str) -> Iterator[Problem]:
     job = source.sound
-    limit_s, grace_s = seconds(job.time_limit), seconds(job.checkpoint.grace)
+    limit_s, told = seconds(job.time_limit), "checkpoint" in job.model_fields_set
+    grace_s = seconds(job.checkpoint.grace) if told else 0
     queue_s = 0 if list(_place(source, plan, user)) else 60 * _queue(job, plan).time_limit_minutes
     if queue_s and limit_s > queue_s:
         name = _queue(job, plan).name
@@ -245,13 +256,8 @@ def _image(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
             "image", message, "unpack it below shared storage, and name that folder: /shared/images/NAME"
         )
     elif not re.fullmatch(OCI_PATTERN, image):
-        yield source.problem(
-            "image",
-            f"{shown(image)} is not the name of an image",
-            "write it like nvcr.io#nvidia/pytorch:25.06-py3"
-            if pyxis(plan)
-            else "write it like nvcr.io/nvidia/pytorch:25.06-py3",
-        )
+        hint = "write it like nvcr.io/nvidia/pytorch:25.06-py3"
+        yield source.problem("image", f"{shown(image)} is not the name of an image", hint)
 
 
 def _kubernetes(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from stampworks.declaration.values import AccountName, Name, PoolName, QueueName
 from stampworks.jobs.forms import AbsolutePath, Array, Duration, JobName, LocalPath, Variable
 
 ALL = -1
-"""Of the accelerators of a node: the whole node."""
+"""Stands for all accelerators of a node, and the node with them."""
 NODES_MAX = 16_384
 RETRIES_MAX = 100
 
@@ -26,15 +26,15 @@ class Secret(Section):
 
 
 class Checkpoint(Section):
-    """How a job saves what it has before it must stop."""
+    """A folder for checkpoints, and the signal that asks for the last one."""
 
     path: AbsolutePath = Field(
-        default="", description="The folder of the checkpoints; the job sees it as CHECKPOINT_PATH."
+        default="", description="The folder of the checkpoints, CHECKPOINT_PATH; without it one in the job's folder."
     )
     signal: Literal["TERM", "INT", "HUP", "USR1", "USR2"] = Field(
         default="TERM", description="The signal that `run` gets before the time limit and at preemption."
     )
-    grace: Duration = Field(default="60s", description="How long before the time limit the signal comes.")
+    grace: Duration = Field(default="60s", description="The time from the signal to the time limit.")
 
 
 class JobFile(Section):
@@ -71,4 +71,4 @@ class JobFile(Section):
     retry: int = Field(
         default=0, ge=0, le=RETRIES_MAX, description="How often it starts again after a lost node or a preemption."
     )
-    checkpoint: Checkpoint = Field(default=Checkpoint(), description="How it saves what it has before it must stop.")
+    checkpoint: Checkpoint = Field(default=Checkpoint(), description="Folder and signal of its checkpoints.")

@@ -40,7 +40,7 @@ def podjob(job: Job, plan: Plan, pods: PodJob) -> PodJob:
         name=object_name(job, pods.uid),
         folder=job.folder,
         accelerators=job.gpus,
-        image=job.file.image.removeprefix("docker://") or pods.image,
+        image=job.file.image.removeprefix("docker://").replace("#", "/") or pods.image,
         claims=claims,
         read_only=programs,
         path="",
@@ -64,7 +64,7 @@ def manifest(job: Job, pods: PodJob) -> dict[str, Any]:
     spec["failurePolicy"]["maxRestarts"] = job.file.retry
     of_pods = spec["replicatedJobs"][0]["template"]["spec"]
     if job.limit_s:
-        of_pods["activeDeadlineSeconds"] = job.limit_s - pods.notice_s
+        of_pods["activeDeadlineSeconds"] = job.limit_s - job.notice_s
     if job.file.secrets:
         spec["ttlSecondsAfterFinished"] = GONE_S
         [container] = of_pods["template"]["spec"]["containers"]
@@ -84,9 +84,8 @@ def node(job: Job, plan: Plan) -> str:
     """Return what each pod runs."""
     file = job.file
     values = exports(variables(job, plan))
-    checkpoint = f"mkdir -p {shlex.quote(file.checkpoint.path)}\n" if file.checkpoint.path else ""
     head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"
-    return head + values + checkpoint + _NODE.replace("@SIGNAL@", file.checkpoint.signal)
+    return head + values + _NODE.replace("@SIGNAL@", file.checkpoint.signal)
 
 
 # The pod's own program passes a TERM on; `wait` returns when one comes. The exit code of a job is that of the first
@@ -95,6 +94,7 @@ _NODE = f"""\
 export NODE_RANK="$RANK" PET_NODE_RANK="$RANK" NODE_NAMES="$NODE_NAME"
 export MASTER_PORT={_PORT} PET_MASTER_PORT={_PORT} PET_MASTER_ADDR="$MASTER_ADDR"
 failed="$folder/failed-$JOB_ID"
+mkdir -p "$CHECKPOINT_PATH" || exit 1
 if [ -d "$folder/{WORKDIR}" ]; then cd "$folder/{WORKDIR}"; else cd "$folder"; fi
 bash -e -c '[ ! -e "$1/{SETUP}" ] || bash -e "$1/{SETUP}"; exec bash -e "$1/{RUN}"' bash "$folder" &
 program=$!

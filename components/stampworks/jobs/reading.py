@@ -42,7 +42,7 @@ class JobSource:
     """Without what is wrong: a read of that raises AbsentError."""
     root: ValueNode
     folder: Path
-    """Where its paths begin."""
+    """The folder that its relative paths start from."""
     problems: tuple[Problem, ...] = ()
 
     def problem(self, path: str, message: str, hint: str = "") -> Problem:

@@ -33,6 +33,7 @@ def variables(job: Job, plan: Plan) -> dict[str, str]:
     found = {
         "JOB_NAME": job.name,
         "JOB_FOLDER": job.folder,
+        "CHECKPOINT_PATH": job.checkpoints,
         "NNODES": str(file.nodes),
         "WORLD_SIZE": str(file.nodes),
         "GPUS_PER_NODE": str(job.gpus),
@@ -46,10 +47,6 @@ def variables(job: Job, plan: Plan) -> dict[str, str]:
         found |= of_fabric(plan.fabric.kind)
     if rails and plan.fabric.kind in OVER_TCP and file.nodes > 1 and not plan.scheduler.traits.runs_pods:
         found |= {"NCCL_SOCKET_IFNAME": ",".join(rails), "GLOO_SOCKET_IFNAME": ",".join(rails)}
-    if pool.machine.simulated:
-        found["USE_LIBUV"] = "0"  # which Debian's torch is built without
-    if file.checkpoint.path:
-        found["CHECKPOINT_PATH"] = file.checkpoint.path
     return found | file.env
 
 

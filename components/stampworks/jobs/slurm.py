@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 
 from stampworks.jobs.checks import Job, is_folder, pyxis
-from stampworks.jobs.forms import seconds
 from stampworks.jobs.script import (
     NODE,
     PORT,
@@ -43,8 +42,7 @@ def batch(job: Job, plan: Plan, exclude: tuple[str, ...]) -> str:
     body = _BATCH.replace("@RETRY@", str(file.retry)).replace("@SIGNAL@", file.checkpoint.signal)
     body = body.replace("@PREFIX@", _PREFIX if file.array else "").replace("@STEPS@", steps)
     head = f"#!/bin/bash\n{header}\numask 077\nfolder={shlex.quote(job.folder)}\n"
-    checkpoint = f"mkdir -p {shlex.quote(file.checkpoint.path)}\n" if file.checkpoint.path else ""
-    return head + values + checkpoint + body.replace("@KEEP@", "yes" if file.array else "")
+    return head + values + body.replace("@KEEP@", "yes" if file.array else "")
 
 
 def _settings(job: Job, exclude: tuple[str, ...]) -> list[str]:
@@ -63,7 +61,7 @@ def _settings(job: Job, exclude: tuple[str, ...]) -> list[str]:
         *([f"--exclude={','.join(exclude)}"] if exclude else []),
         *([f"--time={-(-job.limit_s // 60)}"] if job.limit_s else []),
         *([f"--array={file.array}"] if file.array else []),
-        f"--signal=B:{file.checkpoint.signal}@{seconds(file.checkpoint.grace)}",
+        *([f"--signal=B:{file.checkpoint.signal}@{job.notice_s}"] if job.notice_s else []),
         "--chdir=/tmp",
         f"--output={job.folder}/{LOG}",
         "--open-mode=append",
@@ -85,8 +83,18 @@ def _container(job: Job, plan: Plan) -> list[str]:
     """Return the options of pyxis: the job's folder and the mounts that it asks for, and nothing else."""
     places = [job.folder, *(each.mount for each in plan.storage if each.name in job.file.mounts)]
     mounts = ",".join(f"{place}:{place}" for place in dict.fromkeys(places))
-    image = job.file.image.removeprefix("docker://")
-    return [f"--container-image={image}", f"--container-mounts={mounts}", "--no-container-mount-home"]
+    return [
+        f"--container-image={enroot_name(job.file.image)}",
+        f"--container-mounts={mounts}",
+        "--no-container-mount-home",
+    ]
+
+
+def enroot_name(image: str) -> str:
+    """Return an image's name as enroot takes it: with '#' behind a registry, which has a dot or a port in its name."""
+    registry, slash, rest = image.removeprefix("docker://").partition("/")
+    is_registry = slash and registry and "#" not in image and ("." in registry or ":" in registry)
+    return f"{registry}#{rest}" if is_registry and not is_folder(image) else image.removeprefix("docker://")
 
 
 def node(job: Job, plan: Plan, workdir: str) -> str:
@@ -144,6 +152,7 @@ if [ "$attempt" -gt @RETRY@ ]; then
     echo "stampworks: it was started again @RETRY@ times already (retry: @RETRY@)"
     finish 1
 fi
+mkdir -p "$CHECKPOINT_PATH" || finish 1
 @STEPS@finish 0
 """
 # Tasks of an array share a log: each line begins with its task.

@@ -324,6 +324,8 @@ def _found(plan: Plan, roster: Roster, name: str) -> Job:
     run = re.sub(r"^[a-z0-9-]+/", "", name)
     of_name = [job for job in known if job.name == run]
     meant = [job for job in known if str(job.id) == name] or [job for job in of_name if run == name]
+    if not roster.is_administered:  # a user means her own
+        meant = [job for job in meant if job.user == roster.user] or meant
     if len(meant) > 1:
         several = ", ".join(sorted(str(job.id) for job in meant))
         raise InputError(f"several runs are called {name}: {several}", "name one by its id, as it stands here")
@@ -352,6 +354,8 @@ def _folders_of(plan: Plan, roster: Roster, name: str, queued: Job | None) -> li
         return [f"{name}.{queued.user}" if queued.workload == OWN else name]
     there = runs.all_runs(plan, roster, runs.folder_of_all(plan)).get("runs", {})
     own = sorted(folder for folder in there if folder.partition(".")[0] == name and "." in folder)
+    if f"{name}.{roster.user}" in own:
+        return [f"{name}.{roster.user}"]
     if len(own) > 1:
         users = ", ".join(folder.partition(".")[2] for folder in own)
         raise InputError(f"jobs of several users are called {name}: of {users}", "see stampworks jobs")
@@ -359,7 +363,7 @@ def _folders_of(plan: Plan, roster: Roster, name: str, queued: Job | None) -> li
 
 
 def own_folder(plan: Plan, name: str, user: str) -> str:
-    """Where a user's job has its files. No name of a run has a dot: jobs and runs never meet."""
+    """Return the folder of a user's job. Names of runs have no dot, so jobs and runs never meet."""
     return f"{runs.folder_of_all(plan)}/{name}.{user}"
 
 
@@ -411,7 +415,7 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
 
 
 def _of_exit(job: Job, code: Any, stopped: int | None = None) -> Job:
-    """How a job ended that its scheduler has forgotten, by the exit code that it has left."""
+    """Return the end of a job that its scheduler has forgotten, by the exit code in its folder."""
     codes: dict[object, State] = {None: "unknown", 0: "finished"}
     if stopped is not None:
         codes[stopped] = "stopped"

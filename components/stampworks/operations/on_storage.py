@@ -19,14 +19,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-SECRETS, WORKDIR, MANIFEST, LOG, EXIT = "secrets.sh", "workdir", "workdir.json", "log", "exit"
+SECRETS, WORKDIR, MANIFEST, LOG, EXIT, NUMBER = "secrets.sh", "workdir", "workdir.json", "log", "exit", "number"
 KEPT_S = 14 * 24 * 3600
 """Contents that no job has used for so long are deleted."""
 _POLL_S = 5.0
+_SUBMITTED_S = 600
+"""A job has its number within this time after its files were written, or was never submitted."""
 
 
 def look(folder: Path, image: str) -> dict[str, Any]:
-    """Whose folder it is, and what is wrong with an image that is a file or a folder."""
+    """Check that a folder is free or the user's own, and that an image is a root file system."""
     wrong = ""
     if image:
         path = Path(image)
@@ -79,7 +81,7 @@ def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
     """Write all files of a job; what its workdir had of an earlier copy and has no more goes, other files stay."""
     private(folder)
     sweep(folder.parent)
-    for name in (LOG, EXIT, SECRETS):
+    for name in (LOG, EXIT, SECRETS, NUMBER):
         (folder / name).unlink(missing_ok=True)
     for name, text in given["files"].items():
         whole(folder / name, text.encode(), 0o600)
@@ -151,13 +153,20 @@ def gone(number: str) -> bool:
 
 
 def sweep(runs: Path) -> None:
-    """Remove the secrets of the user's jobs that have ended while nothing watched them."""
+    """Remove the secrets of the user's jobs that have ended while nothing watched them, or never got a number."""
     for file in runs.glob(f"*/{SECRETS}"):
         try:
-            if file.stat().st_uid == os.geteuid() and gone((file.parent / "number").read_text().strip()):
+            if file.stat().st_uid == os.geteuid() and _left_over(file):
                 file.unlink(missing_ok=True)
         except OSError:
             continue
+
+
+def _left_over(secrets: Path) -> bool:
+    number = secrets.parent / NUMBER
+    if number.exists():
+        return gone(number.read_text().strip())
+    return time.time() - secrets.stat().st_mtime > _SUBMITTED_S
 
 
 def watch(folder: Path, number: str) -> dict[str, Any]:
@@ -172,7 +181,7 @@ def watch(folder: Path, number: str) -> dict[str, Any]:
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nothing, descriptor)
-    while (folder / SECRETS).exists() and (folder / "number").read_text() == number:
+    while (folder / SECRETS).exists() and (folder / NUMBER).read_text() == number:
         if gone(number):
             (folder / SECRETS).unlink(missing_ok=True)
         time.sleep(_POLL_S)

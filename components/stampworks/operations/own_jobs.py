@@ -37,7 +37,7 @@ class Prepared:
     secrets: Mapping[str, str]
     workdir: Workdir | None
     after: tuple[int | str, ...]
-    """What the scheduler calls the jobs that it waits for."""
+    """Ids of the jobs that it waits for."""
 
 
 def checked(plan: Plan, source: JobSource, user: str, environment: Mapping[str, str]) -> Prepared:

@@ -51,12 +51,12 @@ class KubernetesJobs:
         return {jobset.POD: jobset.script(pods_of(self._plan, self._roster, wanted, "root"))}
 
     def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]:  # noqa: ARG002
-        """What has to lie in the folder of a user's job beforehand, and its JobSet."""
+        """Return the files for the folder of a user's job, its JobSet among them."""
         of = self._own(job)
         return {**pods.files(job, self._plan, of), MANIFEST: json.dumps(pods.manifest(job, of), indent=2) + "\n"}
 
     def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> str:  # noqa: ARG002
-        """What Kubernetes calls it, with its team. Its Secret belongs to its JobSet, and goes with that."""
+        """Create the JobSet and its Secret, which goes with it. Return the team and the name."""
         of = self._own(job)
         self._make_room(of.team, of.name)
         secret = pods.secret_name(of.name)
@@ -76,7 +76,7 @@ class KubernetesJobs:
         return replace(of, team=job.file.account or of.team, without=job.without)
 
     def _make_room(self, team: str, name: str) -> None:
-        """What is left of an earlier attempt goes first."""
+        """Delete the JobSet of an earlier attempt, and wait for its pods to end."""
         gone = ["delete", _KIND, name, f"--namespace={team}", "--ignore-not-found", "--cascade=foreground"]
         try:
             self._server.said([*gone, f"--timeout={_GONE_S}s"])

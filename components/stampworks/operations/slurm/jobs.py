@@ -81,7 +81,7 @@ class SlurmJobs:
         )
 
     def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]:
-        """What has to lie in the folder of a user's job beforehand."""
+        """Return the files for the folder of a user's job."""
         out = tuple(member.name for member in self._roster.members if member.group in job.without)
         return own.files(job, self._plan, out, workdir)
 
@@ -207,7 +207,7 @@ def _job(job: slurm.Queued) -> Job:
 
 
 def _hours(job: slurm.Queued, state: State) -> float | None:
-    """How long a job has run since it was started last; what ended before it started has run no time."""
+    """Return the hours since the last start of a job; 0 for a job that never started."""
     if state == "waiting" or not job.started:
         return 0.0
     until = (job.ended if state not in AT_WORK else None) or time.time()
