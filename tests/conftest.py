@@ -14,8 +14,7 @@ collect_ignore = ["training"]
 TOGETHER = (
     frozenset({"tests/clouds/aws/test_stacks.py", "tests/clouds/aws/test_eks.py"}),  # each stack is rehearsed once
     frozenset(
-        f"tests/cluster/test_{name}.py"
-        for name in ("connection", "login", "own_jobs", "submit", "users", "workloads")
+        f"tests/cluster/test_{name}.py" for name in ("connection", "login", "own_jobs", "submit", "users", "workloads")
     ),
     frozenset({"tests/cluster/test_kubernetes.py", "tests/cluster/test_gangs.py"}),
 )

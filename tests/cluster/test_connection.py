@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.shared import key_of
 from tests.cluster.stack import Stack
+from tests.project import wait_for
 
 pytestmark = [
     pytest.mark.engine,
@@ -59,28 +63,25 @@ class Alice:
 
 
 @pytest.fixture
-def alice(slurm: Stack, tmp_path: Path) -> Iterator[Alice]:
-    """Her key is on head and login node, and the file that an administrator wrote is where it is looked for."""
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o711)
-    (tmp_path / "base").mkdir()
-    hers = tmp_path / "hers"
+def alice(slurm: Stack) -> Iterator[Alice]:
+    """Her key is declared, and the file that an administrator wrote is where it is looked for."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are below one that is root's alone
+        yield _alice(slurm, Path(folder))
+
+
+def _alice(slurm: Stack, folder: Path) -> Alice:
+    (folder / "base").mkdir()
+    hers = folder / "hers"
     (hers / "config" / "stampworks").mkdir(parents=True)
     connection, key = hers / "config" / "stampworks" / "connection.json", hers / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    shutil.copy(key_of(slurm, "alice"), key)
     done = slurm.stampworks("login", "-s", "test", "--as", "alice", "--to", str(connection))
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     assert connection.stat().st_mode & 0o777 == 0o600
     connection.write_text(connection.read_text().replace('"identity_file": ""', f'"identity_file": "{key}"'))
-    for path in (hers, *hers.rglob("*")):
+    for path in (folder, *folder.rglob("*")):
         shutil.chown(path, NOBODY, NOBODY)
-    public = key.with_suffix(".pub").read_text().strip()
-    keys = f"d=~alice/.ssh; install -d -m 700 -o alice -g alice $d; echo '{public}' >$d/authorized_keys"
-    for node in ("head", "login-001"):
-        slurm.shell(node, f"{keys}; chown alice $d/authorized_keys")
-    yield Alice(tmp_path)
-    for node in ("head", "login-001"):
-        slurm.shell(node, "rm -r ~alice/.ssh")
+    return Alice(folder)
 
 
 def test_a_user_works_by_herself(slurm: Stack, alice: Alice) -> None:
@@ -97,9 +98,22 @@ def test_a_user_works_by_herself(slurm: Stack, alice: Alice) -> None:
     slurm.shell("head", f"scancel {job}")
 
 
+def test_a_user_submits_by_herself(slurm: Stack, alice: Alice) -> None:
+    """From the file to the log; and while her job runs, it leads her to its node."""
+    said = alice.passes("submit", "--name", "hers", "--nodes", "1", "--gpus", "1", "--wait", "--", "id", "-un")
+    assert "alice" in said.splitlines()
+    assert "alice" in alice.passes("logs", "hers").splitlines()
+    alice.passes("submit", "--name", "long", "--nodes", "1", "--gpus", "1", "--", "sleep", "300")
+    listed = {job["name"]: job for job in json.loads(alice.passes("jobs", "--json"))["jobs"]}
+    assert (listed["hers"]["state"], listed["long"]["user"]) == ("finished", "alice")
+    wait_for(lambda: alice.stampworks("ssh", "--job", "long", "--", "true").returncode == 0, LIMIT_S)
+    assert alice.passes("ssh", "--job", "long", "--", "id -un; hostname").startswith("alice\ngpu-")
+    alice.passes("cancel", "long")
+
+
 def test_a_key_that_is_not_hers(slurm: Stack, alice: Alice) -> None:
     """The file alone opens nothing."""
-    slurm.shell("head", "echo >~alice/.ssh/authorized_keys")
+    (alice.folder / "hers" / "key").write_text(key_of(slurm, "bob").read_text())
     done = alice.stampworks("run", "id")
     assert done.returncode == 3
     assert "head cannot be reached: alice@127.0.0.1: Permission denied (publickey" in done.stderr
@@ -128,4 +142,5 @@ def test_a_run_leaves_out_what_cannot_take_it(slurm: Stack) -> None:
         assert "left out: gpu-001: drain: new fans (held by bob)\n" in done.stderr
         assert f"left out: gpu-002: busy with job {job}\n" in done.stderr
     finally:
-        slurm.shell("head", f"scancel {job}; scontrol update nodename=gpu-001 state=resume")
+        slurm.shell("head", f"scancel {job}")
+        assert slurm.stampworks("return", "-s", "test", "gpu-001").returncode == 0
