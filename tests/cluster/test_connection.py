@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,22 +81,25 @@ class Alice:
 
 
 @pytest.fixture
-def alice(slurm: Stack, tmp_path: Path) -> Alice:
-    """With the key that is declared, and the file that an administrator wrote where it is looked for."""
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o711)
-    (tmp_path / "base").mkdir()
-    hers = tmp_path / "hers"
+def alice(slurm: Stack) -> Iterator[Alice]:
+    """Her key is declared, and the file that an administrator wrote is where it is looked for."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are below one that is root's alone
+        yield _alice(slurm, Path(folder))
+
+
+def _alice(slurm: Stack, folder: Path) -> Alice:
+    (folder / "base").mkdir()
+    hers = folder / "hers"
     (hers / "config" / "stampworks").mkdir(parents=True)
     connection, key = hers / "config" / "stampworks" / "connection.json", hers / "key"
-    shutil.copy2(key_of(slurm, "alice"), key)
+    shutil.copy(key_of(slurm, "alice"), key)
     done = slurm.stampworks("login", "-s", "test", "--as", "alice", "--to", str(connection))
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     assert connection.stat().st_mode & 0o777 == 0o600
     connection.write_text(connection.read_text().replace('"identity_file": ""', f'"identity_file": "{key}"'))
-    for path in (hers, *hers.rglob("*")):
+    for path in (folder, *folder.rglob("*")):
         shutil.chown(path, NOBODY, NOBODY)
-    return Alice(tmp_path)
+    return Alice(folder)
 
 
 def test_a_user_works_by_herself(slurm: Stack, alice: Alice) -> None:
@@ -129,10 +135,22 @@ def test_a_job_of_her_own(slurm: Stack, alice: Alice) -> None:
     assert alice.stampworks("submit", "meet.yaml", "--user", "bob").returncode == 2
 
 
+def test_a_user_submits_by_herself(slurm: Stack, alice: Alice) -> None:
+    """From the file to the log; and while her job runs, it leads her to its node."""
+    said = alice.passes("submit", "--name", "hers", "--nodes", "1", "--gpus", "1", "--wait", "--", "id", "-un")
+    assert "alice" in said.splitlines()
+    assert "alice" in alice.passes("logs", "hers").splitlines()
+    alice.passes("submit", "--name", "long", "--nodes", "1", "--gpus", "1", "--", "sleep", "300")
+    listed = {job["name"]: job for job in json.loads(alice.passes("jobs", "--json"))["jobs"]}
+    assert (listed["hers"]["state"], listed["long"]["user"]) == ("finished", "alice")
+    wait_for(lambda: alice.stampworks("ssh", "--job", "long", "--", "true").returncode == 0, LIMIT_S)
+    assert alice.passes("ssh", "--job", "long", "--", "id -un; hostname").startswith("alice\ngpu-")
+    alice.passes("cancel", "long")
+
+
 def test_a_key_that_is_not_hers(slurm: Stack, alice: Alice) -> None:
     """The file alone opens nothing."""
-    key = alice.folder / "hers" / "key"
-    key.write_bytes(key_of(slurm, "bob").read_bytes())
+    (alice.folder / "hers" / "key").write_text(key_of(slurm, "bob").read_text())
     done = alice.stampworks("run", "id")
     assert done.returncode == 3
     assert "head cannot be reached: alice@127.0.0.1: Permission denied (publickey" in done.stderr
@@ -161,4 +179,5 @@ def test_a_run_leaves_out_what_cannot_take_it(slurm: Stack) -> None:
         assert "left out: gpu-001: drain: new fans (held by bob)\n" in done.stderr
         assert f"left out: gpu-002: busy with job {job}\n" in done.stderr
     finally:
-        slurm.shell("head", f"scancel {job}; scontrol update nodename=gpu-001 state=resume")
+        slurm.shell("head", f"scancel {job}")
+        assert slurm.stampworks("return", "-s", "test", "gpu-001").returncode == 0

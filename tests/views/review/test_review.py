@@ -282,7 +282,7 @@ def test_what_comes_says_what_it_is() -> None:
     page = review_markdown(review("one", ReviewedStack("a", None), ReviewedStack("b", PLAN, (), {})))
     assert "| `storage[shared]` | - | `directory at /shared` | create | made |" in page
     assert "| `scheduler.queues[main]` | - | `of gpu, cpu, by default` | create | made |" in page
-    assert "| `users[alice]` | - | `uid 2001 of research` | create | made |" in page
+    assert "| `users[alice]` | - | `uid 2001 of research` | create | access: alice may submit jobs |" in page
 
 
 def test_many_nodes_on_premises_are_ranges() -> None:
