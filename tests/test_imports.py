@@ -150,6 +150,7 @@ RULES = (
     Rule("stampworks", ours=("cluster", "declaration", "plan"), exact=True),
     Rule("stacks", ours=ANY, others=ANY),
     Rule("workloads.stampworks_train", others=("torch", "numpy", "boto3", "botocore")),
+    Rule("workloads.recipes", others=ANY),  # each brings the packages that it shows
     Rule("workloads.training", others=("stampworks_train", "torch", "numpy", "fsspec", "validation", "wandb")),
     Rule("workloads", others=("torch", "numpy", "fsspec", "tensorboard")),
     # modules run on the nodes, action plugins here beside Ansible, which brings yaml
