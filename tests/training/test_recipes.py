@@ -6,12 +6,14 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 import yaml
@@ -54,9 +56,10 @@ def started(name: str, folder: Path, programs: Path, **own: str) -> Iterator[sub
         "HF_HUB_OFFLINE": "1",
         **own,
     }
-    command = ["bash", "-ec", told["run"]]
+    command = ["bash", "-ec", told["run"].replace("~/recipes/bin:", "")]  # instead of what `setup` makes
+    where = (RECIPES / name / told["workdir"]).resolve()
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    process = subprocess.Popen(command, cwd=RECIPES / name, env=environment, start_new_session=True, **pipes)
+    process = subprocess.Popen(command, cwd=where, env=environment, start_new_session=True, **pipes)
     try:
         yield process
     finally:
@@ -135,3 +138,54 @@ def test_torchrun_ddp_survives_a_killed_rank(tmp_path: Path) -> None:
     said = killed_in_the_middle("torchrun-ddp", tmp_path / "two", 8, TRAINING, STEPS="60")
     assert [event["source"] for event in events(tmp_path / "two", "ready")] == ["nothing", "memory"], said
     assert_same_bits(tmp_path / "one", tmp_path / "two")
+
+
+def test_an_evaluation_reads_the_last_checkpoint(tmp_path: Path) -> None:
+    """Which was written by another number of ranks than reads it."""
+    run("torchrun-ddp", tmp_path / "it", TRAINING, STEPS="40")
+    run("evaluation", tmp_path / "it", TRAINING, PET_NPROC_PER_NODE="3")
+    found = json.loads((tmp_path / "it" / "evaluation.json").read_text())
+    assert (found["checkpoint"], found["samples"]) == ("step-00000040", 1024)
+    assert 0 < found["loss"] < 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cut", ["1", "2"])
+def test_stages_and_cut_matrices_survive_a_killed_rank(cut: str, tmp_path: Path) -> None:
+    run("tp-pp", tmp_path / "one", TRAINING, STEPS="40", TP=cut)
+    killed_in_the_middle("tp-pp", tmp_path / "two", 8, TRAINING, STEPS="40", TP=cut)
+    assert [event["source"] for event in events(tmp_path / "two", "ready")] == ["nothing", "memory"]
+    assert {name.split(".")[1] for name in model(tmp_path / "two")} == {"0", "1", "2", "3"}
+    assert_same_bits(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["accelerate", "hf-trainer"])
+def test_hugging_face_survives_a_killed_rank(name: str, tmp_path: Path) -> None:
+    run(name, tmp_path / "one", STEPS="40")
+    killed_in_the_middle(name, tmp_path / "two", 8, STEPS="40")
+    assert [event["source"] for event in events(tmp_path / "two", "ready")] == ["nothing", "memory"]
+    assert_same_bits(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.long
+def test_jax_goes_on_from_its_file(tmp_path: Path) -> None:
+    """Two processes, as on two nodes; stopped in the middle they end as those that nobody stopped."""
+
+    def both(folder: Path, steps: str) -> str:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = str(free.getsockname()[1])
+        own = {"NNODES": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "STEPS": steps}
+        with (
+            started("jax", folder, OWN, RANK="0", **own) as first,
+            started("jax", folder, OWN, RANK="1", **own) as second,
+        ):
+            said, other = first.communicate(timeout=WAIT_S)[0], second.communicate(timeout=WAIT_S)[0]
+            assert (first.returncode, second.returncode) == (0, 0), said + other
+        return said
+
+    assert "step 60: loss" in both(tmp_path / "one", "60")
+    both(tmp_path / "two", "30")
+    assert "2 devices" in both(tmp_path / "two", "60")
+    with numpy.load(tmp_path / "one" / "state.npz") as one, numpy.load(tmp_path / "two" / "state.npz") as two:
+        assert all((one[name] == two[name]).all() for name in ("step", "up", "down"))

@@ -72,6 +72,9 @@ def prepare(
         if with_training:
             with step("training") as shown:
                 training.ensure_training(shown, root, uv, cache)
+        if of_long_tests:
+            with step("recipes") as shown:
+                training.ensure_recipes(shown, root, uv, cache)
     if everything:
         with problems.collected(), step("pulumi engine") as shown:
             engine.ensure_engine(shown, root, cache)

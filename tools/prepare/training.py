@@ -1,4 +1,4 @@
-"""The virtual environment that tests of the training workload run in: torch, which nothing else here needs."""
+"""The virtual environments that tests of the training workload and of recipes run in: torch, and what uses it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,30 @@ from .progress import Step, StepError, run
 from .python_packages import COMPILED, SYSTEM_CERTIFICATES
 
 LOCK = "tests/training/requirements.lock"
+RECIPES = "workloads/recipes/requirements.lock"
 
 
 def ensure_training(step: Step, root: Path, uv: Path, cache: Path) -> None:
     """.venv/training leads to an environment in the cache that holds exactly what the lock of these tests says."""
-    folder = cache / f"training-{sys.version_info.major}.{sys.version_info.minor}-{_digest(root)}"
+    _ensure(step, root, uv, cache, "training", LOCK)
+
+
+def ensure_recipes(step: Step, root: Path, uv: Path, cache: Path) -> None:
+    """.venv/recipes leads to an environment in the cache that holds exactly what the lock of the recipes says."""
+    _ensure(step, root, uv, cache, "recipes", RECIPES)
+
+
+def _ensure(step: Step, root: Path, uv: Path, cache: Path, name: str, lock: str) -> None:
+    folder = cache / f"{name}-{sys.version_info.major}.{sys.version_info.minor}-{_digest(root, lock)}"
     if not folder.exists():
-        _install(step, root / LOCK, uv, folder)
+        _install(step, root / lock, uv, folder)
         step.note("installed from its lock")
-    shared.use(folder, root, root / ".venv" / "training", folder)
+    shared.use(folder, root, root / ".venv" / name, folder)
 
 
 def _install(step: Step, lock: Path, uv: Path, folder: Path) -> None:
     """Install beside the final place and rename, so that what is there is whole."""
-    shared.clear(folder.parent, "training")
+    shared.clear(folder.parent, folder.name.split("-")[0])
     unfinished = shared.unfinished(folder)
     try:
         run([uv, "venv", "--no-python-downloads", "--relocatable", "--python", sys.executable, unfinished])
@@ -41,6 +51,6 @@ def _install(step: Step, lock: Path, uv: Path, folder: Path) -> None:
     unfinished.rename(folder)
 
 
-def _digest(root: Path) -> str:
+def _digest(root: Path, lock: str) -> str:
     """Changes with everything that the environment is made from."""
-    return hashlib.sha256(f"{sys.version}\n{COMPILED}\n".encode() + (root / LOCK).read_bytes()).hexdigest()[:12]
+    return hashlib.sha256(f"{sys.version}\n{COMPILED}\n".encode() + (root / lock).read_bytes()).hexdigest()[:12]

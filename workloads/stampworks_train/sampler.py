@@ -16,10 +16,11 @@ class StepSampler:
     step is left out, other samples each time. `after` is the step to go on from: `session.step`.
     """
 
-    def __init__(self, samples: int, batch: int, after: int = 0, seed: int = 0) -> None:
+    def __init__(self, samples: int, batch: int, after: int = 0, seed: int = 0, ranks: int = 0) -> None:
+        """`ranks`: how many share a step; 0: all of them, 1: each takes all of it."""
         known = dist.is_initialized()
-        self._rank = dist.get_rank() if known else int(os.environ.get("RANK", "0"))
-        self._world = dist.get_world_size() if known else int(os.environ.get("WORLD_SIZE", "1"))
+        self._world = ranks or (dist.get_world_size() if known else int(os.environ.get("WORLD_SIZE", "1")))
+        self._rank = (dist.get_rank() if known else int(os.environ.get("RANK", "0"))) % self._world
         if batch < 1 or batch % self._world:
             raise ValueError(f"batch {batch} must be a multiple of the {self._world} ranks: each takes as many samples")
         if samples < batch:

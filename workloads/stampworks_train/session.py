@@ -213,7 +213,8 @@ class Session:
             loss = self._told.get("loss")
             known = None if loss is None else float(loss.detach() if isinstance(loss, Tensor) else loss)
             told = {"loss": known, "tokens": int(self._told.get("tokens", 0))}
-            rate = self._whole.optimizers[0].param_groups[0].get("lr")
+            groups = [group for optimizer in self._whole.optimizers for group in optimizer.param_groups]
+            rate = groups[0].get("lr") if groups else None
             more = {"seconds": seconds, "stalled": stalled, "rate": None if rate is None else float(rate), "norm": None}
             self._book.stepped(step, {**told, **more}, saving)
         self._told = {}

@@ -1,0 +1,67 @@
+"""Data-parallel JAX over all nodes: one process on each, which takes all of its devices.
+
+The session is for torch. Here the first process writes the state as a file that is whole or absent, every SAVE steps.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+STEPS, SAVE = int(os.environ.get("STEPS", "200")), 20
+BATCH, WIDTH, RATE = 64, 32, 0.1
+Weights = dict[str, jax.Array]
+
+
+def loss_of(weights: Weights, batch: jax.Array) -> jax.Array:
+    hidden = jnp.maximum(batch @ weights["up"], 0)
+    return jnp.mean((hidden @ weights["down"] - batch) ** 2)
+
+
+@jax.jit  # type: ignore[untyped-decorator]
+def stepped(weights: Weights, batch: jax.Array) -> tuple[Weights, jax.Array]:
+    loss, gradients = jax.value_and_grad(loss_of)(weights, batch)
+    return jax.tree.map(lambda weight, gradient: weight - RATE * gradient, weights, gradients), loss
+
+
+def begin(path: Path) -> tuple[int, dict[str, np.ndarray]]:
+    if path.exists():
+        with np.load(path) as found:
+            return int(found["step"]), {name: found[name] for name in ("up", "down")}
+    chance = np.random.default_rng(0)
+    draw = {"up": (WIDTH, 256), "down": (256, WIDTH)}
+    return 0, {name: chance.normal(0, 0.1, shape).astype(np.float32) for name, shape in draw.items()}
+
+
+def save(path: Path, step: int, weights: Weights) -> None:
+    draft = path.with_suffix(".draft.npz")
+    np.savez(draft, step=step, **{name: np.asarray(weight) for name, weight in weights.items()})
+    draft.replace(path)
+
+
+def main() -> None:
+    nodes, node = int(os.environ.get("NNODES", "1")), int(os.environ.get("RANK", "0"))
+    if nodes > 1:
+        jax.distributed.initialize(f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}", nodes, node)
+    folder = Path(os.environ["CHECKPOINT_PATH"]).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    first, known = begin(folder / "state.npz")
+    mesh = Mesh(np.array(jax.devices()), ("rows",))
+    weights = jax.device_put(known, NamedSharding(mesh, PartitionSpec()))
+    rows = NamedSharding(mesh, PartitionSpec("rows"))
+    for step in range(first + 1, STEPS + 1):
+        whole = np.random.default_rng(step).normal(size=(BATCH, WIDTH)).astype(np.float32)
+        batch = jax.make_array_from_callback(whole.shape, rows, lambda part, whole=whole: whole[part])
+        weights, loss = stepped(weights, batch)
+        if (step % SAVE == 0 or step == STEPS) and node == 0:
+            save(folder / "state.npz", step, weights)
+            print(f"step {step}: loss {float(loss):.4f}, {len(jax.devices())} devices", flush=True)
+
+
+if __name__ == "__main__":
+    main()
