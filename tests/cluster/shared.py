@@ -70,7 +70,8 @@ def slurm(slurm_cluster: Stack) -> Iterator[Stack]:
     before = _condition(slurm_cluster)
     yield slurm_cluster
     wait_for(lambda: not slurm_cluster.shell("head", "squeue --noheader --all"), IDLE_S)
-    assert _condition(slurm_cluster) == before, "the test has not left the shared cluster as it was"
+    after = _condition(slurm_cluster)
+    assert after == before, f"the test has not left the shared cluster as it was: {before} before, {after} after"
 
 
 def _condition(stack: Stack) -> dict[str, Any]:

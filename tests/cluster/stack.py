@@ -134,7 +134,10 @@ class Stack(Project):
             lines = self.shell("head", "sinfo --noheader --Node --format '%N %T %E'").splitlines()
             said.clear()
             said.update(dict(line.split(" ", 1) for line in lines))
-            return not any(words.startswith(("completing", "draining")) for words in said.values())
+            # a star: Slurm has not heard of it since somebody gave it back
+            return not any(
+                words.startswith(("completing", "draining")) or "*" in words.split()[0] for words in said.values()
+            )
 
         wait_for(settled, SETTLED_S)
         return said
