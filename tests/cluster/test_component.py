@@ -441,6 +441,7 @@ def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
         "head": made.controller.nodes[0].address,
         "nodes": 4,
         "use": "stampworks run -s test -- hostname",
+        "logins": {},
         "mounts": {"/shared": "/exports/shared"},
         "cost_tags": {},
         "endings": [],
@@ -450,6 +451,23 @@ def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
         "verification_key": "public",
         "kubeconfig": "",
     }
+
+
+def test_users_with_keys_are_told_how_to_log_in(tmp_path: Path) -> None:
+    """As themselves, with the key that ssh-keygen wrote for its type, to a login node where there is one."""
+    key = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43}"
+    with_key = ("uid: 2001, ", f"uid: 2001, keys: ['{key}'], ")
+    for changes, node in (
+        ([with_key], "head"),
+        ([with_key, ("scheduler:\n", "scheduler:\n      login_nodes: 1\n")], "login-001"),
+    ):
+        made = planned(tmp_path, *changes)
+        _, outputs = stamp(made)
+        assert [*outputs["logins"]] == ["alice"]
+        ssh = shlex.split(outputs["logins"]["alice"])
+        address = next(each.address for group in made.groups for each in group.nodes if each.name == node)
+        assert ssh[ssh.index("-i") + 1] == "~/.ssh/id_ed25519"
+        assert ssh[-4:] == ["-l", "alice", "--", address]
 
 
 def test_a_new_leaf_is_no_change_of_the_groups(tmp_path: Path) -> None:

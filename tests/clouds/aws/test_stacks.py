@@ -213,7 +213,7 @@ def test_what_a_stack_outputs(rehearsed: Rehearsed, plan: Plan) -> None:
     """How to get in, where data is, what to look for in a bill; who else may know the inventory asks for it."""
     outputs = rehearsed.found["outputs"]
     assert set(outputs) == {
-        *("name", "head", "nodes", "use", "ssh", "mounts", "cost_tags", "endings"),
+        *("name", "head", "nodes", "use", "ssh", "logins", "mounts", "cost_tags", "endings"),
         *("fingerprint", "verdict", "verification_key"),
     }
     assert outputs["use"] == f"stampworks run -s {rehearsed.stack} -- hostname"
