@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,11 @@ OWN = ["submit", "job.yaml", "--user", "alice"]
 
 
 @pytest.fixture(autouse=True)
-def shared(project: Path, cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A shared directory that is a folder here, and a job file in the working directory."""
+def shared(project: Path, cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A shared directory that is a folder here, and a job file in the working directory.
+
+    What watches a secret ends when that is gone.
+    """
     file = project / "stacks" / "Pulumi.local.yaml"
     file.write_text(file.read_text().replace("users:\n", STORAGE))
     folder = tmp_path / "shared"
@@ -31,7 +35,9 @@ def shared(project: Path, cluster: StandIn, tmp_path: Path, monkeypatch: pytest.
     cluster.program("sbatch", SBATCH)
     cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001"))
     Path("job.yaml").write_text(JOB)
-    return folder
+    yield folder
+    for secrets in folder.glob("*/secrets.sh"):
+        secrets.unlink()
 
 
 def test_a_job_is_written_down_and_queued(shared: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,17 @@ SCHEDULER = """\
         - {name: normal, weight: 100}
         - {name: high, weight: 200, preempts: [normal]}
 """
+ROOM = """\
+nodes: 3
+retry: 2
+secrets: [{name: TOKEN}]
+run: |
+  saved="$CHECKPOINT_PATH/$NODE_RANK"
+  if [ -e "$saved" ]; then echo "goes on, ${#TOKEN}"; exit 0; fi
+  trap 'echo 1 >"$saved"; exit 3' TERM
+  echo begins
+  sleep 300 & wait
+"""
 LONG_S = 180
 """More than anything that is waited for takes, however busy the machine is."""
 
@@ -242,6 +253,22 @@ def test_a_more_urgent_job(mended: Stack) -> None:
     assert record["failures"] == []
     assert record["account"]["steps_lost"] == 0
     assert record["account"]["bins"]["queue"] >= 5
+
+
+@pytest.mark.long
+def test_a_job_of_a_user_makes_room(mended: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hears TERM, saves, and goes on from there with its secret, as a bundled run does."""
+    (mended.folder / "room.yaml").write_text(ROOM)
+    monkeypatch.setenv("TOKEN", "s3cr3t")
+    asked(mended, "submit", "room.yaml", "--user", "root")
+    wait_for(mended, "room.root", lambda: "begins" in mended.stampworks("logs", "room", "-s", "test").stdout)
+    urgent = "sbatch --parsable --partition=urgent --nodes=3 --exclusive --output=/dev/null --wrap='sleep 5'"
+    number = mended.shell("head", f"cd /; {urgent}")
+    wait_for(mended, "room.root", lambda: not mended.shell("head", f"squeue --noheader --jobs={number} || true"))
+    soon(mended, "room")
+    followed = mended.stampworks("logs", "room", "--follow", "-s", "test")
+    assert followed.returncode == 0, followed.stdout + followed.stderr
+    assert sorted(line[3:] for line in followed.stdout.splitlines() if "goes on" in line) == ["goes on, 6"] * 3
 
 
 @pytest.mark.long

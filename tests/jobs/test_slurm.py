@@ -54,7 +54,7 @@ def test_settings(plan: Plan, tmp_path: Path) -> None:
         "--exclusive",
         "--gres=gpu:h100:8",
         "--time=30",
-        "--signal=B:USR1@120",
+        "--signal=B:USR2@120",
         "--chdir=/tmp",
         "--output=/shared/runs/train.alice/log",
         "--open-mode=append",

@@ -23,6 +23,9 @@ from stampworks.schedulers.batch import COMMENT, EXIT, LOG
 from stampworks.schedulers.slurm import gres_of
 
 BATCH = "batch.sh"
+NOTICE = "USR2"
+"""The signal to the batch script before its time is up: it sends the job's own one to the programs. A TERM may also be
+the end of the job."""
 OWN = "job"
 """The workload in the comment of jobs of users."""
 
@@ -42,7 +45,7 @@ def batch(job: Job, plan: Plan, exclude: tuple[str, ...]) -> str:
     body = _BATCH.replace("@RETRY@", str(file.retry)).replace("@SIGNAL@", file.checkpoint.signal)
     body = body.replace("@PREFIX@", _PREFIX if file.array else "").replace("@STEPS@", steps)
     head = f"#!/bin/bash\n{header}\numask 077\nfolder={shlex.quote(job.folder)}\n"
-    return head + values + body.replace("@KEEP@", "yes" if file.array else "")
+    return head + values + body.replace("@KEEP@", "tasks" if file.array else "retry" if file.retry else "")
 
 
 def _settings(job: Job, exclude: tuple[str, ...]) -> list[str]:
@@ -61,7 +64,7 @@ def _settings(job: Job, exclude: tuple[str, ...]) -> list[str]:
         *([f"--exclude={','.join(exclude)}"] if exclude else []),
         *([f"--time={-(-job.limit_s // 60)}"] if job.limit_s else []),
         *([f"--array={file.array}"] if file.array else []),
-        *([f"--signal=B:{file.checkpoint.signal}@{job.notice_s}"] if job.notice_s else []),
+        *([f"--signal=B:{NOTICE}@{job.notice_s}"] if job.notice_s else []),
         "--chdir=/tmp",
         f"--output={job.folder}/{LOG}",
         "--open-mode=append",
@@ -110,9 +113,9 @@ def node(job: Job, plan: Plan, workdir: str) -> str:
     return head + _NODE.replace("@SIGNAL@", file.checkpoint.signal) + enter + program.replace("@START@", start)
 
 
-# A TERM comes when the job is cancelled or preempted; the signal of the checkpoint, before its time is up. The shell's
-# `wait` returns when a signal comes: it is called again until the programs have ended. The secrets stay where another
-# attempt may need them: a watch on the head removes them when the job has left the queue.
+# A TERM comes when the job is cancelled or preempted. The shell's `wait` returns when a signal comes: it is called
+# again until the programs have ended. The secrets stay where another task or attempt may need them: the script hears
+# nothing of a preemption: a watch on the head removes them when the job has left the queue.
 _BATCH = f"""\
 attempt="${{SLURM_RESTART_COUNT:-0}}"
 export JOB_ID="$SLURM_JOB_ID"
@@ -123,11 +126,11 @@ export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT"
 unset STAMPWORKS_MASTER
 export failed="$folder/failed-$SLURM_JOB_ID-$attempt"
 rm -f "$failed"
-@PREFIX@told= terminated= programs= keep=@KEEP@
-trap 'told=yes; [ -z "$programs" ] || kill -@SIGNAL@ "$programs" 2>/dev/null' @SIGNAL@
-trap 'terminated=yes; [ -z "$programs" ] || kill -TERM "$programs" 2>/dev/null' TERM
+@PREFIX@told= programs= keep=@KEEP@
+trap 'told=yes; scancel --signal=@SIGNAL@ "$SLURM_JOB_ID"' {NOTICE}
+trap '[ -z "$programs" ] || kill -TERM "$programs" 2>/dev/null' TERM
 finish() {{
-    [ "$keep$terminated" ] || rm -f "$folder/{SECRETS}"
+    if [ ! "$keep" ] || [ "$1$keep" = 0retry ]; then rm -f "$folder/{SECRETS}"; fi
     rm -f "$failed"
     echo "$1" >"$folder/{EXIT}"
     exit "$1"
@@ -143,7 +146,6 @@ start() {{
     [ "$code" = 0 ] && return
     [ ! -s "$failed" ] || read -r code <"$failed"
     if [ "$told" ] && [ "$attempt" -lt @RETRY@ ]; then
-        keep=yes
         exec scontrol requeue "$SLURM_JOB_ID"
     fi
     finish "$code"

@@ -171,7 +171,7 @@ def _left_over(secrets: Path) -> bool:
 
 def watch(folder: Path, number: str) -> dict[str, Any]:
     """Remember a job's number, and remove its secrets when it has left the queue, however it ends."""
-    whole(folder / "number", number.encode(), 0o600)
+    whole(folder / NUMBER, number.encode(), 0o600)
     if not (folder / SECRETS).exists():
         return {}
     sys.stdout.flush()
