@@ -129,7 +129,8 @@ def test_a_job_of_her_own(slurm: Stack, alice: Alice) -> None:
     assert done.returncode == 6, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert {"0: 0 of 2: sum 1.0, token 6", "1: 1 of 2: sum 1.0, token 6"} <= set(lines), lines
-    assert " meet  job   failed " in alice.passes("jobs", "--mine")
+    listed = json.loads(alice.passes("jobs", "--mine", "--json"))["jobs"]
+    assert [job["state"] for job in listed if job["name"] == "meet"] == ["failed"]
     assert "0 of 2: sum 1.0, token 6" in alice.passes("logs", "meet")
     wait_for(lambda: slurm.shell("head", "ls /shared/runs/meet.alice | grep -c secrets || true") == "0", LIMIT_S)
     assert alice.stampworks("submit", "meet.yaml", "--user", "bob").returncode == 2
