@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stampworks.text.names import fold
+from stampworks.text.names import BRACKETS_MAX, UNFOLDED_MAX, fold, unfold
 
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 
@@ -34,26 +32,41 @@ def test_runs_become_ranges(names: list[str], folded: str) -> None:
     assert fold(names, ",") == folded.replace(" ", "")
 
 
-def unfold(text: str) -> list[str]:
-    names = []
-    for stem, ranges, plain in re.findall(r"([^,\[\s]*)\[([^]]*)\]|([^,\[\s]+)", text):
-        if plain:
-            names.append(plain)
-        for span in filter(None, ranges.split(",")):
-            first, _, last = span.partition("-")
-            names += [f"{stem}{number:0{len(first)}d}" for number in range(int(first), int(last or first) + 1)]
-    return names
-
-
 @relaxed
 @given(st.lists(st.tuples(st.sampled_from(["gpu-", "prep-", "leaf1-"]), st.integers(1, 1100)), unique=True))
 def test_no_name_is_lost(parts: list[tuple[str, int]]) -> None:
     """What was folded can be unfolded, in the same order."""
     names = [f"{stem}{number:03d}" for stem, number in parts]
-    assert unfold(fold(names)) == names
+    assert unfold(fold(names, ",")) == tuple(names)
 
 
 def test_names_without_a_number_stay_what_they_are() -> None:
     """A name may be the beginning of another one that has a number."""
     assert fold(["gpu", "gpu2"]) == "gpu, gpu2"
     assert fold(["head", "head"]) == "head, head"
+
+
+@pytest.mark.parametrize(
+    ("folded", "names"),
+    [
+        ("gpu-[001-003,007],head", ("gpu-001", "gpu-002", "gpu-003", "gpu-007", "head")),
+        ("rack[1-2]-gpu[08-09]", ("rack1-gpu08", "rack1-gpu09", "rack2-gpu08", "rack2-gpu09")),
+        ("gpu-[3-1]", ("gpu-3-1",)),  # no range: it ends before it begins
+        ("gpu-[a-b]", ("gpu-a-b",)),
+        (f"a[{'9' * 19}-{'9' * 19}]", (f"a{'9' * 19}",)),
+        (f"a[{'9' * 20}-{'9' * 20}]", (f"a{'9' * 20}-{'9' * 20}",)),  # nothing counts so many nodes
+    ],
+)
+def test_ranges_become_names(folded: str, names: tuple[str, ...]) -> None:
+    """Slurm's short form, with a part that is no range as it stands."""
+    assert unfold(folded) == names
+
+
+def test_a_list_of_nodes_has_a_limit() -> None:
+    """A few characters may stand for more names than memory holds."""
+    assert len(unfold(f"a[1-{UNFOLDED_MAX}]")) == UNFOLDED_MAX
+    for folded in (f"a[1-{UNFOLDED_MAX}],b", "a[1-9999][1-9999]"):
+        with pytest.raises(ValueError, match=f"a list of more than {UNFOLDED_MAX} nodes"):
+            unfold(folded)
+    with pytest.raises(ValueError, match=f"a name with more than {BRACKETS_MAX} ranges"):
+        unfold("a" + "[1-2]" * (BRACKETS_MAX + 1))
