@@ -151,7 +151,10 @@ def test_what_is_not_written(
         ),
         ({"plan": {}}, "{file} is no connection of this release of stampworks: Connection.plan: lacks version, "),
         ({"user": "bob"}, "{file} is no connection of this release of stampworks: Connection.roster: it is no user's"),
-        ({"kubeconfig": "a key"}, "{file} has a key in it, and others may read it\n  hint: chmod 600 {file}\n"),
+        (
+            {"kubeconfig": "client-key-data: x"},
+            "{file} has a key in it, and others may read it\n  hint: chmod 600 {file}\n",
+        ),
     ],
 )
 def test_a_file_that_is_no_good(
@@ -164,6 +167,23 @@ def test_a_file_that_is_no_good(
     alone.chmod(0o644)
     assert main(["jobs"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err.startswith(text.format(file=alone))
+
+
+def test_a_file_that_others_may_write(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names the command that ssh connects through."""
+    connections.read.cache_clear()
+    capsys.readouterr()
+    alone.chmod(0o620)
+    assert main(["jobs"]) == exits.WRONG_INPUT
+    said = f"{alone} names commands that ssh runs, and others may write it\n  hint: chmod 600 {alone}\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_connection_of_another_release_is_written_anew(file: Path, cluster: StandIn) -> None:
+    """Its own error asks for that."""
+    Path("other.json").write_text(json.dumps({"connection": 99}))
+    assert main(["login", "--as", "alice", "--to", "other.json"]) == exits.FINE
+    assert json.loads(Path("other.json").read_text())["user"] == "alice"
 
 
 def test_a_connection_in_its_place_needs_no_name(

@@ -30,7 +30,7 @@ def test_the_commands_of_the_readme(tmp_path: Path) -> None:
             said[block] = run(block, environment)
     finally:
         run(BLOCKS[-1], environment)
-    use = next(text for block, text in said.items() if "stampworks run -- hostname" in block)
+    use = next(text for block, text in said.items() if "stampworks run hostname" in block)
     assert {f"gpu-00{number}" for number in range(1, 5)} <= set(use.splitlines())
     assert not (tmp_path / "state" / "rooms" / "local").exists()
     assert changed_files() == before

@@ -357,6 +357,12 @@ def test_homes_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     home.chmod(0o755)
     assert homes.answer(wanted, False)["drift"] == [f"{home} has another owner or mode"]
     assert ((home / ".profile").read_text(), homes.answer(wanted, False)["changed"]) == ("hers", False)
+    wanted["users"][0]["uid"] = me + 1  # another person of that name, whose files these are not
+    monkeypatch.setattr(homes, "ROOT", me + 2)
+    said = f"{home}: belongs to the user with the number {me}, not {me + 1}: move it away"
+    assert said in homes.answer({"users": wanted["users"], "groups": []}, True)["drift"][-1]
+    wanted["users"][0]["uid"] = me
+    monkeypatch.setattr(homes, "ROOT", me)
     team.rmdir()
     team.symlink_to(home)
     assert "a file or a link stands where a folder should" in homes.answer(wanted, False)["msg"]

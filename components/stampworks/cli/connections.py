@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from stampworks.plan import Plan
 
 VERSION = 1
+PRIVATE_PART = "client-key-data"
+"""Part of a configuration for kubectl that has a key in it, which nobody else may see."""
 _KEY = "connection"
 """Beside the fields of a connection in its file: the version of its form. A plan's file has no such field."""
 _MAX_MIB = 64
@@ -24,6 +26,12 @@ def written(connection: Connection) -> str:
     from stampworks.plan import to_dict
 
     return json.dumps({_KEY: VERSION, **to_dict(connection)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def is_one(file: Path) -> bool:
+    """Whether a file is a connection, of whichever version: it may be written anew."""
+    data = _content(file)
+    return isinstance(data, dict) and _KEY in data
 
 
 @functools.cache
@@ -47,7 +55,10 @@ def read(stack: str) -> Connection | None:
             raise ValueError("Connection.roster: it is no user's")
     except (ValueError, RecursionError) as error:
         raise exits.CliError(f"{file} is no connection of this release of stampworks: {error}", _ANEW) from None
-    if found.kubeconfig and file.stat().st_mode & 0o077:
+    mode = file.stat().st_mode
+    if mode & 0o022:
+        raise exits.CliError(f"{file} names commands that ssh runs, and others may write it", f"chmod 600 {file}")
+    if PRIVATE_PART in found.kubeconfig and mode & 0o077:
         raise exits.CliError(f"{file} has a key in it, and others may read it", f"chmod 600 {file}")
     return found
 

@@ -10,7 +10,6 @@ from typing import Any
 from stampworks.cli import clusters, connections, exits, stacks
 
 _OWN = 0o600
-_KEY = "client-key-data"
 _NO_KEY = "no key of hers is declared (users[].keys): she gets in with one of .ssh/authorized_keys in her home alone"
 
 
@@ -36,13 +35,15 @@ def write_connection(arguments: argparse.Namespace) -> int:
     file = Path(arguments.to or f"{plan.name}.{connection.user}.json")
     if file.suffix != ".json":
         raise exits.CliError(f"{file} has no name for a connection", "call it FILE.json, so that -s can name it")
-    if file.exists() and connections.read(str(file)) is None:
+    if file.exists() and not connections.is_one(file):
         raise exits.CliError(f"{file} is there, and is no connection", "choose another file: --to FILE.json")
     write_whole(file, connections.written(connection), _OWN)
     keys = next(user.keys for user in plan.users if user.name == connection.user)
     if not (keys or connection.kubeconfig):
         print(f"warning: {_NO_KEY}", file=sys.stderr)
-    secret = "a key of hers, which nobody else may see" if _KEY in connection.kubeconfig else "no secret"
+    secret = (
+        "a key of hers, which nobody else may see" if connections.PRIVATE_PART in connection.kubeconfig else "no secret"
+    )
     print(printable(f"{file} connects {connection.user} to cluster {plan.name}; it has {secret} in it"))
     begin = f"stampworks kubectl -s {file} get jobsets -n TEAM" if connection.kubeconfig else ""
     print(printable(f"with it: {begin}" if begin else f"with it and her ssh key: stampworks status -s {file}"))

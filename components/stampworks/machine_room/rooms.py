@@ -144,7 +144,10 @@ def open_door(cluster: str, name: str, address: str, port: int) -> int:
     """
     room = of_cluster(cluster)
     with room.locked():
-        doors = _doors(room) | {name: (address, port)}
+        doors = _doors(room)
+        if doors.get(name, (address, port)) != (address, port):  # a relay goes on leading to where it began to
+            daemons.end(room, [name])
+        doors[name] = (address, port)
         files.write(_doors_file(room), json.dumps(doors))
         return daemons.open_door(room, name, address, port)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 
 from stampworks.clouds.registry import CLOUDS
@@ -32,7 +33,7 @@ def connect(plan: Plan, roster: Roster, user: str) -> Connection:
     port, own = port_of(plan.scheduler.kind), replace(plan, reasons=())
     if not port.asks_members:
         return Connection(user, own, replace(roster, user=user), port.user_config(plan, user))
-    if plan.storage:
+    with contextlib.suppress(InputError):  # the first storage may be none that runs can use, and all else works
         runs.make(plan, roster)
     return Connection(user, own, _as_user(plan, roster, user))
 

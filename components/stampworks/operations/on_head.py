@@ -80,7 +80,8 @@ def make(runs: Path) -> dict[str, Any]:
 def write(folder: Path, files: dict[str, str]) -> dict[str, Any]:
     """Each file whole or not at all; in a folder of one's own only."""
     folder.mkdir(exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         sys.exit(f"{folder} belongs to somebody else")
     for name, text in files.items():
         draft = folder / f".{name}.draft"

@@ -70,6 +70,9 @@ def differs(folder: Folder) -> str:
         return "is missing"
     if not stat.S_ISDIR(found.st_mode):
         raise Refused(f"{folder.path}: a file or a link stands where a folder should: move it away")
+    if folder.uid not in (ROOT, found.st_uid):
+        whose = f"belongs to the user with the number {found.st_uid}, not {folder.uid}"
+        raise Refused(f"{folder.path}: {whose}: move it away, or give it to the new user with chown")
     if (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (folder.uid, folder.gid, folder.mode):
         return ""
     return "has another owner or mode"
@@ -92,8 +95,13 @@ def make(folder: Folder, skeleton: Path | None) -> None:
 
 
 def own(path: Path, folder: Folder) -> None:
-    os.chown(path, folder.uid, folder.gid)
-    path.chmod(folder.mode)  # last: another owner takes the bit of the group away
+    """Change the folder that was opened: a link that takes its place meanwhile leads nowhere."""
+    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        os.fchown(opened, folder.uid, folder.gid)
+        os.fchmod(opened, folder.mode)  # last: another owner takes the bit of the group away
+    finally:
+        os.close(opened)
 
 
 answer = answering(work)
