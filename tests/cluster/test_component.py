@@ -414,7 +414,7 @@ def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None
 def test_who_may_use_the_cluster_is_no_part_of_what_is_proven(tmp_path: Path) -> None:
     """Another user needs no other proof; another rate does."""
     before, _ = stamp(planned(tmp_path))
-    another, _ = stamp(planned(tmp_path, ("      - {name: bob, uid: 2002}\n", "")))
+    another, _ = stamp(planned(tmp_path, ("      - {name: bob, uid: 2002, groups: [team]}\n", "")))
     faster, _ = stamp(planned(tmp_path, ("rail_rate_mbps: 200", "rail_rate_mbps: 100")))
     proven = [each.inputs("Qualification", "local")["subject"] for each in (before, another, faster)]
     assert proven[0] == proven[1] != proven[2]
@@ -506,10 +506,10 @@ def test_the_roster_brings_tags_to_machines_that_run(tmp_path: Path) -> None:
     ("edit", "rolls"),
     [
         (("count: 4", "count: 8"), []),
-        (("      - {name: bob, uid: 2002}\n", ""), []),
+        (("      - {name: bob, uid: 2002, groups: [team]}\n", ""), []),
         (("leaf_nodes: 2", "leaf_nodes: 4"), ["gpu", "head"]),
         (("machine: sim-h100", "machine: sim-a100-small"), ["gpu"]),
-        (("      kind: slurm\n", "      kind: slurm\n      accounting: true\n"), ["gpu", "head"]),
+        (("      accounting: true\n", ""), ["gpu", "head"]),
     ],
 )
 def test_what_nodes_can_only_boot_with_is_their_template(

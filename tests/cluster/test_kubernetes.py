@@ -58,8 +58,8 @@ def test_everything_is_there_after_one_up(kubernetes: KubernetesStack) -> None:
         "  gpu   64 of 64     0 of 512",
         "",
         "  team      own GPUs  used  borrowed  jobs waiting",
-        "  research       384     0         -             -",
         "  product        128     0         -             -",
+        "  research       384     0         -             -",
     ]
 
 

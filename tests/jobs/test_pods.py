@@ -64,7 +64,7 @@ def test_what_the_file_becomes(on_kubernetes: Plan, tmp_path: Path) -> None:
     [container] = pod["containers"]
     assert container["command"] == ["sh", "/shared/runs/train.alice/pod.sh"]
     assert container["envFrom"] == [{"secretRef": {"name": "train-u2001-secrets"}}]
-    assert 'kill -USR1 "$program"' in files["node.sh"]
+    assert 'kill -USR1 -- "-$program"' in files["node.sh"]
     for name, text in files.items():
         if name.endswith(".sh"):
             subprocess.run(["bash", "-n"], input=text, text=True, check=True)

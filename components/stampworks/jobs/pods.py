@@ -8,7 +8,7 @@ from typing import Any
 
 from stampworks.jobs.checks import Job
 from stampworks.jobs.forms import seconds
-from stampworks.jobs.script import NODE, RUN, SETUP, WORKDIR, exports, scripts, variables
+from stampworks.jobs.script import NODE, RUN, SETUP, WORKDIR, exports, places, scripts, variables
 from stampworks.plan import Plan
 from stampworks.schedulers import jobset
 from stampworks.schedulers.jobset import PodJob
@@ -32,7 +32,8 @@ def secret_name(name: str) -> str:
 
 def podjob(job: Job, plan: Plan, pods: PodJob) -> PodJob:
     """Return the pods of a job, given those of a workload on the same nodes."""
-    wanted = {plan.storage[0].name, *job.file.mounts}
+    seen = places(job, plan)
+    wanted = {plan.storage[0].name, *(each.name for each in plan.storage if each.mount in seen)}
     programs = () if job.file.image else pods.read_only  # nodes bring those of their own image
     claims = {path: name for path, name in pods.claims.items() if name in wanted or path in programs}
     return replace(
@@ -96,13 +97,19 @@ export MASTER_PORT={_PORT} PET_MASTER_PORT={_PORT} PET_MASTER_ADDR="$MASTER_ADDR
 failed="$folder/failed-$JOB_ID"
 mkdir -p "$CHECKPOINT_PATH" || exit 1
 if [ -d "$folder/{WORKDIR}" ]; then cd "$folder/{WORKDIR}"; else cd "$folder"; fi
-bash -e -c '[ ! -e "$1/{SETUP}" ] || bash -e "$1/{SETUP}"; exec bash -e "$1/{RUN}"' bash "$folder" &
+set -m # programs are a group of their own, which all get the signal
+bash -e -c 'trap : @SIGNAL@; [ ! -e "$1/{SETUP}" ] || bash -e "$1/{SETUP}"; . "$1/{RUN}"' bash "$folder" &
 program=$!
-trap 'kill -@SIGNAL@ "$program" 2>/dev/null' TERM
+set +m
+trap 'kill -@SIGNAL@ -- "-$program" 2>/dev/null' TERM
 while :; do
     wait "$program"
     code=$?
-    kill -0 "$program" 2>/dev/null || break
+    kill -0 "$program" 2>/dev/null && continue
+    wait "$program" 2>/dev/null
+    again=$?
+    [ "$again" = 127 ] || code=$again
+    break
 done
 if [ "$code" != 0 ]; then
     (set -o noclobber && echo "$code" >"$failed") 2>/dev/null

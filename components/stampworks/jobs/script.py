@@ -50,13 +50,26 @@ def variables(job: Job, plan: Plan) -> dict[str, str]:
     return found | file.env
 
 
+def places(job: Job, plan: Plan) -> list[str]:
+    """Return the folders that a job with an image sees: its own, declared mounts, and storage with its checkpoints."""
+    storage = [
+        each.mount
+        for each in plan.storage
+        if each.name in job.file.mounts or job.checkpoints.startswith(f"{each.mount.rstrip('/')}/")
+    ]
+    return list(dict.fromkeys([job.folder, *storage]))
+
+
 def exports(values: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
 def setup_digest(job: Job, workdir: str) -> str:
-    """Return the digest of what `setup` depends on: itself and the content of the workdir."""
-    return hashlib.sha256(f"{job.file.setup}\0{workdir}".encode()).hexdigest()[:32]
+    """Return the digest of what `setup` depends on: itself, the content of the workdir, variables, and the folder
+    that it may write to."""
+    variables_ = "\0".join(f"{name}={value}" for name, value in sorted(job.file.env.items()))
+    text = "\0".join((job.folder, job.file.setup, workdir, variables_))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def scripts(job: Job) -> dict[str, str]:

@@ -14,6 +14,7 @@ from stampworks.jobs.script import (
     SETUP,
     WORKDIR,
     exports,
+    places,
     scripts,
     setup_digest,
     variables,
@@ -84,8 +85,7 @@ def _srun(job: Job, plan: Plan, what: str) -> list[str]:
 
 def _container(job: Job, plan: Plan) -> list[str]:
     """Return the options of pyxis: the job's folder and the mounts that it asks for, and nothing else."""
-    places = [job.folder, *(each.mount for each in plan.storage if each.name in job.file.mounts)]
-    mounts = ",".join(f"{place}:{place}" for place in dict.fromkeys(places))
+    mounts = ",".join(f"{place}:{place}" for place in places(job, plan))
     return [
         f"--container-image={enroot_name(job.file.image)}",
         f"--container-mounts={mounts}",
@@ -104,13 +104,14 @@ def node(job: Job, plan: Plan, workdir: str) -> str:
     """Return what each node runs: `node.sh setup` or `node.sh run`."""
     file = job.file
     local = is_folder(file.image) and not pyxis(plan)
-    places = [job.folder, *(each.mount for each in plan.storage if each.name in file.mounts)]
     enter = _ENTER.replace("@IMAGE@", shlex.quote(file.image)) if local else ""
-    enter = enter.replace("@PLACES@", shlex.join(places))
+    enter = enter.replace("@PLACES@", shlex.join(places(job, plan)))
     program = _IN_IMAGE if file.image else _ON_NODE.replace("@DIGEST@", setup_digest(job, workdir))
     start = "enter " if local else ""
     head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"
-    return head + _NODE.replace("@SIGNAL@", file.checkpoint.signal) + enter + program.replace("@START@", start)
+    secrets = _SECRETS if file.secrets else ""
+    body = _NODE.replace("@SECRETS@", secrets) + enter + program.replace("@START@", start)
+    return head + body.replace("@SIGNAL@", file.checkpoint.signal)
 
 
 # A TERM comes when the job is cancelled or preempted. The shell's `wait` returns when a signal comes: it is called
@@ -132,7 +133,7 @@ trap '[ -z "$programs" ] || kill -TERM "$programs" 2>/dev/null' TERM
 finish() {{
     if [ ! "$keep" ] || [ "$1$keep" = 0retry ]; then rm -f "$folder/{SECRETS}"; fi
     rm -f "$failed"
-    echo "$1" >"$folder/{EXIT}"
+    [ "$keep$1" = tasks0 ] && [ -e "$folder/{EXIT}" ] || echo "$1" >"$folder/{EXIT}" # of an array, that of a failure
     exit "$1"
 }}
 start() {{
@@ -141,7 +142,12 @@ start() {{
     while :; do
         wait "$programs" 2>/dev/null
         code=$?
-        kill -0 "$programs" 2>/dev/null || break
+        kill -0 "$programs" 2>/dev/null && continue
+        # a signal may have ended the wait while the programs ended by themselves: their own code is kept, too
+        wait "$programs" 2>/dev/null
+        again=$?
+        [ "$again" = 127 ] || code=$again
+        break
     done
     [ "$code" = 0 ] && return
     [ ! -s "$failed" ] || read -r code <"$failed"
@@ -163,19 +169,26 @@ exec > >(exec sed -u "s/^/$SLURM_ARRAY_TASK_ID: /") 2>&1
 """
 _NODE = f"""\
 export NODE_RANK="$SLURM_NODEID" RANK="$SLURM_NODEID" PET_NODE_RANK="$SLURM_NODEID"
-[ ! -e "$folder/{SECRETS}" ] || . "$folder/{SECRETS}"
 trap : TERM @SIGNAL@
 ended() {{
     [ "$1" = 0 ] || (set -o noclobber && echo "$1" >"$failed") 2>/dev/null
     exit "$1"
 }}
-if [ -d "$folder/{WORKDIR}" ]; then cd "$folder/{WORKDIR}"; else cd "$folder"; fi
+@SECRETS@if [ -d "$folder/{WORKDIR}" ]; then cd "$folder/{WORKDIR}"; else cd "$folder"; fi
 """
+_SECRETS = f"""\
+if [ ! -e "$folder/{SECRETS}" ]; then
+    echo "stampworks: the secrets of the job are gone: submit it again"
+    ended 1
+fi
+. "$folder/{SECRETS}"
+"""
+# The signal reaches the shell that runs the user's commands, too: it waits for them, and they have their own handlers.
 # The exit code of a job is that of the first program that failed: the others are ended for it.
 # On the node itself what setup did once for this content stays; it is done once at a time.
 _ON_NODE = f"""\
 if [ "$1" = run ]; then
-    bash -e "$folder/{RUN}"
+    bash -e -c 'trap : TERM @SIGNAL@; . "$1"' bash "$folder/{RUN}"
     ended $?
 fi
 marks="/var/tmp/stampworks-setup-$(id -u)"
@@ -191,7 +204,7 @@ bash -e "$folder/{SETUP}" 9>&- || ended $?
 : >"$marks/@DIGEST@"
 """
 _IN_IMAGE = f"""\
-@START@bash -e -c '[ ! -e "$1/{SETUP}" ] || bash -e "$1/{SETUP}"; exec bash -e "$1/{RUN}"' bash "$folder"
+@START@bash -e -c 'trap : TERM @SIGNAL@; [ ! -e "$1/{SETUP}" ] || bash -e "$1/{SETUP}"; . "$1/{RUN}"' bash "$folder"
 ended $?
 """
 # A root directory with a layer in memory above it, in namespaces of the user's own: nothing that a job writes there

@@ -47,7 +47,8 @@ def scan(folder: Path) -> Workdir:
     if not folder.is_dir():
         raise WorkdirError(f"{folder} is not a folder", "name the folder with the job's files")
     top = Path(os.path.realpath(folder))
-    names = sorted(set(_of_git(top) or _of_folder(top)))
+    listed = _of_git(top)
+    names = sorted(set(_of_folder(top) if listed is None else listed))
     if len(names) > FILES_MAX:
         raise WorkdirError(f"{folder} has more than {FILES_MAX} files", _LESS)
     size, entries = 0, []
@@ -79,7 +80,12 @@ def _of_git(folder: Path) -> list[str] | None:
     if done.returncode:
         return None
     names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
-    return [name for name in names if os.path.lexists(folder / name) and not (folder / name).is_dir()]
+    return [name for name in names if _is_entry(folder / name)]
+
+
+def _is_entry(path: Path) -> bool:
+    """Whether a path is a file or a link: a folder that git lists is a repository of its own."""
+    return path.is_symlink() or (path.exists() and not path.is_dir())
 
 
 def _of_folder(folder: Path) -> Iterator[str]:

@@ -64,7 +64,11 @@ class KubernetesJobs:
         made = ["create", "--filename=-", "--output=jsonpath={.metadata.uid}"]
         uid = self._server.said(made, json.dumps(pods.manifest(job, of))).strip()
         if secrets:
-            self._server.said(["create", "--filename=-"], json.dumps(pods.secret(job, of, dict(secrets), uid)))
+            try:
+                self._server.said(["create", "--filename=-"], json.dumps(pods.secret(job, of, dict(secrets), uid)))
+            except BaseException:  # without them its pods would wait for ever, on nodes that they hold
+                self._server.said(["delete", _KIND, of.name, f"--namespace={of.team}", "--wait=false"])
+                raise
         return f"{of.team}/{of.name}"
 
     def _own(self, job: OwnJob) -> jobset.PodJob:
