@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -116,8 +117,7 @@ def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
     clear_away(place_of("").name)
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    if folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user, and snapshots of this run are to go there: remove it")
+    expect_own(folder)
     (folder / WHERE).unlink(missing_ok=True)
     shutil.rmtree(kept_at(key), ignore_errors=True)
     kept_at(key).mkdir()
@@ -144,6 +144,7 @@ def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
 def running(key: str) -> dict[str, Any] | None:
     """Where the keeper of this node listens, if there is one."""
     folder = place_of(key)
+    expect_own(folder)
     try:
         found: dict[str, Any] = json.loads((folder / WHERE).read_text())
         with (folder / ALIVE).open("r+") as file:
@@ -153,6 +154,16 @@ def running(key: str) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return None
+
+
+def expect_own(folder: Path) -> None:
+    """Refuse a folder that another user has put there: what it names would be read as snapshots."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user, and snapshots of this run are to go there: remove it")
 
 
 def place_of(key: str) -> Path:

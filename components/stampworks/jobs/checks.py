@@ -39,6 +39,8 @@ class Job:
     """All of one machine."""
     without: tuple[str, ...]
     """Pools of the queue that are not meant."""
+    home: str
+    """The user's, on storage that all nodes see; empty where there is none."""
 
     @property
     def name(self) -> str:
@@ -62,7 +64,7 @@ class Job:
     @property
     def checkpoints(self) -> str:
         """The folder of its checkpoints, which outlives the job."""
-        return self.file.checkpoint.path or f"{self.folder}/checkpoints"
+        return in_home(self.file.checkpoint.path, self.home) or f"{self.folder}/checkpoints"
 
     @property
     def limit_s(self) -> int:
@@ -104,7 +106,16 @@ def resolve(source: JobSource, plan: Plan, user: str, runs: str) -> Job:
     pools = tuple(_pools(job, plan))
     names = {pool.name for pool in pools}
     without = tuple(name for name in queue.pools if name not in names)
-    return Job(job, user, f"{runs}/{folder_name(job.name, user)}", queue, pools, without)
+    return Job(job, user, f"{runs}/{folder_name(job.name, user)}", queue, pools, without, home_of(user, plan))
+
+
+def home_of(user: str, plan: Plan) -> str:
+    return next((each.home for each in plan.users if each.name == user), "")
+
+
+def in_home(path: str, home: str) -> str:
+    """Return a path with the home in the place of ~; as it is where there is no home that all nodes see."""
+    return f"{home}/{path.removeprefix('~/')}" if home and path.startswith("~/") else path
 
 
 def _queue(job: JobFile, plan: Plan) -> Queue:
@@ -230,8 +241,8 @@ def _mounts(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
             yield source.problem(f"mounts[{index}]", f"cluster {plan.name} has no storage {shown(name)}", hint)
 
 
-def _checkpoint(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
-    path = source.sound.checkpoint.path
+def _checkpoint(source: JobSource, plan: Plan, user: str) -> Iterator[Problem]:
+    path = in_home(source.sound.checkpoint.path, home_of(user, plan))
     places = [each.mount for each in plan.storage]
     if path and not any(posixpath.commonpath((path, place)) == place for place in places):
         hint = f"put it below {alternatives(places)}" if places else "declare storage"

@@ -76,10 +76,11 @@ def path(value: str) -> str:
 
 
 def absolute(value: str) -> str:
-    """Refuse a path that depends on the working directory."""
-    if not value.startswith("/") or ".." in value.split("/"):
+    """Refuse a path that depends on the working directory; one that begins with ~/ is in the user's home."""
+    if not value.startswith(("/", "~/")) or ".." in value.split("/"):
         raise wrong(
-            f"{brief(path(value))!r} is not an absolute path", "begin with a storage's mount, like /shared/run1"
+            f"{brief(path(value))!r} is not an absolute path",
+            "begin with a storage's mount, like /shared/run1, or with ~/",
         )
     return path(value)
 

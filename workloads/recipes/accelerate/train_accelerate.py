@@ -34,6 +34,8 @@ def main() -> None:
         if step % 20 == 0:
             accelerator.print(f"step {step}: loss {loss.item():.4f}", flush=True)
     accelerator.end_training()
+    if session.stopped:  # else the job would count as finished, and not go on
+        raise SystemExit(75)
 
 
 if __name__ == "__main__":

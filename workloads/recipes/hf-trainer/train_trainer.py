@@ -69,7 +69,10 @@ def main() -> None:
         accelerator_config={"dispatch_batches": False},
     )
     samples = Samples()
-    Trainer(model, options, train_dataset=samples, callbacks=[Survive(folder, samples)]).train()
+    survive = Survive(folder, samples)
+    Trainer(model, options, train_dataset=samples, callbacks=[survive]).train()
+    if survive.session.stopped:  # else the job would count as finished, and not go on
+        raise SystemExit(75)
 
 
 if __name__ == "__main__":

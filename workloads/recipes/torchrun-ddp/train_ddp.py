@@ -38,6 +38,8 @@ def main() -> None:
         if step % 50 == 0 and session.rank == 0:
             print(f"step {step}: loss {loss.item():.4f}", flush=True)
     dist.destroy_process_group()
+    if session.stopped:  # else the job would count as finished, and not go on
+        raise SystemExit(75)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,28 @@
+"""The job files of the bundled recipes, against a plan with a user who has a home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from stampworks import planning
+from stampworks.declaration import load_stack
+from stampworks.jobs import read_job, resolve
+from stampworks.jobs.checks import problems
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "workloads" / "recipes").glob("*/job.yaml"))
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.parent.name)
+def test_a_recipe_can_be_submitted(file: Path) -> None:
+    """Nothing in it is refused, and its checkpoints are in the home that all nodes see."""
+    plan = planning.plan(load_stack("local", ROOT / "stacks"))
+    source = read_job(file, {})
+    assert [*source.problems, *problems(source, plan, "alice")] == []
+    job = resolve(source, plan, "alice", "/shared/runs")
+    assert job.checkpoints.startswith("/shared/home/alice/runs/")
+
+
+def test_recipes_are_found() -> None:
+    assert len(RECIPES) == len([*(ROOT / "workloads" / "recipes").glob("*/README.md")]) > 0
