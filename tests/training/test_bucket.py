@@ -218,6 +218,7 @@ def test_a_bucket_that_is_missing_is_said_to_all_ranks(s3: Any) -> None:
     assert said[0].startswith("s3://absent/mine/step-: is missing: ")
 
 
+@pytest.mark.long
 def test_a_session_goes_on_from_a_bucket_with_the_same_bits(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def test_job_files_have_known_fields(name: str) -> None:
     assert f"[{name}]({name}/README.md)" in (RECIPES / "README.md").read_text()
 
 
+@pytest.mark.long
 def test_torchrun_ddp_survives_a_killed_rank(tmp_path: Path) -> None:
     """Without a step from disk, and with the same bits."""
     run("torchrun-ddp", tmp_path / "one", TRAINING, STEPS="60")
@@ -140,6 +141,7 @@ def test_torchrun_ddp_survives_a_killed_rank(tmp_path: Path) -> None:
     assert_same_bits(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.long
 def test_an_evaluation_reads_the_last_checkpoint(tmp_path: Path) -> None:
     """Which was written by another number of ranks than reads it."""
     run("torchrun-ddp", tmp_path / "it", TRAINING, STEPS="40")

@@ -101,7 +101,7 @@ def record(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("layout", ["ddp", "fsdp"])
+@pytest.mark.parametrize("layout", ["ddp", pytest.param("fsdp", marks=pytest.mark.long)])
 def test_a_run_that_lost_a_rank_ends_with_the_same_bits(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_run_that_lost_a_rank_ends_with_the_same_bits(
     assert sum(told["account"]["bins"].values()) == pytest.approx(told["account"]["wall_s"])
 
 
-@pytest.mark.parametrize("layout", ["ddp", "fsdp"])
+@pytest.mark.parametrize("layout", ["ddp", pytest.param("fsdp", marks=pytest.mark.long)])
 def test_without_snapshots_a_checkpoint_is_where_it_goes_on(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
