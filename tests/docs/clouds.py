@@ -56,6 +56,7 @@ ABILITIES: Mapping[str, tuple[str, Callable[[Cloud], str]]] = {
     "lookups": ("lock", lambda cloud: _yes(cloud.lookups)),
     "image_builder": ("images by Packer", lambda cloud: _yes(cloud.image_builder)),
     "faults": ("faults on purpose", lambda cloud: _yes(cloud.faults)),
+    "doors": ("users need no credentials", lambda cloud: _yes(cloud.doors)),
 }
 """The optional parts of `Cloud` in clouds/contract.py: the heading of each, and what a cloud has of it."""
 NEEDED = ("resources", "members", "renewal")

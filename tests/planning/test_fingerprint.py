@@ -31,8 +31,13 @@ pools:
 fabric: {kind: simulated, rail_rate_mbps: 200, leaf_nodes: 2, oversubscription: 1}
 storage: [{name: shared, kind: directory, mount: /shared, protect: true}]
 users:
-  - {name: alice, uid: 2001, accounts: [research]}
+  - name: alice
+    uid: 2001
+    accounts: [research]
+    groups: [nlp]
+    keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA alice@laptop]
   - {name: bob, uid: 2002}
+groups: [{name: nlp, gid: 3001}, {name: vision, gid: 3002}]
 scheduler:
   kind: slurm
   accounting: true
@@ -96,6 +101,11 @@ OTHERS: dict[str, Any] = {
     "users[].name": "carol",
     "users[].uid": 2003,
     "users[].accounts": ["product"],
+    "users[].groups": ["vision"],
+    "users[].keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "B" * 43],
+    "groups[].name": "team",
+    "groups[].gid": 3003,
+    "storage[].homes": True,
     "scheduler.accounting": False,
     "scheduler.topology": "flat",
     "scheduler.preemption": "cancel",
@@ -196,6 +206,7 @@ FOLLOW: dict[str, list[tuple[str, Any]]] = {  # what has to change with a field,
         ("scheduler.priorities.1.preempts", ["usual"]),
     ],
     "scheduler.priorities[].preempts": [("scheduler.priorities.1.preempts", [])],
+    "groups[].name": [("users[].groups", ["team"])],
     "scheduler.accounts[].name": [("users[].accounts", ["science"])],
     "training.model.heads": [("training.model.kv_heads", 4)],
     "training.model.kv_heads": [(f"training.model.{name}", 0) for name in ("kv_rank", "query_rank", "rotary")],

@@ -153,7 +153,7 @@ def test_an_earlier_attempt_that_does_not_end_is_named(teams: Plan, monkeypatch:
             raise AssertionError(words)
 
     monkeypatch.setattr(KubernetesApi, "of", lambda _: Stuck())
-    with pytest.raises(OperationError, match="pods of the earlier attempt of run first have not ended within 60 s"):
+    with pytest.raises(OperationError, match="pods of the earlier attempt of first have not ended within 60 s"):
         KubernetesJobs(teams, ROSTER).submit(wanted(teams), "alice")
 
 

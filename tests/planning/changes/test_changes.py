@@ -18,7 +18,7 @@ from stampworks.planning.rules.findings import Finding
 
 from tests.planning.test_fingerprint import IDENTITY, OTHERS, PLAN, changed, planned
 
-RENAMED = {"pools[].name", "storage[].name", "users[].name", "scheduler.queues[].name"}
+RENAMED = {"pools[].name", "storage[].name", "users[].name", "groups[].name", "scheduler.queues[].name"}
 RENAMED |= {"scheduler.priorities[].name", "scheduler.accounts[].name", "tags[].name"}
 """An entry under another name is one that goes and one that comes, which is a matter of its list."""
 

@@ -76,7 +76,7 @@ def _check(path: str, storage: Declared, cloud: str, choices: Choices, notes: No
 def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices, notes: Notes) -> None:
     """Refuse options of a directory: it is as large and as fast as its disk."""
     for name, value in storage.given().items():
-        if value and name not in ("name", "kind", "mount", "protect"):
+        if value and name not in ("name", "kind", "mount", "protect", "homes"):
             problem = "a directory has none: it is on whatever disk is there"
             notes.problem(f"{path}.{name}", problem, "take it out")
     if choices.storage == "file systems":
