@@ -19,7 +19,7 @@ from .keeper import reserved
 FAULTING = 8
 """Threads that get pages."""
 POPULATE = 23
-"""What Linux calls MADV_POPULATE_WRITE, and Python has no name for yet."""
+"""MADV_POPULATE_WRITE of Linux, for which Python has no name yet."""
 
 
 class Memory:

@@ -59,7 +59,7 @@ def read(pieces: Sequence[Piece], parts: Iterable[Part], sources: Sources) -> No
 def _shared(
     value: Tensor, start: Sequence[int], shape: Sequence[int], piece: Piece, snapshot: Tensor
 ) -> tuple[Tensor, Tensor] | None:
-    """What a piece of another cut has of this one: that part of it, and the same numbers in the snapshot."""
+    """Return the overlap with a piece of another cut: that part of this one, and the same numbers in the snapshot."""
     _, other_start, other_shape, kind, at = piece
     here, there = [], []
     for own, size, other, other_size in zip(start, shape, other_start, other_shape, strict=True):

@@ -41,7 +41,7 @@ class Whole:
 
     @property
     def fingerprint(self) -> str:
-        """Of the shape of what is trained: a checkpoint of another one does not fit."""
+        """Return a digest of the model's shape: a checkpoint of another shape does not fit."""
         shapes = {name: list(weight.shape) for name, weight in get_model_state_dict(self.model).items()}
         return hashlib.sha256(json.dumps(shapes, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -40,7 +40,7 @@ def workers_of(stack: str) -> tuple[Plan, Roster]:
 
 
 def asked_of(plan: Plan, stack: str) -> Roster:
-    """Who is in the cluster, where one of its members is asked for its scheduler; else a roster of nobody."""
+    """Return the members of the cluster, where one is asked for its scheduler; else an empty roster."""
     from stampworks.operations.schedulers import port_of
     from stampworks.plan import Roster
 
@@ -50,7 +50,7 @@ def asked_of(plan: Plan, stack: str) -> Roster:
 
 
 def members_of(plan: Plan, stack: str) -> Roster:
-    """Who is in the cluster of a plan now; an error when no cluster runs."""
+    """Return the members of a plan's cluster now; raise CliError when no cluster runs."""
     from stampworks.operations import members
     from stampworks.operations.errors import start
 

@@ -21,7 +21,7 @@ BROKEN_PIPE = 141
 INTERRUPTED = 130
 
 OF_STATE = {"finished": FINE, "unknown": UNKNOWN}
-"""Of a job; NO for all others."""
+"""Exit codes by the state of a job; NO for all others."""
 OF_VERDICT = {"pass": FINE, "fail": NO, "unknown": UNKNOWN}
 CODES = {
     "stampworks.cli.exits.CliError": WRONG_INPUT,

@@ -46,7 +46,7 @@ def _stack_here() -> str:
 
 
 def add_user_option(parser: argparse.ArgumentParser, default: str) -> None:
-    """Of a verb that starts jobs; a connection says itself whose they are."""
+    """Add the option of verbs that start jobs; a connection names its user itself."""
     else_ = f", else {default}" if default else ""
     parser.add_argument(
         "--user",

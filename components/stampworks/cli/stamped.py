@@ -45,7 +45,7 @@ def chosen(stack: str, resources: Sequence[Mapping[str, Any]], declared: Plan | 
 
 
 def declared_in(stack: str) -> Plan | Exception:
-    """What the file means now, or why it means nothing."""
+    """Return the plan of the file as it is now, or the error that keeps it from being read."""
     from stampworks.declaration import DeclarationError
 
     try:

@@ -61,14 +61,14 @@ class Job:
     """Accelerators that it holds or held, or asks for while it waits."""
     exit_code: int | None = None
     place: int | None = None
-    """Of a job that waits, its place in its queue, from 1; None where the scheduler does not say."""
+    """Place of a waiting job in its queue, from 1; None where the scheduler does not say."""
     hours: float | None = None
     """So long it has run, over all tasks of an array; None where nobody knows."""
     gpu_hours: float | None = None
 
 
 class JobScheduler(Protocol):
-    """What runs the jobs: `jobs` are those that were submitted here, `every_job` all that the scheduler knows."""
+    """Runs jobs: `jobs` are those that were submitted here, `every_job` all that the scheduler knows."""
 
     def files(self, wanted: JobRequest) -> dict[str, str]: ...
     def submit(self, wanted: JobRequest, user: str) -> int | str: ...

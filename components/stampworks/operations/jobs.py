@@ -17,6 +17,7 @@ from stampworks.operations.on_head import RUN
 from stampworks.operations.qualify import PROGRAMS, PYTHON, PYTHON_OF_IMAGE
 from stampworks.operations.run import queue_of
 from stampworks.operations.schedulers import port_of
+from stampworks.operations.users import expect_user
 from stampworks.physics.layouts import fitting, misfit
 from stampworks.plan import Group, Plan, Queue, Roster
 from stampworks.schedulers.batch import NOTICE_MAX_S
@@ -105,8 +106,7 @@ def wanted_of(plan: Plan, roster: Roster, asked: RunRequest) -> tuple[JobRequest
     if plan.scheduler.traits.runs_pods and nodes > largest:
         why = f"{of} has {len(there)} nodes in several pools, and on {plan.scheduler.traits.title} a run is in one"
         raise InputError(f"{why}: none has {nodes} now", f"ask for 1 to {largest}")
-    if user != "root" and user not in (users := [declared.name for declared in plan.users]):
-        raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, ["root", *users]))
+    expect_user(plan, user)
     options = _options(plan, groups[0], asked, folder, nodes)
     _check_notice(options.get("notice_s", 0), queue)
     programs = [str(program) for program in options.pop("programs", ())]

@@ -7,29 +7,28 @@ from dataclasses import dataclass, replace
 
 from stampworks.clouds.registry import CLOUDS
 from stampworks.operations import runs
-from stampworks.operations.errors import InputError, nearest
+from stampworks.operations.errors import InputError
 from stampworks.operations.schedulers import port_of
+from stampworks.operations.users import expect_user
 from stampworks.plan import Plan, Roster
 
 
 @dataclass(frozen=True)
 class Connection:
-    """What one file of hers says. Nothing in it is secret but a kubeconfig."""
+    """Content of a user's connection file. Only a kubeconfig in it is secret."""
 
     user: str
     plan: Plan
     """As it was stamped when this was written, without reasons."""
     roster: Roster
-    """Who was in the cluster then, with the host keys. Its user is herself, and her key is whichever ssh finds."""
+    """Members of the cluster when it was written, with their host keys. ssh logs in as the user, with her own key."""
     kubeconfig: str = ""
-    """Of a cluster with Kubernetes: her own way to its server, with the rights of her teams."""
+    """Her access to the server of a Kubernetes cluster, with the rights of her teams; empty on Slurm."""
 
 
 def connect(plan: Plan, roster: Roster, user: str) -> Connection:
     """Opens what leads to head and login nodes without stepping into their network, and says what there is."""
-    users = [declared.name for declared in plan.users]
-    if user not in users:
-        raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, users))
+    expect_user(plan, user, besides=())
     port, own = port_of(plan.scheduler.kind), replace(plan, reasons=())
     if not port.asks_members:
         return Connection(user, own, replace(roster, user=user), port.user_config(plan, user))

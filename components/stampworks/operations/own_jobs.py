@@ -7,23 +7,22 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from stampworks.jobs import Job, JobError, JobSource, Problem, resolve
 from stampworks.jobs.checks import is_folder, problems
 from stampworks.jobs.script import exports
 from stampworks.operations import on_storage, runs
 from stampworks.operations import workdir as workdirs
-from stampworks.operations.errors import InputError, UnknownError, nearest
+from stampworks.operations.errors import nearest
 from stampworks.operations.job import AT_WORK, JobScheduler
 from stampworks.operations.jobs import UsedError, as_text, of_cluster, own_folder
+from stampworks.operations.on_cluster import ClusterProgram
 from stampworks.operations.on_head import RUN
-from stampworks.operations.schedulers import port_of
+from stampworks.operations.users import expect_user
 from stampworks.operations.workdir import Workdir, WorkdirError
 from stampworks.plan import Plan, Roster
 
-_PROGRAM = Path(on_storage.__file__).read_text()
-_LIMIT_S = 600.0
+_PROGRAM = ClusterProgram(on_storage, 600.0, "the cluster answered something else about a job's folder")
 _PART_BYTES = 16 << 20
 """So much is sent at a time."""
 SECRET_BYTES_MAX = 64 << 10
@@ -42,7 +41,7 @@ class Prepared:
 
 def checked(plan: Plan, source: JobSource, user: str, environment: Mapping[str, str]) -> Prepared:
     """Judge all that can be judged without the cluster; JobError has all problems at once."""
-    _check_user(plan, user)
+    expect_user(plan, user)
     found = [*source.problems, *problems(source, plan, user)]
     secrets: dict[str, str] = {}
     for index, secret in enumerate(source.sound.secrets if source.knows("secrets") else ()):
@@ -82,7 +81,7 @@ def prepare(plan: Plan, roster: Roster, source: JobSource, user: str, environmen
             )
             found.append(source.problem(f"depends_on[{index}]", message, nearest(name, [each.name for each in known])))
     image = job.file.image if is_folder(job.file.image) else ""
-    looked = _asked(plan, roster, user, ["look", job.folder, image])
+    looked = _PROGRAM.ask(plan, roster, user, ["look", job.folder, image])
     if looked.get("image"):
         hint = "name a folder with a root file system that all nodes see"
         found.append(source.problem("image", f"{image} {looked['image']}", hint))
@@ -113,24 +112,24 @@ def submit(plan: Plan, roster: Roster, prepared: Prepared) -> int | str:
         "secrets": exports(prepared.secrets) if on_slurm else "",
         "manifest": prepared.workdir.entries if prepared.workdir else None,
     }
-    _asked(plan, roster, job.user, ["place", job.folder, objects], json.dumps(given))
+    _PROGRAM.ask(plan, roster, job.user, ["place", job.folder, objects], json.dumps(given))
     try:
         number = scheduler.submit_own(job, prepared.secrets, prepared.after)
     except BaseException:
-        _asked(plan, roster, job.user, ["forget", job.folder])
+        _PROGRAM.ask(plan, roster, job.user, ["forget", job.folder])
         raise
     if on_slurm:
-        _asked(plan, roster, job.user, ["watch", job.folder, str(number)])
+        _PROGRAM.ask(plan, roster, job.user, ["watch", job.folder, str(number)])
     return number
 
 
 def _send(plan: Plan, roster: Roster, user: str, objects: str, workdir: Workdir) -> None:
     """Send the contents that the cluster has not yet."""
     contents = workdir.contents
-    answer = _asked(plan, roster, user, ["missing", objects], json.dumps(sorted(contents)))
+    answer = _PROGRAM.ask(plan, roster, user, ["missing", objects], json.dumps(sorted(contents)))
     wanted = [digest for digest in answer.get("missing", ()) if digest in contents]
     for part in _parts({digest: contents[digest] for digest in wanted}):
-        _asked(plan, roster, user, ["put", objects], json.dumps(part))
+        _PROGRAM.ask(plan, roster, user, ["put", objects], json.dumps(part))
 
 
 def _parts(contents: Mapping[str, Path]) -> Iterator[list[tuple[str, int, int, str]]]:
@@ -177,23 +176,3 @@ def _secret(name: str, file: str, folder: Path, environment: Mapping[str, str]) 
     if len(content) > SECRET_BYTES_MAX or "\0" in value:
         raise _SecretError(f"{path} is not a value of at most {SECRET_BYTES_MAX >> 10} KiB", "name another file")
     return value
-
-
-def _check_user(plan: Plan, user: str) -> None:
-    users = [each.name for each in plan.users]
-    if user != "root" and user not in users:
-        raise InputError(f"no user is called {user!r} in cluster {plan.name}", nearest(user, ["root", *users]))
-
-
-def _asked(plan: Plan, roster: Roster, user: str, words: list[str], given: str = "") -> dict[str, Any]:
-    argv = ["python3", "-I", "-c", _PROGRAM, *words]
-    answer = port_of(plan.scheduler.kind).ask_storage(plan, roster, user, argv, _LIMIT_S, given)
-    try:
-        found = json.loads(answer.splitlines()[-1])
-    except (ValueError, IndexError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise UnknownError(
-            "the cluster answered something else about a job's folder", "look there: stampworks ssh head"
-        )
-    return found

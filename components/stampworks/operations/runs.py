@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from stampworks import catalog
 from stampworks.operations import on_head
-from stampworks.operations.errors import InputError, UnknownError
-from stampworks.operations.schedulers import port_of
+from stampworks.operations.errors import InputError
+from stampworks.operations.on_cluster import ClusterProgram
 from stampworks.plan import Plan, Roster
 from stampworks.schedulers.kubernetes import claims
 
-_PROGRAM = Path(on_head.__file__).read_text()
-_LIMIT_S = 30.0
+_PROGRAM = ClusterProgram(on_head, 30.0, "the head answered something else about runs")
 
 
 def folder_of_all(plan: Plan) -> str:
@@ -34,34 +32,22 @@ def folder_of_all(plan: Plan) -> str:
 
 
 def look(plan: Plan, roster: Roster, folder: str) -> dict[str, Any]:
-    return _asked(plan, roster, ["look", folder])
+    return _PROGRAM.ask(plan, roster, "root", ["look", folder])
 
 
 def all_runs(plan: Plan, roster: Roster, folder: str) -> dict[str, Any]:
-    return _asked(plan, roster, ["runs", folder])
+    return _PROGRAM.ask(plan, roster, "root", ["runs", folder])
 
 
 def follow(plan: Plan, roster: Roster, folder: str, log: int, events: int) -> dict[str, Any]:
-    return _asked(plan, roster, ["follow", folder, str(log), str(events)])
+    return _PROGRAM.ask(plan, roster, "root", ["follow", folder, str(log), str(events)])
 
 
 def make(plan: Plan, roster: Roster) -> None:
     """Make the directory that the folders of all users are in."""
-    _asked(plan, roster, ["make", folder_of_all(plan)])
+    _PROGRAM.ask(plan, roster, "root", ["make", folder_of_all(plan)])
 
 
 def write(plan: Plan, roster: Roster, runs: str, name: str, user: str, files: Mapping[str, str]) -> None:
-    _asked(plan, roster, ["make", runs])
-    _asked(plan, roster, ["write", f"{runs}/{name}"], user, json.dumps(files))
-
-
-def _asked(plan: Plan, roster: Roster, words: list[str], user: str = "root", given: str = "") -> dict[str, Any]:
-    argv = ["python3", "-I", "-c", _PROGRAM, *words]
-    answer = port_of(plan.scheduler.kind).ask_storage(plan, roster, user, argv, _LIMIT_S, given)
-    try:
-        found = json.loads(answer.splitlines()[-1])
-    except (ValueError, IndexError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise UnknownError("the head answered something else about runs", "look there: stampworks ssh head")
-    return found
+    _PROGRAM.ask(plan, roster, "root", ["make", runs])
+    _PROGRAM.ask(plan, roster, user, ["write", f"{runs}/{name}"], json.dumps(files))

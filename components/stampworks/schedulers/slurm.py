@@ -335,7 +335,7 @@ def shares(plan: Plan, queue: Queue) -> list[Setting]:
 
 
 def billing(plan: Plan, queue: Queue) -> str:
-    """What fair share and reports charge for: accelerators, and cores only where there are none.
+    """Charge accelerators in fair share and reports, and cores only where there are none.
 
     By itself Slurm charges a job of eight accelerators that asked for one core as one core.
     """

@@ -47,7 +47,7 @@ class KubernetesJobs:
         return f"{of.team}/{wanted.name}"
 
     def files(self, wanted: JobRequest) -> dict[str, str]:
-        """What has to lie in the run's folder beforehand."""
+        """Return the files that must be in the run's folder beforehand."""
         return {jobset.POD: jobset.script(pods_of(self._plan, self._roster, wanted, "root"))}
 
     def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]:  # noqa: ARG002

@@ -7,16 +7,17 @@ import secrets
 from collections.abc import Mapping, Sequence
 
 from stampworks.operations import remote
-from stampworks.operations.errors import InputError, OperationError, nearest
+from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.run import CommandRun, RunOptions, TooFewNodesError, queue_of
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm.nodes import out_of_order
 from stampworks.operations.status import holder
+from stampworks.operations.users import expect_user
 from stampworks.plan import Group, Plan, Roster
 from stampworks.text.names import fold
 
 IMMEDIATE_S = 60
-"""How long nodes that can take a command may take to start it: another job may have been quicker."""
+"""Seconds in which nodes that can take a command must start it: another job may have been quicker."""
 
 
 class SlurmCommands:
@@ -33,7 +34,7 @@ class SlurmCommands:
             raise InputError(f"{of} has no nodes now", "`pulumi up` starts what is missing")
         if asked.nodes > len(there):
             raise InputError(f"{of} has {len(there)} nodes now, not {asked.nodes}", f"ask for 1 to {len(there)}")
-        self._check_user(asked.user)
+        expect_user(self._plan, asked.user)
         gpus = _gpus(of, pools, asked.gpus)
         unfit, busy = self._unfit(pools, gpus)
         left_out = {**self._absent(pools), **unfit, **({} if asked.wait else self._jobs(busy))}
@@ -63,11 +64,6 @@ class SlurmCommands:
 
     def _ask(self, command: list[str]) -> None:
         remote.ask(self._roster, remote.head(self._roster).name, command, timeout_s=10)
-
-    def _check_user(self, user: str) -> None:
-        names = ["root", *(declared.name for declared in self._plan.users)]
-        if user not in names:
-            raise InputError(f"no user is called {user!r} in cluster {self._plan.name}", nearest(user, names))
 
     def _absent(self, pools: Sequence[Group]) -> dict[str, str]:
         """Nodes that always run, and do not."""

@@ -11,7 +11,7 @@ from stampworks.plan import User
 
 
 def access(each: Difference) -> str:
-    """Who may do what from then on; empty where a difference is of something else."""
+    """Say how a difference changes access; empty where it does not."""
     field, person = each.way[-1].field, each.way[0].key
     if each.way[0].field != "users":
         return ""
