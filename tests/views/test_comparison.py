@@ -82,6 +82,7 @@ WORDS = {
     "storage[].name": ["storage shared: only in a, directory at /shared"],
     "storage[].mount": ["storage shared mount: /shared in a, /data in b"],
     "storage[].protect": ["storage shared protect: yes in a, no in b"],
+    "storage[].homes": ["storage shared homes: no in a, yes in b"],
     "users[].name": ["user alice: only in a, uid 2001 of research", "user carol: only in b, uid 2001 of research"],
     "users[].uid": ["user alice uid: 2001 in a, 2003 in b"],
     "users[].accounts": [
@@ -89,6 +90,13 @@ WORDS = {
         "account product users: none in a, alice in b",
         "user alice accounts: research in a, product in b",
     ],
+    "users[].groups": ["user alice groups: nlp in a, vision in b"],
+    "users[].keys": [
+        f"user alice keys: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43} alice@laptop in a, "
+        f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'B' * 43} in b"
+    ],
+    "groups[].name": ["team nlp: only in a, gid 3001", "team team: only in b, gid 3001"],
+    "groups[].gid": ["team nlp gid: 3001 in a, 3003 in b"],
     "scheduler.kind": ["scheduler kind: slurm in a, kubernetes in b"],
     "scheduler.accounting": ["scheduler accounting: yes in a, no in b", "account research, product: only in a"],
     "scheduler.topology": ["scheduler topology: tree in a, flat in b"],

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from stampworks import catalog
 from stampworks.changes.differences import Difference, PathStep, differences
-from stampworks.plan import Group, Plan, Queue, Storage, User, fingerprint, to_dict
+from stampworks.plan import Group, Plan, Queue, Storage, Team, User, fingerprint, to_dict
 from stampworks.text.names import fold
 from stampworks.text.printable import printable
 from stampworks.views.table import INDENT
@@ -211,6 +211,8 @@ def summary(entry: Any) -> str:
         return f", of {', '.join(entry.pools)}{limit}{', by default' if entry.default else ''}"
     if isinstance(entry, User):
         return f", uid {entry.uid}{' of ' if entry.accounts else ''}{', '.join(entry.accounts)}"
+    if isinstance(entry, Team):
+        return f", gid {entry.gid}"
     return ""
 
 

@@ -201,7 +201,7 @@ def test_the_most_severe_change_comes_first() -> None:
 def test_a_large_change_fits_into_a_comment() -> None:
     """Forges take 65,536 characters; what is left out is counted, and in the JSON."""
     data = changed("pools[].count", 1000)
-    data["users"] = [{"name": f"user{number}", "uid": 3000 + number} for number in range(2000)]
+    data["users"] = [{"name": f"user{number}", "uid": 4000 + number} for number in range(2000)]
     large = review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(data), (), {}))
     page = review_markdown(large)
     assert len(page) < 30_000
@@ -282,7 +282,10 @@ def test_what_comes_says_what_it_is() -> None:
     page = review_markdown(review("one", ReviewedStack("a", None), ReviewedStack("b", PLAN, (), {})))
     assert "| `storage[shared]` | - | `directory at /shared` | create | made |" in page
     assert "| `scheduler.queues[main]` | - | `of gpu, cpu, by default` | create | made |" in page
-    assert "| `users[alice]` | - | `uid 2001 of research` | create | access: alice may submit jobs |" in page
+    alice = "| `users[alice]` | - | `uid 2001 of research` | create | access: alice may submit jobs, and log in with "
+    assert f"{alice}`SHA256:kmYcvdi2GkPeWxB6XLjrZB8JHsy2Hm8luHMFp9GMvqk` (`alice@laptop`) |" in page
+    assert "| `users[bob]` | - | `uid 2002` | create | access: bob may submit jobs |" in page
+    assert "| `groups[nlp]` | - | `gid 3001` | create | made |" in page
 
 
 def test_many_nodes_on_premises_are_ranges() -> None:
