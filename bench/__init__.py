@@ -1,1 +1,1 @@
-"""What Stampworks costs in time and memory, measured beside what it is built on. Standard library only."""
+"""Costs of Stampworks in time and memory, measured beside its foundations. Standard library only."""

@@ -1,4 +1,4 @@
-"""What a task costs on a host: those of site.yml on a cluster that is as it should be, against plain tasks."""
+"""Cost of a task on a host: tasks of site.yml on a cluster without changes, against plain tasks."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def _busy_neighbour() -> Iterator[None]:
 
 
 def _verb(cluster: Stack, *argv: str, ends_with: Sequence[int] = (0,)) -> Any:
-    """What a verb says as JSON."""
+    """Return the JSON output of a verb."""
     command = [sys.executable, "-m", "stampworks.cli.main", *argv, "--stack", NAME, "--json"]
     done = subprocess.run(
         command,

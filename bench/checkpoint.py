@@ -1,4 +1,4 @@
-"""What a checkpoint costs training, against torch's own that waits, and how near the disk's rate it is written."""
+"""Cost of checkpoints, against torch's own that blocks, and the share of the disk's rate that they reach."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows() -> list[Row]:
             lambda: sequential(Path(folder) / "direct", direct=True),
         ]
         for way in ways:
-            way()  # what is done for the first time takes longer
+            way()  # a first run takes longer
         found: list[list[Any]] = [[] for _ in ways]
         for number in range(SAVES):
             for turn in range(len(ways))[:: 1 if number % 2 == 0 else -1]:
@@ -61,7 +61,7 @@ def of(answers: list[dict[str, float]], key: str) -> list[float]:
 
 
 def pairs(what: str, unit: str, ours: list[float], baseline: list[float], target: float | None) -> Row:
-    """What was measured in turns already."""
+    """Return the row of measurements that were taken in turns."""
     one, other = iter(ours), iter(baseline)
     return compared(what, unit, lambda: next(one), lambda: next(other), target, pairs=len(ours))
 

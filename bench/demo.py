@@ -27,7 +27,7 @@ def rows() -> list[Row]:
         try:
             phases = _demo(folder)
         finally:
-            for kept in ("go-build", "go-modules"):  # what Go keeps is read-only on purpose
+            for kept in ("go-build", "go-modules"):  # Go makes its caches read-only
                 subprocess.run(["chmod", "-R", "-f", "u+w", str(folder / kept)], check=False)
     return [measured(f"cold make demo: {what}", "s", [seconds]) for what, seconds in phases]
 

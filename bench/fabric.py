@@ -20,7 +20,7 @@ RUNS = 3
 OVERSUBSCRIPTIONS = (1, 2, 4)
 SMALL = {"RUNS": 1, "OVERSUBSCRIPTIONS": (1,)}
 POINT_TO_POINT_SHARE = 0.92
-"""Of what a pair of nodes reaches, an all-reduce of the two has to reach as much."""
+"""Part of a pair's point-to-point rate that an all-reduce of the two has to reach."""
 ERROR_MAX_PERCENT = 10
 RAIL_MBPS = 200
 PROGRAMS = "PYTHONPATH=/usr/local/lib/stampworks/workloads"

@@ -21,7 +21,7 @@ RUNS, NODES = 5, 512
 GANGS, SIZES, SECONDS = 1000, (1, 2, 4, 8), 2
 """So many gangs of these sizes, whose pods seem to run for so long."""
 AT_ONCE = 100
-"""Of them one kubectl is handed so many: it makes one after the other, and has its time."""
+"""Objects for one kubectl, which makes them one after the other within its time limit."""
 PAIRS = 2
 SMALL = {"TARGETS_S": {8: 15}, "RUNS": 1, "NODES": 8, "GANGS": 8, "PAIRS": 1}
 LIMIT_S, POLL_S, CLEARED_S = 900, 1.0, 10.0
@@ -76,7 +76,7 @@ def _started(nodes: int, target_s: float) -> Iterator[Row]:
     for _ in range(RUNS):
         with _stack(nodes) as stack:
             begun = time.perf_counter()
-            stack.up()  # which ends when all nodes are ready
+            stack.up()  # ends when all nodes are ready
             took.append(time.perf_counter() - begun)
             outer = (stack.state / "rooms" / stack.cluster / "process").read_text()
             memory.append(pss_mib(int(outer.split("-")[0])))

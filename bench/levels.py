@@ -17,7 +17,7 @@ RAIL_MBPS = 200
 RUNS = 3
 SMALL = {"RUNS": 1}
 STANDARD_PART_MAX = 0.25
-"""Of the time of running every check there is."""
+"""Largest part of the time of all checks."""
 QUICK_S = 0.3
 PROGRAMS = "PYTHONPATH=/usr/local/lib/stampworks/workloads"
 TIMED = """\
@@ -56,7 +56,7 @@ def _seconds(found: Stack, level: str, minutes: int) -> float:
 
 
 def _before_a_job(found: Stack) -> Iterator[Row]:
-    """What the prolog asks of a node, beside an empty program in the same language."""
+    """Measure the prolog on a node, beside an empty program in the same language."""
     timed = shlex.join(["python3", "-c", TIMED])
     pairs = json.loads(found.run("stampworks", "ssh", "--stack", NAME, "gpu-001", "--", timed))
     yield measured(
@@ -65,7 +65,7 @@ def _before_a_job(found: Stack) -> Iterator[Row]:
 
 
 def _of_a_node(found: Stack) -> Iterator[Row]:
-    """What the programs of the quick level take on a node, once they have begun."""
+    """Measure the programs of the quick level on a node, after their start."""
     run = ["stampworks", "run", "--stack", NAME, "--nodes", "1", "--", "env", PROGRAMS, "python3", "-m", "validation"]
     heard = [read(found.run(*run, "limits", "inventory")) for _ in range(RUNS)]
     took = [sum(result.seconds for result in each.results) for each in heard]

@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured beside every benchmark: a slow machine shows here first."""
+"""Limits of this machine, measured beside every benchmark: a slow machine shows here first."""
 
 from __future__ import annotations
 

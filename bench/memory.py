@@ -1,4 +1,4 @@
-"""What an idle node costs in memory: the proportional share of all its processes."""
+"""Memory of an idle node: the proportional share of all its processes."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Pair:
     ours: Engine
     by_hand: Engine
     resources: int
-    """That they have in common."""
+    """Number of resources that they have in common."""
 
 
 def _of_pools(stack: Stack, count: int) -> Stack:
@@ -196,7 +196,7 @@ def _spent(engine: Engine) -> tuple[float, float]:
 
 
 def _processors() -> float:
-    """Of this process, in which the providers are, and of all that it started and has seen end."""
+    """Return the processor time of this process, which has the providers, and of its ended children."""
     both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in both)
 
@@ -208,7 +208,7 @@ def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str
     """Says of each component that all is made that lies in it, as Pulumi's guide asks of whoever writes one."""
     variables: dict[str, str] = {}
     outputs: dict[str, str] = {}
-    """What stands for a text that a resource made before puts out."""
+    """Placeholders for outputs of resources that were made before."""
     for number, each in enumerate(made):
         urn, name, variable = each["urn"], each["urn"].rpartition("::")[2], f"r{number}"
         place = f"parent={variables.get(each['parent'])}, depends_on=[{_after(each, variables)}]"
@@ -230,7 +230,7 @@ def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str
 
 
 def _after(one: Mapping[str, Any], variables: Mapping[str, str]) -> str:
-    """What it waits for without a value of it, as nodes for the way out of their network."""
+    """Return the resource that it waits for without using a value of it, as nodes wait for NAT."""
     used = {urn for urns in one.get("propertyDependencies", {}).values() for urn in urns}
     return ", ".join(variables[urn] for urn in one.get("dependencies", ()) if urn in variables and urn not in used)
 

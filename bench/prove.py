@@ -1,4 +1,4 @@
-"""What the judging finds and what it misses, without a cluster: counts of what went wrong, of how many.
+"""Faults that judging finds and misses, without a cluster: each is a count out of a total.
 
 Where a target is a part, it is met when the sample shows it by the unfavourable end of its interval. The chance is the
 same at each run, so that a change of these numbers is a change of the judging.
@@ -38,7 +38,7 @@ CLEAN = 1000
 COMPARED = 250
 """Clusters judged at both levels: every check takes ten times as long to simulate."""
 LATE = 40
-"""Of those with a fault that only shows later, or where only a burn-in looks."""
+"""Clusters with a fault that only shows later, or that only a burn-in looks for."""
 WINDOWS = 1000
 SMALL = {"SEARCHES": 2, "CLUSTERS": 5, "CLEAN": 5, "COMPARED": 2, "LATE": 2, "WINDOWS": 10}
 
@@ -52,7 +52,7 @@ def rows() -> list[Row]:
 
 
 def _thresholds() -> Iterator[Row]:
-    """What the audit makes of thresholds whose verdict is known: published ones, such as are alike, and their slips."""
+    """Audit thresholds whose verdict is known: published ones, similar ones, and typical slips."""
     wrong, of = Counter[str](), Counter[str]()
     for each in labelled():
         kind = each.verdict + _where_little_is_known(each.threshold) * (each.verdict == "refused")
@@ -179,7 +179,7 @@ def _windows(chance: Random, make: Callable[[Random], Fleet]) -> Counter[str]:
 
 
 def _recorded() -> Iterator[Row]:
-    """Of processes that hashed in turns, one of which had 5 % more to do; and each of the others slowed in its turn."""
+    """Judge recorded hashing in turns, where one process had 5 % more to do; then slow each other one in turn."""
     windows = [without_slowed(window) for window in recorded("one_core")]
     count = len(windows)
     missed = sum(set(slow_over_time(window)) != {SLOWED} for window in recorded("one_core"))
@@ -192,7 +192,7 @@ def _recorded() -> Iterator[Row]:
 
 
 def _beyond_reach(chance: Random) -> Iterator[Row]:
-    """What no window of this length can tell: shown, so that nobody expects it."""
+    """Show faults that no window of this length can find, so that nobody expects it."""
     for what, make in (("chips 1 % apart", lambda chance: differing(chance, 0.01)), ("batches 3 % apart", two_kinds)):
         found = _windows(chance, make)
         yield counted(f"beyond reach: 5 % slow, {what}: missed", "windows", found["missed"], WINDOWS, 0.01)

@@ -1,4 +1,4 @@
-"""What a failure costs a training run: killed ranks, a lost node, another number of ranks. Real runs."""
+"""Cost of a failure for a training run: killed ranks, a lost node, another number of ranks. Real runs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def recoveries(run: Run) -> list[float]:
 
 
 def done_again(run: Run) -> list[float]:
-    """Of each generation but the first, how many steps had been complete before."""
+    """Return for each generation but the first how many steps had been complete before."""
     found, last = [], 0
     for event in run.events():
         if event["what"] == "ready" and event["number"] > 1:

@@ -28,7 +28,7 @@ from validation.timing import without_waiting
 TENSORS = 32
 KEPT = 1
 STEP_S = 0.5
-"""What a step computes until it changes the state, alone on its processor."""
+"""Seconds of compute before a step changes the state, alone on its processor."""
 
 
 def main(folder: Path, ranks: int, size: int) -> None:
@@ -77,7 +77,7 @@ class Saver:
             self.products = max(2 * self.products, int(self.products * STEP_S / alone))
 
     def compute(self) -> None:
-        """What a step does before it changes the state."""
+        """Compute, as a step does before it changes the state."""
         for _ in range(self.products):
             torch.mm(self.factor, self.factor)
 
@@ -107,7 +107,7 @@ class Saver:
             raise SystemExit(problem)
 
     def save_plain(self) -> dict[str, float]:
-        """What torch does by itself, which waits for the disk and takes no digests."""
+        """Save as plain torch does, which waits for the disk and takes no digests."""
         if not self.rank:
             shutil.rmtree(self.plain, ignore_errors=True)
         dist.barrier(self.group)
@@ -129,7 +129,7 @@ def took(work: Callable[[], object]) -> dict[str, float]:
 
 
 def told(word: str) -> str:
-    """What rank 0 was told, on every rank."""
+    """Return the word of rank 0 on every rank."""
     words = [word]
     dist.broadcast_object_list(words, 0)
     return words[0]

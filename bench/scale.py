@@ -1,4 +1,4 @@
-"""What grows with nodes and what must not: plan and preview are for people who wait, an `up` may take its time."""
+"""Growth with the number of nodes: people wait for plan and preview, and an `up` may take longer."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Up:
     idle_s: float
     """From the command to every node idle in Slurm."""
     ansible_s: float
-    """Of it the playbook, as Pulumi tells it: in whole seconds."""
+    """Seconds of the playbook in it, as Pulumi reports them: whole ones."""
 
 
 class Stack:
@@ -87,7 +87,7 @@ class Stack:
         timeout_s: float = UP_TIMEOUT_S,
         ends_with: tuple[int, ...] = (0,),
     ) -> str:
-        """What a command prints; one that fails ends the benchmark with what it said."""
+        """Return the output of a command; if it fails, end the benchmark with its message."""
         done = run_to_end(argv, folder or self.folder, self.environment, timeout_s)
         if done.returncode not in ends_with:
             raise SystemExit(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
@@ -113,7 +113,7 @@ class Stack:
         ).returncode
 
     def resources(self) -> list[dict[str, Any]]:
-        """What is in the stack's state, secrets in plain text."""
+        """Return the resources of the stack's state, with secrets in plain text."""
         state = json.loads(self.run("pulumi", "stack", "export", "--show-secrets", "--stack", NAME))
         found: list[dict[str, Any]] = state["deployment"]["resources"]
         return found

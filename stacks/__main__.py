@@ -1,4 +1,4 @@
-"""What `pulumi up` runs for every stack in this folder: its declaration becomes a plan, the plan becomes a cluster."""
+"""Program of `pulumi up` for every stack in this folder: make a plan of the declaration, a cluster of the plan."""
 
 import gc
 from pathlib import Path

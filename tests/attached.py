@@ -1,4 +1,4 @@
-"""What nodes find that was made apart from them, as on the local cloud, where names alone say it."""
+"""Mounts of nodes that were made apart from them, as on the local cloud, where names alone identify them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every test gets: folders of its own, so that no test sees or changes what the user has."""
+"""Fixtures of all tests: folders of their own, so that no test sees or changes those of the user."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Project:
         self.passes("stack", "init", "test")
 
     def passes(self, *argv: str) -> str:
-        """What a run says that must pass."""
+        """Return the output of a run that must pass."""
         done = self.run(*argv)
         assert done.returncode == 0, done.stdout
         return done.stdout

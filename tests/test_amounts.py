@@ -68,6 +68,6 @@ NO_AMOUNTS: list[Any] = ["", "k", "1K", "1 k", "1kk", "nan", "inf", "1_0", "1e99
     ],
 )
 def test_quantities_are_read_as_kubernetes_writes_them(said: Any, number: float | None) -> None:
-    """What is none is none, however long it is."""
+    """Text that is no quantity is refused, however long it is."""
     found = quantity(said)
     assert found == number if number is None else found == pytest.approx(number)

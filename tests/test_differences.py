@@ -58,7 +58,7 @@ def reversed_at(path: str) -> dict[str, Any]:
 
 
 def made_of(plan: Plan) -> Plan:
-    """What the engine is told of a plan."""
+    """Return the plan after its way through the engine."""
     return replace(settled(plan), reasons=())
 
 

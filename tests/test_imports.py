@@ -22,13 +22,13 @@ from stampworks.plan import SchedulerKind
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "stampworks"
 
-# What a pure step must not see besides other rooms: the clock, chance, processes, the network.
+# Modules that a pure step must not use: the clock, chance, processes, the network.
 IMPURE = frozenset({"asyncio", "datetime", "http", "random", "secrets", "socket", "subprocess", "time", "urllib"})
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What the modules that match `room` may import: rooms of ours as patterns, packages of others by name.
+    """Imports that modules matching `room` may have: rooms of ours as patterns, packages of others by name.
 
     The standard library (a pure room: without IMPURE) and EVERYWHERE are always allowed, and so is the room itself. A
     name stands for whatever is below it, too, unless the rule is `exact`.
@@ -78,7 +78,7 @@ def cloud_rules(cloud: str, *sdk: str, extra: tuple[str, ...] = ()) -> tuple[Rul
 ANY = ("*",)
 EVERYWHERE = ("text", "state.paths")
 PLANNED = ("declaration", "catalog", "physics", "plan", "changes")
-"""What every part of planning may import."""
+"""Rooms that every part of planning may import."""
 # The first rule that matches decides.
 RULES = (
     Rule("stampworks.text", pure=True),
@@ -342,7 +342,7 @@ def asks_which_cloud(source: str, clouds: frozenset[str]) -> list[int]:
 
 
 def test_nobody_asks_which_cloud_it_is() -> None:
-    """What differs between clouds is in the folders of clouds: elsewhere their choices are read."""
+    """Differences between clouds are in the folders of clouds: elsewhere their choices are read."""
     clouds = frozenset(catalog.CLOUDS)
     found = [
         f"{path.relative_to(ROOT)}:{line}"

@@ -1,4 +1,4 @@
-"""Which numbers of nodes a layout fits."""
+"""Numbers of nodes that fit a layout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_largest_number_that_fits(layout: str, degree: int, ranks: int, larg
 
 
 def test_the_arithmetic_is_said() -> None:
-    """What multiplies to what, and what is not whole."""
+    """The products, and the quotient that is not whole."""
     assert misfit("tp", 3, 2, 8) == (
         "2 nodes x 8 ranks = 16 ranks; in groups of tensor_parallel 16 / 3 = 5.333, which is not whole"
     )

@@ -35,7 +35,7 @@ def test_runs_become_ranges(names: list[str], folded: str) -> None:
 @relaxed
 @given(st.lists(st.tuples(st.sampled_from(["gpu-", "prep-", "leaf1-"]), st.integers(1, 1100)), unique=True))
 def test_no_name_is_lost(parts: list[tuple[str, int]]) -> None:
-    """What was folded can be unfolded, in the same order."""
+    """Folded names can be unfolded, in the same order."""
     names = [f"{stem}{number:03d}" for stem, number in parts]
     assert unfold(fold(names, ",")) == tuple(names)
 

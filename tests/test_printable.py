@@ -1,4 +1,4 @@
-"""What a terminal gets to see of text that somebody else wrote."""
+"""Text of others as a terminal shows it."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_vendors_stand_in_their_own_places() -> None:
 
 
 def test_the_list_holds_no_more_than_there_is() -> None:
-    """What was cleaned up leaves the list."""
+    """Cleaned files leave the list."""
     there = found()
     stale = {name: dict(Counter(count) - there.get(name, Counter())) for name, (count, _) in ALLOWED.items()}
     assert {name: count for name, count in stale.items() if count} == {}

@@ -20,7 +20,7 @@ README = CLUSTER / "test_readme.py"
 TORCH = ROOT / ".venv" / "training" / "bin" / "python"
 PYTEST = [sys.executable, "-m", "pytest", "--dist", "loadfile"]
 SUITES = {
-    README: [*PYTEST, "-n", "0"],  # what rails carry proves its cluster: there is nothing beside it, as at its reader's
+    README: [*PYTEST, "-n", "0"],  # proves its cluster, so that nothing may run beside it, as for its reader
     CLUSTER: [*PYTEST, "-n", "4", f"--ignore={README}"],  # some of their time they wait
     TRAINING: [str(TORCH), "-m", "pytest", "-c", str(TRAINING / "pytest.ini"), "-n", "3", "--dist", "loadfile"],
     TESTS: [*PYTEST, "-n", "3", f"--ignore={CLUSTER}"],

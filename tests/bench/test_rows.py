@@ -1,4 +1,4 @@
-"""What a handful of measurements can tell, and in which order two things are measured."""
+"""Conclusions from a handful of measurements, and the order in which two things are measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_an_interval_is_made_of_the_values_themselves(count: int, left_out: int)
 
 
 def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
-    """Of many samples from a lopsided distribution at least 95 % of the intervals contain its median."""
+    """At least 95 % of the intervals of samples from a lopsided distribution contain its median."""
     chance = random.Random(1)  # noqa: S311
     hits = 0
     for _ in range(2000):
@@ -31,7 +31,7 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
 
 
 def test_the_interval_of_means_holds_their_ratio_as_often_as_it_says() -> None:
-    """Of pairs of which one alone tells nothing."""
+    """Pairs of which one alone tells nothing."""
     chance = random.Random(1)  # noqa: S311
     pairs = [[(chance.gauss(1.05, 0.3), chance.gauss(1.0, 0.3)) for _ in range(24)] for _ in range(2000)]
     rows = [of_means("x", "s", each, 1.2) for each in pairs]

@@ -65,7 +65,7 @@ def test_cores_and_disks_are_whole(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("names", "gib"),
-    [  # what vendors say of the accelerators of a node together, in GiB or in GB that are GiB
+    [  # vendors' figures for the accelerators of a node together, in GiB or in GB that are GiB
         (["p4d", "ND96asr_v4", "BM.GPU4.8"], 320),
         (["p4de", "p5", "ND96isr_H100_v5", "BM.GPU.A100-v2.8", "BM.GPU.H100.8", "dgx-h100"], 640),
         (["p5e", "p5en", "ND96isr_H200_v5", "BM.GPU.H200.8", "dgx-h200"], 1128),
@@ -108,7 +108,7 @@ def test_the_nics_of_a_node(names: list[str], nics_gbs: int) -> None:
 
 
 def test_the_addresses_of_a_node() -> None:
-    """What a node takes of its cloud's networks: EFA-only, InfiniBand and Oracle's RoCE take none on the fabric."""
+    """Nodes take addresses of their cloud's networks; EFA-only, InfiniBand and Oracle's RoCE none on the fabric."""
     taken = {
         name: (machine.other_nics, machine.nics * nic.addresses)
         for name in ("p5", "nd-h100-v5", "BM.GPU.H100.8", "a3-high", "a3-mega", "a3-ultra", "a4", "a2-ultra")
@@ -235,7 +235,7 @@ def test_the_fabric_manager_is_of_the_drivers_version() -> None:
             version
             for role in ("driver", "persistence", "fabric_manager")
             for version in release.hardware[role].packages.values()
-            if version  # what has versions of its own, such as the manager of subnets
+            if version  # parts with versions of their own, such as the manager of subnets
         }
         assert len(versions) == 1
 
@@ -296,7 +296,7 @@ def test_no_package_is_listed_twice() -> None:
 
 
 def test_an_unknown_fact_is_not_zero() -> None:
-    """What nobody has looked up has no truth value and equals no number."""
+    """An unknown fact has no truth value and equals no number."""
     facts = load("machines/local.yaml")["sim-cpu"] | {"memory_mib": "unknown"}
     machine = rows(catalog.Machine, {"new": facts}, "test", cloud="local")["new"]
     assert machine.memory_mib is catalog.UNKNOWN

@@ -67,7 +67,7 @@ ROW = {"cloud": "aws", "machine": "p5", "purchase": "block", "unit": "node", "un
 
 
 def test_the_newest_of_conflicting_prices_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What holds for a later month stands first, what does not say when comes last; none is lost."""
+    """A later month stands first, an entry without a date last; none is lost."""
     nodes = {
         "a": {**ROW, "source": "old"},
         "b": {**ROW, "usd": {"us-east-2": 31.46}, "source": "undated"},

@@ -53,7 +53,7 @@ cat "$HERE/$5.json"
 
 @pytest.fixture
 def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What Pulumi holds, a file for each stack."""
+    """Pulumi's backend, a file for each stack."""
     folder = tmp_path / "backend"
     folder.mkdir()
     (folder / "pulumi").write_text(PULUMI)

@@ -15,7 +15,7 @@ DRAIN = ["drain", "gpu-002", "--reason", "new fans"]
 
 @pytest.fixture(autouse=True)
 def alice(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who sits at the keyboard."""
+    """The person at the keyboard."""
     monkeypatch.setenv("LOGNAME", "alice")
     monkeypatch.delenv("SUDO_USER", raising=False)
     cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001"))

@@ -19,7 +19,7 @@ STORAGE = "    storage: [{name: shared, kind: directory, mount: /shared}]\n"
 
 @pytest.fixture(autouse=True)
 def made(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Injected]:
-    """What would have been injected."""
+    """Faults that would have been injected."""
     found: list[Injected] = []
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(faults, "inject", lambda plan, one: found.append(one))

@@ -40,7 +40,7 @@ SCRIPT = re.search(r"```sh\n(.*?)```", (Path(__file__).parents[2] / "docs" / "re
 ALICE, BOB = "{name: alice, uid: 2001}", "{name: bob, uid: 2002}"
 ROLE = "extras: {roles: [{path: roles/motd}]}\n"
 KEY_BLOBS = [f"AAAAC3NzaC1lZDI1NTE5AAAAI{letter * 43}" for letter in "AB"]
-"""Of two keys that nobody has."""
+"""Key data of two keys that nobody has."""
 Capsys = pytest.CaptureFixture[str]
 
 
@@ -170,7 +170,7 @@ def test_a_stack_that_is_new_and_one_that_goes(repository: Repository, capsys: C
 
 
 def test_files_of_a_role(repository: Repository, capsys: Capsys) -> None:
-    """What is in them is no part of a plan, and still a change."""
+    """The content of their files is not part of a plan, and still a change."""
     repository.write("stacks/base/all.yaml", BASE + ROLE.replace("roles/motd", "../roles/motd"))
     repository.write("stacks/roles/motd/tasks/main.yml", "[]\n")
     repository.commit()
@@ -245,7 +245,7 @@ def test_what_is_nothing(repository: Repository, capsys: Capsys, name: str) -> N
 
 @pytest.mark.parametrize("twice", ["-s", "--base", "--head"])
 def test_one_stack_a_run(repository: Repository, capsys: Capsys, twice: str) -> None:
-    """Of two, one would not be reviewed and nobody would know."""
+    """With two stacks, one would silently not be reviewed."""
     assert main(["review", "-s", "one", "--base", "HEAD", "--head", ".", twice, "two"]) == exits.WRONG_INPUT
     assert "is there twice, and one run reviews one stack" in capsys.readouterr().err
 
@@ -414,7 +414,7 @@ def test_keys_in_files_of_a_revision(repository: Repository, capsys: Capsys) -> 
 
 
 def test_secrets_are_not_read(repository: Repository, capsys: Capsys) -> None:
-    """What else a stack's configuration has is not looked at, and not shown."""
+    """Other settings of a stack's configuration are neither read nor shown."""
     text = (repository.folder / "stacks" / "Pulumi.one.yaml").read_text()
     repository.write("stacks/Pulumi.one.yaml", f"encryptionsalt: v1:abc\n{text}  aws:secretKey: {{secure: hunter2}}\n")
     assert main(["review", "-s", "one", "--base", "HEAD", "--head", "."]) == exits.FINE

@@ -31,7 +31,7 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
         ("Pulumi.local-accounting.yaml", "time_limit_minutes: 240", "time_limit_minutes: 480"),
     ],
 }
-"""What is written otherwise: file, old, new."""
+"""Edits of each change: file, old, new."""
 
 
 def git(folder: Path, *argv: str) -> None:
@@ -75,7 +75,7 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 def test_review_of_a_stack(
     stack: str, form: str, ending: str, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    """What `stampworks review` says is what was reviewed."""
+    """The output of `stampworks review` equals the reviewed file."""
     main(["review", "--base", "base", "--head", "head", "-s", stack, "--format", form])
     check(GOLDEN / f"{stack}.{ending}", capsys.readouterr().out, bool(request.config.getoption("--regenerate")))
 

@@ -90,7 +90,7 @@ def test_what_is_not_stamped_yet_changes_nothing(
 
 
 def test_a_file_that_differs_much(stamped: Plan, edit: Edit, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was declared comes first, and `pulumi preview` is the place for all of it."""
+    """Declared differences come first, and `pulumi preview` shows all of them."""
     edit("name: local\n", "name: other\n    network: {cidr: 10.99.0.0/16}\n    fabric: {leaf_nodes: 1}\n")
     edit("count: 2", "count: 3")
     assert clusters.plan_of("local").name == "local"

@@ -47,7 +47,7 @@ def asked(stack: KubernetesStack, *argv: str) -> Any:
 
 
 def of_run(stack: KubernetesStack, name: str) -> dict[str, Any]:
-    """What `stampworks jobs` says of it."""
+    """Return the entry of `stampworks jobs` for a run."""
     [found] = [job for job in asked(stack, "jobs")["jobs"] if job["name"] == name]
     return dict(found)
 

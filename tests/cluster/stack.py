@@ -52,7 +52,7 @@ class Stack(Project):
     cluster: str
     limit_s: ClassVar[float] = 600  # the first up of a machine builds the node image
     warned: ClassVar[tuple[str, ...]] = ()
-    """What the engine has to warn of, in its words."""
+    """Expected warnings of the engine."""
 
     @classmethod
     def make(cls, folder: Path, cluster: str) -> Self:
@@ -100,7 +100,7 @@ class Stack(Project):
         return self.passes("destroy", "--yes", "--skip-preview")
 
     def resources(self) -> dict[str, dict[str, Any]]:
-        """What the backend holds of our own types, by type and name."""
+        """Return the contents of the backend of our own types, by type and name."""
         return {
             f"{one['type'].split(':')[-1]} {one['urn'].split('::')[-1]}": one
             for one in self.exported()
@@ -120,14 +120,14 @@ class Stack(Project):
             yield
 
     def shell(self, node: str, command: str) -> str:
-        """What a command says on a node, run as root and by nobody's leave; it must pass."""
+        """Return the output of a command on a node, run as root; it must pass."""
         with self.entered():
             done = room.run_in_node(self.cluster, node, ["sh", "-c", f"cd /tmp; {command}"], SHELL_LIMIT_S)
         assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
 
     def node_states(self) -> dict[str, str]:
-        """What Slurm says of each node, and why, once it has let go of what has just ended on them."""
+        """Return Slurm's state of each node and its reason, once ended jobs have left them."""
         said: dict[str, str] = {}
 
         def settled() -> bool:
@@ -186,7 +186,7 @@ class Stack(Project):
 
 
 def content(path: Path) -> bytes:
-    """What is in a file that may be gone by now, or be none of ours."""
+    """Return the content of a file that may be gone by now, or foreign."""
     try:
         return path.read_bytes()
     except OSError:

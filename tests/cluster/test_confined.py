@@ -64,7 +64,7 @@ def confined(stack: Stack) -> Iterator[Stack]:
 
 
 def on_a_machine(plan: Plan) -> Plan:
-    """Of which nobody has published how many cores it has: simulated ones say that they have more than their host."""
+    """Replace the numbers of cores, which are unknown: simulated machines declare more than their host has."""
     groups = [
         dataclasses.replace(each, machine=dataclasses.replace(each.machine, simulated=False, cores=0))
         for each in plan.groups

@@ -57,14 +57,14 @@ def test_as_an_ordinary_user(tmp_path: Path) -> None:
 
 
 def run(folder: Path, command: str, clone: Path = ROOT, prefix: Sequence[str] = ()) -> str:
-    """What it prints; whatever the user has running is none of ours."""
+    """Return the output of the command; clusters of the user are left alone."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
     own = {"HOME": str(folder)} if prefix else {}
     return test_readme.run(command, {**kept, **own, "STAMPWORKS_STATE": str(folder / "state")}, clone, prefix)
 
 
 def copied(home: Path) -> Path:
-    """What is tracked or new in this clone, as that of whose home it is; what was built is the same for all."""
+    """Copy tracked and new files of this clone for another user; builds are the same for all."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, text=True, timeout=60).stdout.split("\0")
     clone = home / "clone"
@@ -78,7 +78,7 @@ def copied(home: Path) -> Path:
 
 
 def machine() -> list[str]:
-    """What a cluster must not change of the machine that it is on."""
+    """Return the state of this machine that a cluster must not change."""
     links = subprocess.run(["ip", "-oneline", "link"], capture_output=True, text=True, check=True, timeout=60).stdout
     return [line.split(": ")[1] for line in links.splitlines()] + [
         str(path) for place in PLACES for path in sorted(Path(place).rglob("*"))

@@ -1,4 +1,4 @@
-"""What became of a cluster behind its stack's back: seen in one refresh, in words, and repaired by one `up`."""
+"""Changes of a cluster behind its stack's back: seen in one refresh, in words, and repaired by one `up`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ NODE = (
     "cat /proc/mounts; "
     "ps -eo args | grep -Ev 'sshd|ps -eo|grep|find /etc|health|nvidia-smi|<defunct>|^(df|tc|scontrol) |^sort$' | sort"
 )
-"""What a look could leave behind on a node: files, mounts, processes; without what Slurm itself writes meanwhile."""
+"""Traces that a look could leave on a node: files, mounts, processes; without Slurm's own."""
 
 
 def lines(shown: str) -> list[str]:

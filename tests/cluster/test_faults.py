@@ -97,7 +97,7 @@ TRACES = (
     "dpkg-query --show; "
     "prlimit --pid $(pgrep -x slurmd) --memlock --noheadings; sv status /etc/stampworks/services/* | sed 's/:.*//'"
 )
-"""What a fault could leave behind on a node."""
+"""Traces that a fault could leave on a node."""
 
 
 def python(stack: Stack, program: str, *arguments: str) -> str:
@@ -108,7 +108,7 @@ def python(stack: Stack, program: str, *arguments: str) -> str:
 
 
 def stampworks(stack: Stack, *argv: str, ends_with: tuple[int, ...] = (0,)) -> Any:
-    """What a verb says as JSON."""
+    """Return the JSON output of a verb."""
     done = subprocess.run(
         [sys.executable, "-m", "stampworks.cli.main", *argv, "-s", "test", "--json"],
         cwd=stack.folder,
@@ -207,7 +207,7 @@ def test_a_fault_is_there_and_goes_without_a_trace(sound: Stack, name: str) -> N
     same = ["--node", one["where"], *(["--rail", one["rail"]] if one["rail"] else [])]
     if FAULTS[name].severity:
         same += ["--severity", str(one["severity"])]
-    if name not in ("power-loss", "node-frozen"):  # which is then not there to be broken again
+    if name not in ("power-loss", "node-frozen"):  # such a node is not there to be broken again
         stampworks(sound, "fault", "inject", name, *same)
         assert is_seen(sound, one), one
         assert len(injected(sound)) == 1

@@ -169,7 +169,7 @@ def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> 
     why = stack.seen("fast", "waiting")["why"]
     assert "doesn't allow to fit any of 2 pod(s)" in why
     assert all(name in why for name in uncounted), why
-    nodes = ("gpu-001", "gpu-002")  # which exist for the scheduler alone, and have what somebody says
+    nodes = ("gpu-001", "gpu-002")  # exist for the scheduler alone, with declared resources
     told = {name.replace("/", "~1"): value for name, value in uncounted.items()}
     has = [{"op": "add", "path": f"/status/capacity/{name}", "value": value} for name, value in told.items()]
     has += [{**each, "path": each["path"].replace("capacity", "allocatable")} for each in has]

@@ -27,7 +27,7 @@ PLANTED = "planted-by-the-test-of-secrets"
 SAMPLE_S, YOUNG = 0.1, 10
 LOGS = ("Marshaling property for RPC[", "Unmarshaling property for RPC[", "Planner decided to ")
 """How those lines of Pulumi's own log begin that hold what goes over its wire."""
-LOOSE = ("sw-", "stampworks", "pulumi", "slurm", "tmp")  # what of ours, of Pulumi or of Python could lie in /tmp
+LOOSE = ("sw-", "stampworks", "pulumi", "slurm", "tmp")  # files of ours, of Pulumi or of Python that could be in /tmp
 # Where a secret has to be on a node, who owns it, and that nobody else can read it.
 ON_NODES = {
     "head": {
@@ -88,7 +88,7 @@ class Watched:
             planted.kill()
 
     def secrets(self) -> dict[str, list[bytes]]:
-        """Of each secret what would betray it: its lines, or what it looks like in another form."""
+        """Return for each secret the texts that would betray it: its lines, and other forms of it."""
         shown = self.stack.exported("--show-secrets")
         [keyring] = [one["outputs"] for one in shown if one["type"] == "stampworks:cluster:Keyring"]
         plain = {name: json.loads(keyring[name]["plaintext"]) for name in ("slurmKey", "databasePassword")}
@@ -101,7 +101,7 @@ class Watched:
 
 
 def key_lines(text: str) -> list[bytes]:
-    """Of a private key, the lines that are its own: the first ones are the same in every key."""
+    """Return the lines of a private key that are its own: the first ones are the same in every key."""
     return [line.encode() for line in text.splitlines()[2:-1]]
 
 
@@ -196,7 +196,7 @@ def test_secrets_are_where_they_must_be_and_nowhere_else(watched: Watched) -> No
     assert [str(path) for path in holding if path.stat().st_mode & 0o077] == []
     allowed = {name for expected in ON_NODES.values() for name in expected} | {"/ssh/id_ed25519"}
     assert [str(path) for path in holding if not str(path).endswith(tuple(allowed))] == []
-    # what is not on a node's disk: its /run, /tmp and shared memory
+    # places that are not on a node's disk: its /run, /tmp and shared memory
     roots = [Path(f"/proc/{nodes[node]['pid']}/root") for node in ON_NODES]
     volatile = files(*(root / name for root in roots for name in ("run", "tmp", "dev/shm", "var/log", "root")))
     assert [str(path) for path in volatile if betrayed(secrets, content(path))] == []
@@ -254,7 +254,7 @@ def test_a_head_that_never_ends_is_given_up(watched: Watched) -> None:
 
 
 def test_a_head_that_lies_is_shown_as_it_is(watched: Watched) -> None:
-    """What Slurm says of a node may command no terminal."""
+    """Slurm's words about a node command no terminal."""
     trick = {"state": ["DOWN\x1b[2J"], "reason": "\x9b31m\u202eowned\x07\ud800", "gres": "gpu:" * 999}
     answer = json.dumps({"nodes": [{"name": "gpu-001", **trick}, {"name": ["x"], "state": {}}, {}]})
     script = f"#!/bin/sh\ncat <<'END'\n{answer}\nEND\n"

@@ -72,7 +72,7 @@ def test_ctrl_c_ends_an_up(stamped: Stack, times: int) -> None:
 
 
 def pending(stack: Stack) -> set[str]:
-    """What the state holds for begun and not ended."""
+    """Return the operations that the state has as begun and not ended."""
     deployment = json.loads(stack.run("stack", "export").stdout)["deployment"]
     return {each["resource"]["urn"] for each in deployment.get("pending_operations") or ()}
 
@@ -94,7 +94,7 @@ def typed(stack: Stack, cue: str, keys: str) -> str:
 
 
 def read(terminal: int, cue: str) -> str:
-    """What comes until the cue does; without a cue, until everybody has left the terminal."""
+    """Return the output until the cue; without a cue, until everybody has left the terminal."""
     said, deadline = "", time.monotonic() + 300
     while not cue or cue not in said:
         assert select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0], said
@@ -162,12 +162,12 @@ def ours_of(stack: Stack) -> Iterator[int]:
 
 
 def told(pid: int, file: str) -> bytes:
-    """What the kernel tells of a process; nothing when it has ended."""
+    """Return a file of /proc of a process; empty when it has ended."""
     return content(Path(f"/proc/{pid}/{file}"))
 
 
 def lingering(stack: Stack) -> list[bytes]:
-    """What still runs of an operation that is over, after a moment in which it could notice."""
+    """Return remaining processes of an ended operation, after a moment in which they could notice."""
     deadline = time.monotonic() + 20
     while found := [told(pid, "cmdline") for pid in ours_of(stack)]:
         if time.monotonic() > deadline:

@@ -70,7 +70,7 @@ def test_a_user_runs_a_program_from_there(folder: Stack) -> None:
 
 
 def test_a_user_submits_from_there(folder: Stack) -> None:
-    """What the job writes to shared storage is read where it was submitted."""
+    """Output of the job on shared storage is read where it was submitted."""
     job = as_alice(folder, "sbatch --parsable --nodelist=gpu-001 --output=said --wrap='hostname; sleep 1; echo done'")
     wait_for(lambda: "done" in as_alice(folder, "cat said 2>/dev/null || true"), WAIT_S)
     assert as_alice(folder, "cat said").splitlines() == ["gpu-001", "done"]
@@ -84,18 +84,18 @@ def test_it_takes_no_job(folder: Stack) -> None:
 
 
 def test_a_user_cannot_read_the_key(folder: Stack) -> None:
-    """Who has it can be anybody to Slurm."""
+    """The holder of the key can be any user to Slurm."""
     assert "denied" in as_alice(folder, "cat /etc/slurm/slurm.key 2>&1 || true")
 
 
 def to_node(stack: Stack, user: str, command: str) -> list[str]:
-    """What a login as this user says, from where people log in, and how it ended."""
+    """Return the output of a login as this user, from a login node, and how it ended."""
     ssh = f"runuser -u {user} -- ssh -o BatchMode=yes gpu-001 {shlex.quote(command)}"
     return stack.shell("login-001", f"{ssh} 2>&1; echo rc $?").splitlines()
 
 
 def test_nobody_is_on_a_node_without_a_job(folder: Stack) -> None:
-    """Who has one there is in it, with what it has; another user is not, and neither is he when it has ended."""
+    """A user with a job there is confined to its resources; another user is refused, and so is he when it has ended."""
     denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
     assert denied in (said := to_node(folder, "alice", "hostname"))
     assert said[-1] == "rc 255"

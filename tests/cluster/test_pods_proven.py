@@ -190,7 +190,7 @@ def test_runs_from_an_image(stack: KubernetesStack, measured: str) -> None:
 
 
 def test_a_proof_has_the_health_check_look_again(stack: KubernetesStack) -> None:
-    """What was repaired just now is measured, and passes; what a person holds the health check leaves alone."""
+    """A node that was just repaired is measured, and passes; the health check ignores nodes that a person holds."""
     stack.shell(NODES[1], "umount /shared; ! stampworks-health")
     assert (
         stack.stampworks("status").stdout.splitlines()[-1] == "gpu-002: takes no pods: health: /shared is not mounted"

@@ -37,7 +37,7 @@ def certificate(stack: Stack) -> dict[str, Any]:
 
 
 def test_a_node_that_is_not_as_planned_fails_the_up(stack: Stack) -> None:
-    """Which, and why; it takes no jobs, and what was measured is kept."""
+    """The node and the reason are named; it takes no jobs, and its measurements are kept."""
     tasks = stack.folder / "stacks" / "roles" / "shm" / "tasks"
     tasks.mkdir(parents=True)
     (tasks / "main.yml").write_text(ROLE)

@@ -37,7 +37,7 @@ def test_the_commands_of_the_readme(tmp_path: Path) -> None:
 
 
 def run(block: str, environment: dict[str, str], folder: Path = ROOT, prefix: Sequence[str] = ()) -> str:
-    """What a block prints; it stops at the first command that fails, as a reader would."""
+    """Return the output of a block; it stops at the first command that fails, as a reader would."""
     command = [*prefix, "bash", "-e", "-c", block]
     done = subprocess.run(
         command,

@@ -63,7 +63,7 @@ def restarts(stack: Stack, job: str) -> str:
 
 
 def disks(stack: Stack) -> dict[str, str]:
-    """Which disk each node has, as its key tells."""
+    """Return the disk of each node, by its host key."""
     return {name: node["host_key"] for name, node in stack.nodes().items()}
 
 

@@ -33,7 +33,7 @@ def stack(folder: Path, cluster: str) -> Iterator[Stack]:
 
 
 def hostnames(stack: Stack) -> list[str]:
-    """What a job on all nodes of a cluster says."""
+    """Return the output of a job on all nodes of a cluster."""
     done = stack.stampworks("run", "-s", "test", "--", "hostname")
     assert done.returncode == 0, done.stderr
     return sorted(done.stdout.split())
@@ -72,7 +72,7 @@ class User:
         return done.stdout
 
     def take_over(self, root: Path) -> None:
-        """What is tracked or new in this clone; and the engine, which is the same for all and takes minutes."""
+        """Copy tracked and new files of this clone; and the engine, which is the same for all and takes minutes."""
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(listed, cwd=root, capture_output=True, check=True, text=True).stdout.split("\0")
         for name in filter(None, names):

@@ -52,12 +52,12 @@ SERVICES = {
     "head": {"boot-settings", "database", "metrics", "packages", "slurmctld", "slurmdbd"},
     "login-001": {"boot-settings", "metrics", "sackd"},
 }
-"""Of what the roles define on every node, what runs there."""
+"""Services of the roles that run on every node."""
 ROOM = "machine_room"
 CHANGES = (
     ("catalog/releases.yaml", "    - runit\n", "    - dbus\n    - systemd-sysv\n"),
     (f"{ROOM}/image.py", '"openssh-server", "runit")', '"openssh-server")'),
-    # what a builder calls itself is no name for all nodes
+    # a builder's machine id must not be that of all nodes
     (f"{ROOM}/image.py", 'STRIP = """\n', 'STRIP = """\n: >/etc/machine-id\nrm -rf /var/log/journal/*\n'),
     # every node has control groups, of version 2, and divides them itself
     (f"{ROOM}/nodes.py", "if image.containers\n", "if image.layers\n"),
@@ -65,7 +65,7 @@ CHANGES = (
     (f"{ROOM}/cgroups.py", "if hierarchy.kind == _UNIFIED:\n", "if hierarchy.kind == _UNIFIED:\n        return\n"),
     (f"{ROOM}/inside.py", '        settle_in_cgroups(boot["cgroups"])\n', ""),
 )
-"""What is another thing in the copy: a file of the toolkit, what stands there, what takes its place."""
+"""Changes of the copy: a file of the toolkit, its text, and the replacement."""
 FIRST_PROGRAM = """\
 #!/bin/sh
 # It asks whether it has a machine for itself: devices and the kernel's settings are others' here.
@@ -124,7 +124,7 @@ def copy_toolkit(to: Path) -> None:
     tree = package / ROOM / "tree"
     (tree / "usr/sbin/stampworks-init").write_text(FIRST_PROGRAM)
     (tree / "etc/systemd/system").mkdir(parents=True)
-    for nobodys in ("autovt@.service", "getty@.service"):  # what stands for accelerators is this machine's consoles
+    for nobodys in ("autovt@.service", "getty@.service"):  # simulated accelerators are consoles of this machine
         (tree / "etc/systemd/system" / nobodys).touch()
 
 
@@ -199,12 +199,12 @@ def begun(stack: Machines) -> str:
 
 
 def marks(stack: Machines, pattern: str) -> list[str]:
-    """What steps have left in the folder of their user."""
+    """Return the marks of steps in the folder of their user."""
     return stack.shell("gpu-001", f"find /shared/alice -name '{pattern}'").splitlines()
 
 
 def logged_in(stack: Machines) -> str:
-    """Who one is on a node that one logs in to, or what ssh says last."""
+    """Return the user of a login to a node, or ssh's last words."""
     return as_alice(stack, "ssh -o BatchMode=yes gpu-001 id --user --name 2>&1 || true").splitlines()[-1]
 
 
@@ -268,7 +268,7 @@ def test_an_up_applies_a_changed_unit(stamped: Machines) -> None:
     nodes, job = stamped.nodes(), begun(stamped)
     before = {node: runs(stamped, node) for node in SERVICES}
     tasks = stamped.copy / "playbooks/roles/slurm_worker/tasks"
-    # of the configuration alone: what an image is made from would be a matter of new disks
+    # in the configuration alone: a change of the image would mean new disks
     service, configure = (tasks / "service.yml").read_text(), (tasks / "configure.yml").read_text()
     assert "/slurmd, -D," in service
     (tasks / "changed.yml").write_text(service.replace("/slurmd, -D,", "/slurmd, -D, -v,"))
@@ -298,7 +298,7 @@ def test_a_head_that_lost_power_comes_back_by_itself(stamped: Machines) -> None:
     assert hosts(stamped) == ["gpu-001", "gpu-002"]
     job = begun(stamped)
     saved = f"find /var/lib/stampworks/state/slurmctld/job_state -newer /shared/alice/{job}.1"
-    wait_for(lambda: stamped.shell("head", saved), WAIT_S)  # of what has begun just now slurmctld itself knows nothing
+    wait_for(lambda: stamped.shell("head", saved), WAIT_S)  # slurmctld does not know yet what has just begun
     known = accounted(stamped)
     assert {"COMPLETED", "RUNNING"} <= {state for _, state in known}
     comes_back(stamped, "head", runs(stamped, "head"))

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cluster
 NODES = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
 RATE_MBPS = 200
 PAYLOAD = 1448 / 1514
-"""Of an ethernet frame what TCP's user gets: the rest is headers."""
+"""Payload of an ethernet frame for users of TCP: the rest is headers."""
 FABRIC = """\
     fabric: {kind: simulated, rail_rate_mbps: 200, leaf_nodes: 2, oversubscription: 1}
     storage:
@@ -83,7 +83,7 @@ def values(found: Heard, quantity: str) -> list[MeasuredValue]:
 
 
 def best(starts: Sequence[Heard], quantity: str) -> dict[tuple[str, str, str], float]:
-    """Of each pair and rail the best of several starts: a busy host makes a rate less than it is, and never more."""
+    """Return the best of several starts for each pair and rail: a busy host only lowers a rate."""
     found: dict[tuple[str, str, str], float] = {}
     for value in (value for start in starts for value in values(start, quantity)):
         pair = (value.node, value.peer, value.rail)
@@ -146,7 +146,7 @@ def test_a_ring_reaches_nearly_what_a_pair_does(whole: Heard) -> None:
 
 
 def test_products_are_the_same_everywhere(whole: Heard) -> None:
-    """Of the same matrices on the same processor with the same software."""
+    """Products of the same matrices agree on the same processor with the same software."""
     assert {value.value for value in values(whole, "matmul_mismatches")} == {0.0}
     digests = [text.text for result in whole.of("matmul") for text in result.texts if text.quantity == "matmul_digest"]
     assert len(digests) == len(NODES)
@@ -178,7 +178,7 @@ def test_a_turned_bit_is_seen(slurm: Stack) -> None:
 
 @pytest.fixture
 def slow_rail(stamped: Stack) -> Iterator[None]:
-    """What gpu-003 sends on rail1 goes at a quarter of its rate, and no counter shows it."""
+    """Slow down traffic of gpu-003 on rail1 to a quarter of its rate, without a counter that shows it."""
     on(stamped, "gpu-003", "tc", "qdisc", "replace", "dev", "rail1", "root", "handle", "1:", "htb", "default", "1")
     limit = ["rate", "50mbit", "burst", "64kb"]
     on(stamped, "gpu-003", "tc", "class", "add", "dev", "rail1", "parent", "1:", "classid", "1:1", "htb", *limit)

@@ -1,4 +1,4 @@
-"""What a node configures itself with: the inventory that it makes of it is the one that everybody else would get."""
+"""Bundle by which a node configures itself: the inventory that it makes is the one of every other node."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def started(plan: Plan) -> Member:
 
 
 def of_roster(plan: Plan, roster: Roster, member: Member) -> dict[str, Any]:
-    """What the inventory says of this member."""
+    """Return the inventory's variables of this member."""
     whole = replace(roster, members=(*roster.members, member))
     files = slurm.files(plan, roster)
     said = configuration.inventory(plan, whole, files, {}, "a-digest", ATTACHED, partial=True)["all"]
@@ -59,7 +59,7 @@ def of_roster(plan: Plan, roster: Roster, member: Member) -> dict[str, Any]:
 
 
 def of_node(files: dict[str, bytes], member: Member, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
-    """What the node makes of the bundle by itself."""
+    """Return the variables that the node makes of the bundle by itself."""
     program = runpy.run_path(str(bundle.CONFIGURE))
     (folder / "key.pub").write_text(f"{KEY} root@node\n")
     program["known_of"].__globals__["HOST_KEY"] = folder / "key.pub"
@@ -94,7 +94,7 @@ def test_a_node_tells_itself_what_others_are_told(case: Case, monkeypatch: pytes
 
 
 def test_it_takes_jobs_last(case: Case, tmp_path: Path) -> None:
-    """What lets it take jobs comes after it was looked at, and what it is looked at with comes before."""
+    """The step that lets it take jobs comes after the health check, and the check's programs come before."""
     told = json.loads(made(case, tmp_path)["pools/gpu.json"])
     assert told["after"] == ["slurm_worker"]
     assert {"health", "storage", "driver", "efa"} <= set(told["before"])
@@ -137,7 +137,7 @@ def test_roles_of_the_user_come_along(case_of: Callable[..., Case], tmp_path: Pa
 
 @pytest.mark.parametrize(("health", "played"), [("true", ["before", "after"]), ("false", ["before"])])
 def test_a_node_that_is_not_well_takes_no_jobs(health: str, played: list[str], case: Case, tmp_path: Path) -> None:
-    """What starts slurmd is not played, and whoever has started the program is told."""
+    """The step that starts slurmd is not played, and the program's exit status shows it."""
     told = {"members": [], "nics": 0, "rails": [], "before": ["before"], "after": ["after"]}
     (tmp_path / "pools").mkdir()
     (tmp_path / "pools/gpu.json").write_text(json.dumps(told))

@@ -23,7 +23,7 @@ Case = tuple[Plan, Roster]
 GOLDEN = Path(__file__).parent / "golden"
 ROLES = configuration.playbooks_dir() / "roles"
 OF_PROGRAMS = ("dcgm", "nccl", "torch", "containers", "pyxis")
-"""Of nodes with accelerators, those of what uses them and looks after them."""
+"""Groups of nodes with accelerators, for the programs that use and watch them."""
 
 
 def inventory_of(case: Case) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def groups(inventory: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_golden_inventory_of_every_stack(stack: Case, golden: Callable[[Path, str], None]) -> None:
-    """What Ansible is told is what was reviewed; pytest --regenerate writes it anew."""
+    """Ansible's input is the reviewed file; pytest --regenerate writes it anew."""
     texts = {name: f"the text of {name}\n" for name in slurm.files(*stack)}
     inventory = configuration.inventory(*stack, texts, attached=attached(stack[0]))
     golden(GOLDEN / f"{stack[0].name}.yaml", yaml.safe_dump(inventory, sort_keys=False, width=120))
@@ -130,7 +130,7 @@ def test_devices_are_set_where_no_hypervisor_does(case_of: Callable[..., Case]) 
     ("machine", "roles"),
     [
         ("p5", ["driver", "efa", "scratch", "persistence", "fabric_manager", *OF_PROGRAMS]),
-        ("p6e-gb200", ["efa"]),  # of its accelerator the release has no driver, and of its disks nothing is known
+        ("p6e-gb200", ["efa"]),  # the release has no driver for its accelerator, and its disks are unknown
         # one accelerator, so no switch
         ("g6-8xlarge", ["driver", "efa", "scratch", "persistence", *OF_PROGRAMS]),
     ],
@@ -209,7 +209,7 @@ def test_nodes_with_a_way_out_have_packages_from_there(case_of: Callable[..., Ca
 
 
 def test_another_release_or_other_roles_are_another_installation(case_of: Callable[..., Case]) -> None:
-    """Of which a node has nothing noted yet; where nobody says what the roles do, nobody can tell."""
+    """Nodes that have noted nothing yet differ; with unknown contents of roles the answer is unknown."""
 
     def content(digest: str, **fields: Any) -> str:
         case = case_of(**fields)

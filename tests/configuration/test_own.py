@@ -1,4 +1,4 @@
-"""What a run is told of the user's own roles and checks."""
+"""Input of a run about the user's own roles and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the player makes of inventory, events and processes, without any host."""
+"""Results of the player from inventory, events and processes, without any host."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_own_roles_run_before_the_first_look_at_health(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{{ x }}", "{% if x %}", "a {# comment #}", "#jinja2: x"])
 def test_the_stages_are_known_whatever_a_role_is_told(tmp_path: Path, text: str) -> None:
-    """What is marked as data in the playbook is marked for Ansible alone."""
+    """Data in the playbook is marked for Ansible alone."""
     roles = [{"name": "late", "path": "/late", "variables": json.dumps({"late_text": text})}]
     (tmp_path / "work.yml").write_text(yaml.safe_dump([{"name": "Health", "hosts": "health"}]))
     composed, plays = player.with_own_roles(tmp_path, tmp_path / "work.yml", roles)
@@ -238,7 +238,7 @@ def test_what_a_role_rescues_is_no_failure(
 
 
 def test_a_secret_is_masked_before_a_message_is_cut() -> None:
-    """What is left of one at the cut could not be recognised any more."""
+    """The rest of a secret at the cut could not be recognised any more."""
     mask = masking(["first-line\nsecond-line", "a"])
     text = "x" * (player.SAID_MAX - 3) + "second-line"
     assert player.message({"msg": text}, mask).startswith("x" * (player.SAID_MAX - 3) + "[se ...")

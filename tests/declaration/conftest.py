@@ -64,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def complaint(folder: Path) -> Complaint:
-    """What is said about a declaration that stands in cluster.yaml."""
+    """Return the problems of a declaration in cluster.yaml."""
 
     def say(text: str) -> str:
         (folder / "cluster.yaml").write_text(text)

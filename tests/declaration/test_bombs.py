@@ -93,7 +93,7 @@ def calls(text: str) -> int:
 def test_work_follows_size(make: Make) -> None:
     """Twice the file is about twice the work, and not four times."""
     small, large = make(4 << 10), make(8 << 10)
-    calls(HEAD)  # what is done once
+    calls(HEAD)  # work that is done once
     assert calls(large) < 2.8 * calls(small)
 
 

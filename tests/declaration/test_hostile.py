@@ -88,7 +88,7 @@ def text_at(path: Place) -> str:
 
 
 def choices() -> Iterator[str]:
-    """What some field offers to choose from, and the machines that there are."""
+    """Yield choices of fields, and the machines of the catalog."""
     for field in fields().values():
         for annotation in (field.annotation, *get_args(field.annotation)):
             yield from (each for each in (*get_args(annotation), annotation) if isinstance(each, str) and each)
@@ -118,7 +118,7 @@ def renamed(value: Any, old: str, new: str) -> Any:
 
 
 def structure(plan: Plan) -> list[Any]:
-    """What remains of all that is written for a cluster when its words are taken out."""
+    """Return the structure of all texts of a cluster without their words."""
     roster = roster_of(plan)
     written = slurm.files(plan, roster)
     shapes = [(name, [re.findall(r"\w+(?==)", line) for line in text.splitlines()]) for name, text in written.items()]

@@ -31,7 +31,7 @@ SCALARS = st.one_of(
     st.booleans(),
     st.integers(-10, 100_000),
     st.floats(allow_nan=False, allow_infinity=False),
-    # what writes YAML here keeps to its first version, to which 1e5 is no number and needs no quotes
+    # the YAML writer here keeps to version 1.1, to which 1e5 is no number and needs no quotes
     st.text(max_size=30).filter(lambda text: not FLOAT.fullmatch(text)),
     st.sampled_from(["gpu", "cpu", "normal", "research", "/shared", "10.0.0.0/8", "slurm", "alice", "head"]),
 )
@@ -43,7 +43,7 @@ VALUES = st.recursive(
 
 
 def answer(text: str) -> Declaration | DeclarationError:
-    """What comes of a text; anything but these two is a failure of the test."""
+    """Return the result of a text; any other error fails the test."""
     Path("cluster.yaml").write_text(text, encoding="utf-8", newline="")
     try:
         return load_file(Path("cluster.yaml")).declaration
@@ -181,7 +181,7 @@ def test_paths_can_be_read_back(path: tuple[str | int, ...]) -> None:
 
 @given(VALUES)
 def test_yaml_means_what_it_means(value: Any) -> None:
-    """What is written as YAML is read as what it was."""
+    """A value written as YAML is read as the same value."""
     node = read(yaml.safe_dump({"key": value}, allow_unicode=False), "f")
     assert isinstance(node, ValueNode)
     assert plain(node) == {"key": value}

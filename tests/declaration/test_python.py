@@ -30,13 +30,13 @@ def test_it_means_the_same_as_plain_data() -> None:
 
 
 def test_what_was_judged_can_be_declared_again() -> None:
-    """What comes out of the loader is as good a beginning as what a program makes."""
+    """The loader's result is as good a start as a program's own declaration."""
     once = load_value(declared(fabric=Fabric(leaf_nodes=4)), "o").declaration
     assert load_value(once, "o").declaration == once
 
 
 def test_problems_come_together_and_by_path() -> None:
-    """Those of a value, of a key, and between fields, wherever they were made."""
+    """Problems of values, of keys, and between fields come together, wherever they were made."""
     queues = (Queue(name="main", pools=("cpu",), default=True),)
     wrong: dict[str, Any] = {"count": "2", "nods": 1}
     pools = (Pool(name="gpu", machine="sim-h10", **wrong),)

@@ -29,7 +29,7 @@ def made(text: str) -> str:
 
 
 def test_comments_are_kept_and_secrets_are_not() -> None:
-    """What is about the cluster stays where it was; salt, secrets and what is said about the file do not."""
+    """Comments about the cluster stay in place; salt, secrets and comments about the file do not."""
     text = """\
 # All about prod.
 encryptionsalt: v1:abc

@@ -22,7 +22,7 @@ the cloud's networks a node takes for its rails and for everything else. A *doma
 it, can join.
 """
 APART = {"name", "cloud", "aliases", "simulated", "source", "read"}
-"""What is no fact that could be unknown."""
+"""Fields that are no facts and cannot be unknown."""
 OF_ACCELERATORS = {"host_link", "nvlink_nodes"}
 OF_NICS = {"nic_rate_gbps", "nics_rate_gbps", "fabric_reduces"}
 
@@ -43,7 +43,7 @@ def coverage() -> str:
 
 
 def facts(machine: catalog.Machine) -> Iterator[object]:
-    """What can be known of a machine: of one without accelerators or NICs, nothing about them."""
+    """Yield the facts of a machine: for one without accelerators or NICs, none about them."""
     senseless = (set() if machine.accelerators else OF_ACCELERATORS) | (OF_NICS if machine.nics == 0 else set())
     for field in dataclasses.fields(machine):
         if field.name not in APART | senseless:

@@ -22,7 +22,7 @@ def verbs() -> dict[str, argparse.ArgumentParser]:
 
 
 def actions(verb: argparse.ArgumentParser) -> list[argparse.Action]:
-    """What a verb takes, and what the actions of one that has some do."""
+    """Return the options of a verb, and of its actions."""
     nested = [each for action in verb._actions if isinstance(action.choices, dict) for each in action.choices.values()]
     return [*verb._actions, *(action for each in nested for action in actions(each))]
 

@@ -66,7 +66,7 @@ def test_other_publishers_are_not_taken_for_debian(etc: Path) -> None:
 
 
 def test_a_host_that_is_no_debian_is_told_so(etc: Path) -> None:
-    """What is missing, why it matters, and what would do."""
+    """The message has the missing program, why it matters, and a remedy."""
     (etc / "os-release").write_text('ID=fedora\nPRETTY_NAME="Fedora Linux 44"\n')
     with pytest.raises(RoomError) as refused:
         sources_of("trixie", etc)

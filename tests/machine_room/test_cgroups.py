@@ -26,7 +26,7 @@ root = pytest.mark.skipif(os.geteuid() != 0, reason="control groups are root's t
 
 @root
 def test_a_node_gets_groups_that_processes_may_enter(tmp_path: Path) -> None:
-    """Of every controller, with what a group inherits; they go with all that was made in them."""
+    """Groups have every controller, with inherited settings; they go with all groups inside."""
     record = tmp_path / cgroups.RECORD
     name = f"gpu-{os.getpid()}"
     made = cgroups.make(record, "a room", "test", name)

@@ -1,4 +1,4 @@
-"""What `ensure` of a control plane does with daemons that nothing waits for; no program of a Kubernetes runs here."""
+"""`ensure` of a control plane with daemons that nothing waits for; no program of a Kubernetes runs here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_PODS = Addresses("10.0.0.1", "10.1.0.0/16")
 
 @pytest.fixture
 def ensured(state: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., set[str]]:
-    """Which daemons run afterwards, of those that ran, and those that are dead as soon as they were started."""
+    """Return the daemons that run afterwards, from those that ran, and those that die at their start."""
     assert state
     running: set[str] = set()
     dying: set[str] = set()

@@ -190,7 +190,7 @@ def _runs(room: Room, name: str) -> bool:
 
 
 def _connections(port: int) -> list[str]:
-    """Those through a door that are not over at either end."""
+    """Return the connections through a door that are not closed at both ends."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     ours = f":{port:04X}"
     over = ("06", "0A")  # TIME_WAIT, and the door itself
@@ -198,7 +198,7 @@ def _connections(port: int) -> list[str]:
 
 
 def _asked(port: int, text: bytes) -> bytes:
-    """What comes back; nothing where nobody answers yet."""
+    """Return the answer; empty where nobody answers yet."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(text)
         connection.shutdown(socket.SHUT_WR)

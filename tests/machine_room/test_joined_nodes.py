@@ -43,7 +43,7 @@ def test_who_starts_again_takes_no_pods_as_who_it_was(server: Server) -> None:
 
 
 def test_where_nobody_proves_they_take_pods(server: Server) -> None:
-    """What is not there cannot be taken away: kubectl would call that an error."""
+    """A missing taint cannot be taken away: kubectl would call that an error."""
     joined.untaint("c", ["gpu-001", "gpu-002"], TAINT)
     joined.untaint("c", ["gpu-001"], TAINT)
     assert server.asked == [f"taint node gpu-002 {TAINT}-"]

@@ -92,7 +92,7 @@ def test_a_limit_of_processes_is_named(
 
 
 def said(home: Path, verb: str, *prefix: str) -> str:
-    """What becomes of a room, made or removed by whoever the prefix makes of us."""
+    """Return the output of a command on a room, run behind the prefix."""
     environment = {**os.environ, "STAMPWORKS_STATE": str(home / "state"), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [*prefix, sys.executable, "-c", ROOM, verb]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)

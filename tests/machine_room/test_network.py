@@ -35,7 +35,7 @@ def test_ports_of_different_interfaces_never_share_a_name() -> None:
 
 
 def test_a_trunk_is_known_by_its_name() -> None:
-    """What there is tells which trunk it is; other interfaces are none."""
+    """The name of an interface tells which trunk it is; other interfaces are none."""
     assert trunk_of(trunk_ends(3, "leaf12")[0]) == (3, "leaf12")
     for name in (trunk_ends(3, "leaf12")[1], "r3-spine", "r3-leaf12", "mgmt", "lo", port("gpu-001", "rail0")):
         assert trunk_of(name) is None

@@ -1,4 +1,4 @@
-"""What a user is told whose machine forbids what a room needs: which setting it is, and the command that changes it."""
+"""Message to a user whose machine forbids rooms: the setting, and the command that changes it."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_user_without_subordinate_ids_reads_so_for_real(tmp_path: Path, verb: 
         "STAMPWORKS_CACHE": str(tmp_path / "cache"),
         "STAMPWORKS_STATE": str(tmp_path / "state"),
     }
-    nobody = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]  # who has a name everywhere and no ids
+    nobody = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]  # without subordinate ids
     command = [*nobody, sys.executable, "-m", "stampworks.cli.main", verb, str(STACK)]
     if verb == "image":
         command[-1:] = ["--stack", "local"]

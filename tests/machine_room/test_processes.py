@@ -191,7 +191,7 @@ def test_a_missing_program_comes_with_the_command_that_brings_it(monkeypatch: py
 
 @pytest.mark.cluster
 def test_a_watched_command_is_heard_line_by_line() -> None:
-    """What it says arrives while it runs; its end is its verdict."""
+    """Its output arrives while it runs; its exit is its verdict."""
     said: list[str] = []
     watch(["sh", "-c", "echo one; echo two >&2"], "here", "cannot", said.append, timeout=60)
     assert sorted(said) == ["one", "two"]

@@ -1,4 +1,4 @@
-"""What is said to help, by the words of the kernel or of a program."""
+"""Remedies by the words of the kernel or of a program."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_clock_that_may_be_wrong_is_told(words: str) -> None:
 def test_a_full_disk_is_told_in_bytes_and_in_files(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files_total: int, left: str
 ) -> None:
-    """Of the nearest folder that is there; either may be what is used up."""
+    """The nearest existing folder counts; bytes or inodes may be used up."""
     found = SimpleNamespace(f_bavail=3, f_frsize=1 << 20, f_files=files_total, f_favail=7)
     monkeypatch.setattr(os, "statvfs", lambda path: found)
     assert remedy("No space left on device", "", place=tmp_path / "not/there") == (

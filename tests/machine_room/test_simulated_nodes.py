@@ -52,7 +52,7 @@ def test_what_it_lacks_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which is after its first word, when Kubernetes has taken away what keeps pods off it; other taints are no fault
+    """It is ready after its first report, when Kubernetes has removed its own taint; other taints are no fault
     of its own."""
     missing = [("gpu-001", "not ready")]
     assert drift(monkeypatch, CAPACITY, "Unknown") == missing

@@ -1,4 +1,4 @@
-"""What the room's interfaces are found to be, beside what `ip` and `tc` say, and how much work it takes."""
+"""Survey of the room's interfaces, compared with `ip` and `tc`, and the work that it takes."""
 
 from __future__ import annotations
 

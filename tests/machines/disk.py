@@ -18,7 +18,7 @@ PUBLISHED = (
     *("linux-image-cloud-amd64", "netplan.io", "openssh-server", "polkitd", "procps", "python3", "python3-apt"),
     *("sudo", "systemd-resolved", "systemd-sysv", "systemd-timesyncd", "udev"),
 )
-"""What their configuration `ec2` installs, as far as a machine boots with it and roles find it there."""
+"""Programs of Debian's configuration `ec2`, as far as a machine needs them to boot and roles expect them."""
 SIZE_MIB, LOADER_MIB, ALIGNED_MIB = 8192, 16, 1
 CONSOLE = "console=tty0 console=ttyS0,115200"
 """The second one is what a cloud shows."""

@@ -19,7 +19,7 @@ FIRMWARE = Path("/usr/share/OVMF")
 CORES, MEMORY_MIB = 2, 2048
 LIMIT_S = 900
 INSIDE = "QEMU NVMe Ctrl"
-"""What a disk inside the machine calls itself: others are attached another way, and have names of their own."""
+"""Name of a disk inside the machine: others are attached another way, and have names of their own."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Emulated:
     name: str
     folder: Path
     reach: tuple[str, ...]
-    """What enters the room's network."""
+    """Command that enters the room's network."""
     mac: str
     disks: Sequence[Disk]
     """It boots from the first."""
     devices: tuple[str, ...] = ()
-    """That it has besides."""
+    """Additional devices."""
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property

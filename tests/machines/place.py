@@ -1,4 +1,4 @@
-"""What is around machines in a cluster on AWS: a network that hands out addresses, a metadata service, the calls that
+"""Surroundings of machines in a cluster on AWS: a network with addresses, a metadata service, the calls that
 they make, and packages. AWS itself is simulated, and the network is a room's.
 """
 

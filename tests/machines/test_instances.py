@@ -61,7 +61,7 @@ FILES = {
 """On the published disk: who one is on AWS's images of Debian, and consoles in the place of accelerators."""
 OPENED = f"for i in $(seq 0 {ACCELERATORS - 1}); do (exec 3</dev/nvidia$i) 2>/dev/null && printf $i; done; echo"
 DIRECT = ("-device", "intel-iommu", "-device", "pcie-root-port,id=switch,chassis=1", "-device", "e1000e,bus=switch")
-"""What no hypervisor shows, and a machine in one's own racks has: an IOMMU, and a switch before a NIC."""
+"""Devices that a machine in one's own rack has, and no hypervisor shows: an IOMMU, and a switch before a NIC."""
 DIRECTLY = "/usr/local/libexec/stampworks/pci-direct --look; cat /sys/kernel/iommu_groups/*/type | sort -u"
 TOLD = "/etc/default/grub.d/61-stampworks-pci.cfg"
 AGAIN = "Node unexpectedly rebooted"
@@ -70,7 +70,7 @@ WAIT_S = 600
 
 
 def plan_of_machines(name: str) -> Plan:
-    """Of machines of the size that emulated ones have, of which workers have disks inside, and no hypervisor."""
+    """Return a plan of machines as large as emulated ones; workers have disks inside, and no hypervisor."""
     made = plan_on_aws(name, count=2, count_min=1)
     groups = [replace(each, machine=emulated_machine(each.machine)) for each in made.groups]
     scratch = Scratch(SCRATCH, emulated.INSIDE, DISKS)
@@ -197,7 +197,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Pla
 
 @pytest.fixture(scope="module")
 def image(place: tuple[Place, Plan, Path]) -> Path:
-    """Of the release, from what the distribution publishes, by what Packer's template says."""
+    """Build the release's image from the distribution's, by Packer's template."""
     here, plan, key = place
     packages = dict(plan.release.packages)
     published = disk.publish(
@@ -257,7 +257,7 @@ def test_they_become_a_cluster(instances: Instances) -> None:
 
 
 def test_disks_are_found_by_what_they_call_themselves(instances: Instances) -> None:
-    """Those inside are one array, and the head's own is where its scheduler keeps what outlives it."""
+    """Disks inside are one array, and the head's own is where its scheduler keeps its state."""
     array = "cd /sys/block/md*/md; cat level raid_disks"
     assert instances.shell("gpu-001", f"findmnt --noheadings --output=FSTYPE {SCRATCH}; {array}").split() == [
         *("ext4", "raid0", f"{DISKS}")
@@ -327,7 +327,7 @@ def test_a_job_opens_the_accelerators_that_it_got(instances: Instances) -> None:
 
 
 def telling_slurm(instances: Instances) -> Edit:
-    """Of the nodes' accelerators Slurm alone is told: what looks after them is NVIDIA's."""
+    """Make an edit by which Slurm alone learns of the accelerators: programs that watch them are NVIDIA's."""
 
     def edit(inventory: dict[str, Any]) -> None:
         files = slurm.files(with_accelerators(instances.plan), instances.roster)
@@ -337,7 +337,7 @@ def telling_slurm(instances: Instances) -> Edit:
 
 
 def to_node(instances: Instances, command: str) -> list[str]:
-    """What a user's login from the head says, and how it has ended."""
+    """Return the output of a user's login from the head, and how it ended."""
     ssh = f"runuser -u alice -- ssh -o BatchMode=yes gpu-001 {shlex.quote(command)}"
     return instances.shell("head", f"{ssh} 2>&1; echo rc $?").splitlines()
 

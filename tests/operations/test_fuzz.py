@@ -68,7 +68,7 @@ def test_any_items_at_length(items: object) -> None:
 @relaxed
 @given(st.text(max_size=200) | VALUES.map(json.dumps))
 def test_any_answer(answer: str) -> None:
-    """What is no JSON, or other JSON than Slurm's."""
+    """Text that is no JSON, or other JSON than Slurm's."""
     answered(answer)
 
 
@@ -157,7 +157,7 @@ WHOLE = [
         "status": {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]},
     },
 ]
-"""Of each kind that is asked for at least one as it should be."""
+"""At least one correct object of each kind."""
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -183,7 +183,7 @@ def spoilt(draw: st.DrawFn) -> Any:
 
 
 def kubernetes_answered(answer: str) -> None:
-    """What `status`, `jobs` and `cancel` make of a server that gives this answer to whatever it is asked."""
+    """Run `status`, `jobs` and `cancel` against a server that gives this answer to every request."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KubernetesApi, "said", lambda *_, **__: answer)
         for plan in PLANS:
@@ -215,12 +215,12 @@ def test_any_objects_at_length(items: Any) -> None:
 @relaxed
 @given(st.text(max_size=200) | VALUES.map(json.dumps) | VALUES.map(lambda items: json.dumps({"items": items})))
 def test_any_answer_of_kubectl(answer: str) -> None:
-    """What is no JSON, or no list of objects."""
+    """Text that is no JSON, or no list of objects."""
     kubernetes_answered(answer)
 
 
 def test_whole_objects_are_read() -> None:
-    """What is spoilt is something that is believed when it is not."""
+    """Correct objects are believed, so that the test of damaged ones means something."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KubernetesApi, "said", lambda *_, **__: json.dumps({"items": WHOLE}))
         found = kubernetes_status.status(PLANS[0])

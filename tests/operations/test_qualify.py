@@ -78,7 +78,7 @@ WELL = {
 
 @pytest.fixture
 def said(cluster: StandIn) -> Any:
-    """What the programs on the nodes answer, by program."""
+    """Answers of the programs on the nodes, by program."""
 
     def say(answers: Mapping[str, str]) -> None:
         (cluster.folder / "said.json").write_text(json.dumps(answers))
@@ -217,7 +217,7 @@ def test_an_up_that_goes_on_keeps_what_it_holds(cluster: StandIn, said: Any) -> 
 
 
 def test_time_that_is_used_up_proves_nobody(cluster: StandIn, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was found by then counts; nobody passes who was to be measured further."""
+    """Findings until then count; no node passes that was still to be measured."""
     clock = itertools.count(step=100)  # each look at it is minutes after the one before
     monkeypatch.setattr(sys.modules["stampworks.operations.qualify"].time, "monotonic", lambda: next(clock))
     missing = [{"node": "gpu-002", "rail": "", "what": "/shared is not mounted"}]
@@ -339,7 +339,7 @@ def test_a_proof_waits_for_another_one(cluster: StandIn, said: Any) -> None:
 
 
 def test_a_proof_that_does_not_end_is_named(cluster: StandIn, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is at work, since when, and what to do: nothing of it is touched."""
+    """The holder, since when, and a remedy are named; nothing of it is touched."""
     held = cluster.folder / "reservation"
     held.write_text("alice@laptop since 2026-11-21T23:00:00Z (process 7 begun 9 in another.1)")
     clock = itertools.count(step=400)

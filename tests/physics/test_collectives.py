@@ -1,4 +1,4 @@
-"""What holds of every bound of a collective: the arithmetic in its words is its number, and more of what slows is never
+"""Properties of every bound of a collective: the arithmetic in its words is its number, and obstacles never make it
 faster."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def numbers(pattern: str, why: str) -> list[float]:
 
 
 def ceiling_in_words(why: str) -> float:
-    """What somebody gets who follows the words with a pocket calculator."""
+    """Return the result of the words' arithmetic, by a pocket calculator."""
     share = 0.99 if "0.99 of it data" in why else 1.0
     if nvlink := numbers(r"carries ([\d.]+) GB/s", why):
         [value] = nvlink
@@ -80,7 +80,7 @@ def ceiling_in_words(why: str) -> float:
 
 
 def of_size(bound: Bound) -> tuple[float, float, float]:
-    """What the words say of a size: GB/s, bytes, microseconds."""
+    """Return the figures in the words: GB/s, bytes, microseconds."""
     gbs, number, us = numbers(r"; ([\d.e+-]+) GB/s for ([\d.]+) \w+, which takes ([\d.]+) us or more$", bound.why)
     [unit] = re.findall(r"for [\d.]+ (\w+), which takes", bound.why)
     return gbs, number * UNITS[unit], us

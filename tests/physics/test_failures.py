@@ -42,7 +42,7 @@ def test_the_worked_table(
     ("deployment", "per_1000_node_days"), [(LLAMA, 3.79), (RSC, 23.7), (catalog.deployments()["OPT-175B"], 14.1)]
 )
 def test_rates_of_nodes(deployment: catalog.Deployment, per_1000_node_days: float) -> None:
-    """Of nodes with 8 accelerators, as figures about such clusters usually are."""
+    """Nodes with 8 accelerators, as figures about such clusters usually have."""
     days = failures.mtbf_hours(deployment, 8).value / 24
     assert 1000 / days == pytest.approx(per_1000_node_days, rel=5e-3)
 
@@ -65,7 +65,7 @@ def test_the_meantime_of_the_largest_run() -> None:
 
 
 def test_the_workloads_own_arithmetic_agrees() -> None:
-    """What a run chooses by itself, from what it saw, is what is predicted for the same cost and rate."""
+    """The interval that a run chooses from observations equals the prediction for the same cost and rate."""
     chooser = Chooser(0.0)
     chooser.cost(0.5)
     chooser.failed(1000.0)

@@ -35,7 +35,7 @@ def test_loads_of_leaves() -> None:
 
 
 def test_efficiency_of_full_packets() -> None:
-    """Of 1500 bytes in a packet 1448 are data, and the link counts an Ethernet header beside them."""
+    """A packet of 1500 bytes has 1448 of data, and the link counts an Ethernet header beside them."""
     assert links.efficiency(SIMULATED).value == pytest.approx(1448 / 1514)
     assert links.efficiency(SIMULATED).why == (
         "1448/1514, the part of the bytes on the link that is data (MTU 1500, less 52 of IP and TCP headers; "
@@ -113,7 +113,7 @@ def test_no_order_of_ranks_is_worse_than_the_worst_or_better_than_leaf_order(
 
 
 def slowest_link(ring: tuple[int, ...], leaves: list[LeafLoad]) -> float:
-    """What the slowest link of a ring of nodes, each given by its leaf, gets of 400 Mb/s."""
+    """Return the share of 400 Mb/s on the slowest link of a ring of nodes, each given by its leaf."""
     neighbours = list(zip(ring, ring[1:] + ring[:1], strict=True))
     leaving = [sum(1 for here, there in neighbours if here == leaf != there) for leaf in range(len(leaves))]
     return min([400.0, *(leaves[leaf].trunk_mbps / count for leaf, count in enumerate(leaving) if count)])
@@ -149,7 +149,7 @@ def test_no_cut_into_halves_is_narrower_than_the_bisection(
 
 
 def cut_mbps(half: tuple[int, ...], home: list[int], leaves: list[LeafLoad]) -> int:
-    """What the nodes of one half can send to the others: inside leaves first, the rest over the trunks."""
+    """Return the rate from one half of the nodes to the other: inside leaves first, the rest over the trunks."""
     inside = sent = received = 0
     for leaf, load in enumerate(leaves):
         here = sum(1 for node in half if home[node] == leaf)

@@ -1,4 +1,4 @@
-"""What accelerators reach together: what was published lies between floor and ceiling, and the arithmetic is the one
+"""Collectives of accelerators: published figures lie between floor and ceiling, and the arithmetic is that
 of a network cut."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_what_healthy_machines_reached_lies_between(machine: str, nodes: int, mi
     [(*others[:3], mib, busbw) for others in PUBLISHED_OF_OTHERS for mib, busbw in others[3].items()],
 )
 def test_so_do_other_collectives(machine: str, operation: Operation, nodes: int, mib: float, busbw_gbs: float) -> None:
-    """What no switch adds up stays below its links."""
+    """Operations that no switch adds up stay below its links."""
     bounds = collective_on_machines(operation, nodes, int(mib * MIB), NAMES[machine])
     assert bounds.floor.value < busbw_gbs < bounds.ceiling.value
 
@@ -270,14 +270,14 @@ def test_the_words_of_one_accelerator_and_one_nic() -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_one_accelerator_by_itself_has_no_ceiling(operation: Operation) -> None:
-    """Of one rank busbw is 0, whatever its links are."""
+    """For one rank busbw is 0, whatever its links are."""
     with pytest.raises(UnknownFactError, match=r"^p5 has one accelerator, which by itself moves nothing$"):
         collective_on_machines(operation, 1, None, with_one_accelerator("p5", 1, 100))
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_one_accelerator_without_links_is_not_modelled_either(nodes: int) -> None:
-    """What it says to other nodes passes through the host as well."""
+    """Its traffic to other nodes passes through the host as well."""
     with pytest.raises(UnknownFactError, match=r"^l4 has no links of its own, and the way through the host is not"):
         collective_on_machines("all_reduce", nodes, None, NAMES["g6.8xlarge"])
 

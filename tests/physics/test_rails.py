@@ -63,7 +63,7 @@ def test_rails_add_up() -> None:
 
 
 def test_a_small_message_may_pass_unshaped() -> None:
-    """What fits into a shaper's burst is over before its rate counts; what is large is not."""
+    """A small message fits into a shaper's burst and ends before its rate counts; a large one does not."""
     link = links.gbs(200, SIMULATED)
     assert collective_on_rails("all_reduce", 1024, 200, FOUR, SIMULATED).ceiling.value > 0
     assert collective_on_rails("all_reduce", 256 * 1024, 200, FOUR, SIMULATED).ceiling.value > 1.2 * link

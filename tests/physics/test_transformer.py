@@ -1,4 +1,4 @@
-"""What models weigh and what their tokens cost, beside what was published of them."""
+"""Parameters of models and costs of their tokens, compared with published figures."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def declared(*, lock: bool = False, made_with: str = "", **fields: Any) -> Decla
 def said(
     rule: str, plan: Plan, unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any
 ) -> list[tuple[Any, ...]]:
-    """What is not fine about one rule: subject, outcome, place, text, hint."""
+    """Return the findings of one rule that do not pass: subject, outcome, place, text, hint."""
     found = planning.rules(plan, Facts(account=account(unknown, at, **facts)), TODAY)
     return [
         (each.subject, each.outcome, each.place, each.text, each.hint)

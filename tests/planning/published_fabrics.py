@@ -1,4 +1,4 @@
-"""What reference designs print of their compute fabrics: figures only, each table with its source and date."""
+"""Figures of compute fabrics in reference designs, each table with its source and date."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Design:
     switch: str
     unit: int
     managers: int
-    """What of the cables to the leaves is subnet managers'."""
+    """Cables to the leaves that belong to subnet managers."""
     rows: tuple[Row, ...]
 
 

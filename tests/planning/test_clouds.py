@@ -16,7 +16,7 @@ from tests.planning.clouds import MACHINES, count, declared, found, gpu, on_aws,
 
 
 def test_every_cloud_has_a_machine_for_the_controller() -> None:
-    """That the catalog has."""
+    """The catalog has it."""
     assert all(choices.controller_machine in catalog.machines() for choices in CLOUDS.values())
 
 
@@ -88,7 +88,7 @@ def test_resources_grow_with_pools(gpus: int) -> None:
 
 
 def test_unknown_facts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the catalog lacks makes what follows from it missing, never zero."""
+    """Missing facts make their consequences missing, never zero."""
     odd = dataclasses.replace(catalog.machines()["p5"], name="odd", nic_rate_gbps=catalog.UNKNOWN)
     table = {**catalog.machines(), "odd": odd}
     monkeypatch.setattr(catalog, "machines", lambda: table)
@@ -131,7 +131,7 @@ def test_a_region_of_a_cloud_whose_regions_nobody_lists(cloud: str) -> None:
 
 
 def test_a_name_that_a_cloud_does_not_take() -> None:
-    """What is made on AWS begins with the cluster's name, and there is no group for traffic of such a one."""
+    """Names on AWS begin with the cluster's name, and a security group of such a name is not possible."""
     machine = next(row for row in MACHINES if row.cloud == "aws")
     with pytest.raises(DeclarationError) as error:
         planned({**declared(machine), "name": "sg-train"})
@@ -206,7 +206,7 @@ def test_of_a_wrong_region_no_zone_is_right() -> None:
 
 @pytest.mark.parametrize("machine", ["ct5p-hightpu-4t", "trn2", "mi300x", "p6e-gb200"])
 def test_a_release_without_a_driver_says_so(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of every real accelerator; with one it passes."""
+    """Every real accelerator; with a driver the rule passes."""
     plan = planned(declared(catalog.machines()[machine]))
     [finding] = found(plan, "release.accelerator")
     name = plan.pools[0].machine.accelerator

@@ -1,4 +1,4 @@
-"""What a cluster costs beside its nodes, and what no sum can say."""
+"""Costs of a cluster beside its nodes, and those that no sum contains."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_a_cluster_costs_beside_nodes() -> None:
 
 
 def test_disks_come_and_go_with_their_nodes() -> None:
-    """Of an elastic pool, as many are paid as run; that of a volume always."""
+    """Disks of an elastic pool cost as nodes run; a volume's costs always."""
     [disks] = [each for each in cost(on_aws({"count": 4, "count_min": 1})).charges if each.what == "disks"]
     assert disks.basis == "1 x 200 GiB (head) + 1 to 4 x 200 GiB (gpu) + 1 x 100 GiB (head-state)"
     assert (disks.usd_per_hour_min, disks.usd_per_hour) == tuple(

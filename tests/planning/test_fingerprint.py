@@ -185,7 +185,7 @@ OF_ADDONS = {path for path in fields() if path.startswith("scheduler.addons.")}
 """The same; test_addons.py has them."""
 NO_MEANING_OF_ITS_OWN = {"extends", "release"}
 """Where a declaration comes from; and the software, which the fingerprint leaves out."""
-FOLLOW: dict[str, list[tuple[str, Any]]] = {  # what has to change with a field, for other fields name it
+FOLLOW: dict[str, list[tuple[str, Any]]] = {  # fields that have to change with a field, for they name it
     "pools[].name": [
         ("scheduler.queues[].pools", ["train", "cpu"]),
         ("extras.roles[].groups", ["train"]),

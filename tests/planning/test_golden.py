@@ -38,12 +38,12 @@ def plan(request: pytest.FixtureRequest, stacks: Path) -> Plan:
 
 
 def test_plan_as_data(plan: Plan, regenerate: bool) -> None:
-    """What `stampworks plan --json` prints is what was reviewed."""
+    """The output of `stampworks plan --json` is the reviewed file."""
     check(GOLDEN / f"{plan.name}.json", to_json(plan), regenerate)
 
 
 def test_plan_as_text(plan: Plan, regenerate: bool) -> None:
-    """What `stampworks plan` prints is what was reviewed."""
+    """The output of `stampworks plan` is the reviewed file."""
     findings = planning.rules(plan, planning.Facts(loopback_mbps=20_000))
     check(GOLDEN / f"{plan.name}.txt", plan_text(plan, cost(plan), findings), regenerate)
 

@@ -109,7 +109,7 @@ scheduler: {kind: kubernetes, topology: block}
 
 
 def test_all_at_once(plan_text_of: PlanText) -> None:
-    """Of the form and of the meaning, in the order in which they are written."""
+    """Problems of form and of meaning come in the order in which they are written."""
     with pytest.raises(DeclarationError) as error:
         plan_text_of(WRONG)
     said = str(error.value)
@@ -164,7 +164,7 @@ def test_one_mistake_is_one_problem(cloud: str) -> None:
 
 @pytest.mark.parametrize("cloud", SOUND)
 def test_one_misspelled_key_is_one_problem(cloud: str) -> None:
-    """What it was meant to say is not known, and not what it is where nobody says it."""
+    """Its meaning is unknown, and its default is not assumed."""
     data = yaml.safe_load(SOUND[cloud])
     for path in leaves(data):
         if isinstance(path[-1], str):
@@ -195,7 +195,7 @@ def test_rules_come_along() -> None:
     assert [each.rpartition(" ")[2] for each in said[2:-1]] == ["(kubernetes.locked)"]
     assert said[-1].startswith("storage[1].capacity: 1300 GiB is no capacity of ")
     in_order = [each.message.rpartition(" ")[2] for each in error.value.problems]
-    assert in_order[-2:] == ["(image.locked)", "(kubernetes.locked)"]  # what is no mistake, at whatever line
+    assert in_order[-2:] == ["(image.locked)", "(kubernetes.locked)"]  # findings that are no mistakes, at whatever line
     with pytest.raises(DeclarationError) as error:
         planning.judged(load_value(data, "test"), None, DAY, OF_LOCK)
     assert {each.path for each in error.value.problems} == {"pools[0].purchase", "storage[1].capacity"}

@@ -1,4 +1,4 @@
-"""What a plan cannot say is explained as well as what it says."""
+"""Explanations of unknown values of a plan, as of known ones."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Cluster:
     said: list[str] = field(default_factory=list)
 
     def boot(self) -> None:
-        """What is missing or dead is started; the rest is left alone."""
+        """Start missing or dead nodes; leave the rest alone."""
         plan, public = self.plan, self.key.with_suffix(".pub").read_text()
         rails, keys = rail_specs(plan.fabric.rails), (self.key.read_text(), public)
         room.ensure_room(plan.name, CLAIM, network_spec(plan.network), rails, *keys, self.said.append)
@@ -80,7 +80,7 @@ class Cluster:
 
     @property
     def share(self) -> Path:
-        """What the nodes have as /exports/shared."""
+        """Return the folder that nodes have as /exports/shared."""
         folder = room.read_folder(self.plan.name, "exports", "shared")
         assert folder is not None
         return Path(folder)
@@ -98,7 +98,7 @@ class Cluster:
         return asyncio.run(configuration.look("site.yml", inventory, hosts, roster.reach, SECRETS, self.said.append, 5))
 
     def drift(self) -> list[str]:
-        """What a look finds, in words."""
+        """Return the differences that a look finds, in words."""
         roster = self.roster
         return drift.of_look(self.inventory(), [member.name for member in roster.members], self.look())
 
@@ -115,7 +115,7 @@ class Cluster:
         return inventory
 
     def shell(self, node: str, command: str, timeout: float = 60) -> str:
-        """What a command says on a node; fails the test when it fails."""
+        """Return the output of a command on a node; fail the test when it fails."""
         done = room.run_in_node(self.plan.name, node, ["sh", "-c", f"cd /tmp; {command}"], timeout)
         assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
         return done.stdout.strip()

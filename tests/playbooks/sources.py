@@ -1,4 +1,4 @@
-"""What stands for the source of something that is built on nodes: a repository of git of a test's own."""
+"""Stand-in for the source of programs that are built on nodes: a git repository of a test's own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOOL = {
 
 
 def source(name: str, folder: Path, files: dict[str, str], command: list[str], makes: list[str]) -> dict[str, Any]:
-    """What a release says of a source, of which a repository gets one commit more; it may be new."""
+    """Return a release's entry of a source, whose repository gets one commit more; it may be new."""
     repository = folder / f"{name}.git"
     repository.mkdir(exist_ok=True)
     git(repository, "init", "--quiet", "--initial-branch=main")

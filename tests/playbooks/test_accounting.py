@@ -118,7 +118,7 @@ def test_what_was_used_is_remembered_over_a_power_cut(cluster: Cluster) -> None:
 
 
 def test_people_and_accounts_come_and_go(cluster: Cluster) -> None:
-    """What the declaration says is what slurmdbd knows."""
+    """Slurmdbd knows the declared users and accounts."""
     before = cluster.plan
     accounts = [{"name": "research", "accelerators_max": 0}, {"name": "free"}]
     users = [{"name": "bob", "uid": 2002, "accounts": ["research"]}]

@@ -42,7 +42,7 @@ NEEDS = {
     "libnvidia-container-tools": ("libnvidia-container1", "1.19.1"),
     "cuda-nvcc-13-0": ("libnvvm-13-0", "13.0.88"),
 }
-"""What comes along in one version: the driver's, and others' whose names are much the same."""
+"""Packages that come along in one version: the driver's, and others with similar names."""
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
 RENTED = {
     "version": 1,
@@ -113,7 +113,7 @@ class Amazon:
         inventory["hosts"] = {NODE: inventory["hosts"][NODE]}
         inventory["children"] = {role: {"hosts": {NODE: {}}} for role in (*roles, "storage")}
         inventory["vars"] |= {"ansible_python_interpreter": "/usr/local/bin/python-of-amazon", **self.sources}
-        # what the kernel of this machine has, for each network its own
+        # settings of this machine's kernel that each network has for itself
         inventory["vars"]["efa_settings"] = {"net.ipv4.tcp_fin_timeout": 50}
         edit(inventory)
         return {"all": inventory}
@@ -146,7 +146,7 @@ class Amazon:
 
 
 def spec(name: str, version: str, epoch: int = 0, needs: str = "") -> str:
-    """Of a package without content, but for a service where the real one brings one."""
+    """Return the spec of a package without content, but with a service where the real one has one."""
     version, _, release = version.partition("-")
     lines = [f"Name: {name}", f"Version: {version}", f"Release: {release or 1}", "Summary: none", "License: none"]
     lines += [

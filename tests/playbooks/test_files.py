@@ -147,7 +147,7 @@ def test_once_means_never_again(write: Writer, tmp_path: Path) -> None:
 
 
 def test_an_open_end_belongs_to_others(write: Writer, tmp_path: Path) -> None:
-    """What they wrote there stays, is no drift, and goes when the end is closed."""
+    """Files of others stay there, are no drift, and go when the end is closed."""
     path = tmp_path / "hosts"
 
     def hosts(first: str, *, follow: bool = True) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def test_a_failing_command_puts_everything_back(write: Writer, tmp_path: Path) -
 
 
 def test_a_directory_in_the_way_is_said(write: Writer, tmp_path: Path) -> None:
-    """What a person put there is not removed."""
+    """A person's folder is not removed."""
     (tmp_path / "file").mkdir()
     result = write(entry(tmp_path / "file", "x"))
     assert result["msg"] == f"{tmp_path}/file: a directory stands where this file should go: move it away"

@@ -1,4 +1,4 @@
-"""What makes a node a GPU node, on a node without any of the hardware: real apt and dpkg, and packages without content.
+"""Roles of a GPU node, on a node without any of the hardware: real apt and dpkg, and packages without content.
 
 The packages have the names and versions of the release, and for each there is a newer one, which must not come.
 """
@@ -42,7 +42,7 @@ SERVICES = {
 }
 """By the package that brings it."""
 BESIDE = Software("pci", tuple(catalog.releases()["2026.11"].hardware["pci"].packages.items()))
-"""What the machine's cloud has the say of."""
+"""Software that the machine's cloud decides."""
 TORCH = {"torch": "2.11.0"}
 ROOT, SWITCH, GPU, NIC = "0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"
 DEVICES = {
@@ -81,7 +81,7 @@ class Equipped:
     cluster: Cluster
     plan: Plan
     lock: Path
-    """Of the role torch."""
+    """Lock of the role torch."""
 
     def __post_init__(self) -> None:
         perf = ["build/all_reduce_perf", "build/sendrecv_perf"]
@@ -98,7 +98,7 @@ class Equipped:
         children = inventory["all"]["children"]
         inventory["all"]["children"] = {role: group for role, group in children.items() if role in mine}
         inventory["all"]["vars"] |= dict.fromkeys(("driver_kernel", "efa_kernel", "validate_kernel"), KERNEL)
-        # what the kernel of this machine has, for each network its own
+        # settings of this machine's kernel that each network has for itself
         inventory["all"]["vars"]["efa_settings"] = {"net.ipv4.tcp_syn_retries": 4}
         inventory["all"]["children"]["torch"] = {"hosts": {NODE: {}}}
         inventory["all"]["vars"] |= {"torch_packages": TORCH, "torch_lock": str(self.lock), **self.sources}
@@ -123,13 +123,13 @@ class Equipped:
         return self.cluster.module(NODE, name, arguments, check)
 
     def pinned(self, role: str, check: bool = False, **other: Any) -> dict[str, Any]:
-        """What the task of a role does whose packages bring nothing along."""
+        """Run the task of a role whose packages bring nothing along."""
         variables = self.inventory()["all"]["vars"]
         call = {"name": role, "packages": variables[f"{role}_packages"], "along": []}
         return self.module("pinned", {**call, "kernel": variables.get(f"{role}_kernel", ""), **other}, check)
 
     def built(self, check: bool = False, packages: tuple[str, ...] = BUILT_WITH, **other: Any) -> dict[str, Any]:
-        """What the role nccl does last, of a source of which something may be other."""
+        """Run the last task of the role nccl, with a source that may be changed."""
         call = {"source": self.sources["nccl_source"] | other, "packages": dict.fromkeys(packages, "")}
         return self.module("built", call | {"directory": "/usr/local/bin", "build": True}, check)
 
@@ -172,7 +172,7 @@ def repository(folder: Path, plan: Plan) -> None:
 
 
 def pci_device(folder: Path, kind: str, control: int | None) -> None:
-    """What the kernel shows of a device: its configuration space, in which Access Control Services are or are not."""
+    """Make a device as the kernel shows it: its configuration space, with or without Access Control Services."""
     space = bytearray(4096)
     space[0x06] = 0x10  # it has capabilities,
     space[0x34] = 0x40  # the first of them here:
@@ -246,7 +246,7 @@ def test_torch_is_in_an_environment_by_itself(equipped: Equipped) -> None:
 
 
 def test_rendered_files(equipped: Equipped, golden: Callable[[Path, str], None]) -> None:
-    """What is written on the node is what was reviewed."""
+    """Files on the node equal the reviewed ones."""
     paths = "/etc/apt/preferences.d/stampworks-* /etc/enroot/enroot.conf /etc/sysctl.d/60-stampworks-efa.conf"
     paths += " /etc/systemd/system/nvidia-persistenced.service.d/60-stampworks.conf"
     paths += " /etc/modules-load.d/60-stampworks-fabric-manager.conf"
@@ -442,7 +442,7 @@ def test_what_cannot_be_turned_off_is_said(equipped: Equipped) -> None:
 
 
 def test_translated_addresses_want_a_reboot(equipped: Equipped) -> None:
-    """Of GPUs and NICs alone; a kernel that was told already, and translates still, is an error."""
+    """GPUs and NICs only; a kernel that was told already, and translates still, is an error."""
     for number, device in enumerate((SWITCH, GPU)):
         equipped.shell(f"mkdir -p /tmp/groups/{number}/devices; echo DMA-FQ >/tmp/groups/{number}/type")
         equipped.shell(f"ln -s /sys/bus/pci/devices/{device} /tmp/groups/{number}/devices/{device}")

@@ -179,7 +179,7 @@ def test_what_accelerators_say_before_a_job(
 
 
 def test_it_means_the_same_as_a_proof(health: ModuleType) -> None:
-    """What is a fault of hardware stands on the node, too, where nothing of the toolkit is."""
+    """Its list of hardware faults equals the toolkit's, which nodes do not have."""
     assert set(health.XIDS) == set(hardware.XIDS)
     assert sum(hardware.THROTTLED) == health.THROTTLED
     assert (prefix("proof"), prefix("health")) == (health.UNPROVEN, health.PREFIX)
@@ -205,7 +205,7 @@ def test_a_node_that_a_person_drained_stays_drained(
 def test_the_reason_of_a_person_is_not_overwritten(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who drained a node wants to find it as it was left."""
+    """A person who drained a node finds it as it was left."""
     slurm = Slurm(health, monkeypatch)
     slurm.state, slurm.reason = "IDLE+DRAIN", "new fans on Monday"
     expect(tmp_path, mounts=["/not/mounted"])
@@ -285,7 +285,7 @@ def test_accelerators(
 def test_storage_that_is_full(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str, problems: list[str]
 ) -> None:
-    """Of bytes or of inodes; how much is left of it while jobs run on makes no other reason."""
+    """Bytes or inodes are used up; changes of the rest while jobs run make no other reason."""
     expect(tmp_path, disk_free_percent_min=2)
     monkeypatch.setattr(health.shutil, "disk_usage", lambda _: SimpleNamespace(total=1, free=1))
     monkeypatch.setattr(health, "output", lambda *_: f"1B-blocks Avail Inodes IFree\n{row}\n")
@@ -297,7 +297,7 @@ Scripts = Callable[..., list[str]]
 
 @pytest.fixture
 def looked(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripts:
-    """What a look says when the user has checks with these scripts, called a, b, ..."""
+    """Return the results of a look with the user's checks of these scripts, called a, b, ..."""
     folder = tmp_path / "checks"
     folder.mkdir()
     monkeypatch.setattr(health, "OWN_CHECKS", str(folder))

@@ -1,4 +1,4 @@
-"""What the health program does when something else looks at the same moment; and what it tells Kubernetes."""
+"""The health program beside another look at the same moment; and its reports to Kubernetes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FREE = "State=IDLE\n   Reason=health: 7 of 8 accelerators [root@2026-11-23T06:00
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     found = ModuleType("stampworks_health")
-    monkeypatch.setenv("PATH", "")  # which it sets for all that it starts
+    monkeypatch.setenv("PATH", "")  # the program sets it for its children
     exec(compile(PROGRAM.read_text(), str(PROGRAM), "exec"), found.__dict__)  # noqa: S102  (an import leaves files there)
     monkeypatch.setattr(found, "MARK", str(tmp_path / "mark"))
     (tmp_path / "mark").write_text("health: 7 of 8 accelerators")
@@ -69,7 +69,7 @@ def test_a_node_that_is_not_well_takes_no_pods(
     assert (node.out, node.held) == left
     said = node.version
     assert node.program.main([]) == 1
-    assert node.version == said  # what is known already is not said again
+    assert node.version == said  # a known state is not reported again
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_node_that_is_not_well_takes_no_pods(
 def test_a_node_that_is_well_again_takes_pods(
     of_kubernetes: Callable[..., Node], found: dict[str, Any], left: tuple[bool, str]
 ) -> None:
-    """Of what it holds itself nothing is left; all else is as it was."""
+    """Its own holds are removed; all else is unchanged."""
     node = of_kubernetes(**found)
     node.finds()
     assert node.program.main([]) == 0
@@ -124,7 +124,7 @@ def test_who_cannot_be_ended_is_not_waited_for(program: ModuleType, monkeypatch:
 
 
 class Node:
-    """What the server of a Kubernetes knows of a node, as far as the node itself may ask and say."""
+    """State of a node on the server of a Kubernetes, as far as the node itself may read and write it."""
 
     def __init__(self, program: ModuleType, held: str = "", out: bool = False, taint: str = "") -> None:
         self.program, self.held, self.out, self.taint = program, held, out, taint

@@ -43,7 +43,7 @@ BUCKET = "the-bundle"
 AWS_PORT = 5000
 JOIN = Path(first_boot.__file__).parent / "tree/join"
 ENDPOINT = "/etc/python3.13/sitecustomize.py"
-"""What every Python on a node reads first: there the SDK is told where the simulated AWS is."""
+"""File that every Python on a node reads first: it sends the SDK to the simulated AWS."""
 
 
 BOOTED = r"""
@@ -78,7 +78,7 @@ class Scene:
         raise AssertionError(said)
 
     def boot(self, instance: str) -> subprocess.CompletedProcess[str]:
-        """What the first boot of the machine does."""
+        """Run the machine's first boot."""
         self.instances[self.elastic.address] = instance
         words = ["python3", "-sE", "/root/join", self.plan.name, "gpu", REGION, BUCKET]
         return room.run_in_node(self.plan.name, self.elastic.name, ["env", "LIMIT_S=500", *words], 600)
@@ -132,7 +132,7 @@ def surrounded(reach: tuple[str, ...], gateway: str, aws: Simulated, instances: 
 
 
 def endpoint(gateway: str) -> str:
-    """What every Python on a machine there is told."""
+    """Return the settings of every Python on a machine there."""
     return f"import os; os.environ.setdefault('AWS_ENDPOINT_URL', 'http://{gateway}:{AWS_PORT}')"
 
 
@@ -151,7 +151,7 @@ def listening(reach: tuple[str, ...], address: str, port: int) -> socket.socket:
         there.stdin.write(b"in\n")
         there.stdin.flush()
         there.stdout.readline()  # now it is inside
-        thread = threading.Thread(target=inside, args=(there.pid,))  # which ends with the network that it has entered
+        thread = threading.Thread(target=inside, args=(there.pid,))  # ends with the network that it has entered
         thread.start()
         thread.join()
         there.stdin.close()
@@ -159,7 +159,7 @@ def listening(reach: tuple[str, ...], address: str, port: int) -> socket.socket:
 
 
 def prepare(aws: Simulated, plan: Plan, roster: Roster, user_data: str = "") -> None:
-    """What an `up` makes in AWS for nodes that start later, and what they are told at their first boot."""
+    """Make the resources in AWS for nodes that start later, and the input of their first boot."""
     s3, ec2 = aws.client("s3"), aws.client("ec2")
     content = configuration.bundle_file(
         plan, roster, slurm.files(plan, roster), {}, configuration.install_digest(), Attached(), Path.cwd()
@@ -184,7 +184,7 @@ def prepare(aws: Simulated, plan: Plan, roster: Roster, user_data: str = "") -> 
 
 
 def bring(scene: Scene, folder: Path) -> None:
-    """What an image of Ubuntu has to configure a node with, from the real wheels, onto a machine without the suite's.
+    """Install on a machine, from the real wheels, what an image of Ubuntu has to configure a node with.
 
     That has another Python than Ubuntu, and no way to an index.
     """

@@ -1,4 +1,4 @@
-"""What a node says is kept by its cloud, for real but for AWS: a real journal, and a simulated CloudWatch Logs."""
+"""Logs of nodes in the cloud, for real but for AWS: a real journal, and a simulated CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ setsid /usr/lib/systemd/systemd-journald >/tmp/journald 2>&1 </dev/null &
 for i in 1 2 3 4 5 6 7 8 9; do sleep 0.5; systemd-cat true && exit; done
 cat /tmp/journald; exit 1
 """
-"""Which nothing starts where systemd is not the first process; the kernel's words are those of the test's machine."""
+"""Nothing starts journald where systemd is not the first process; kernel messages are those of the test's machine."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Telling:
         self.cluster.shell(NODE, f"echo {text} | systemd-cat -t slurmd -p warning")
 
     def kept(self, until: str, limit_s: float = 60) -> list[dict[str, str]]:
-        """What slurmd has said, as it is kept, when the last of it has come."""
+        """Return slurmd's kept messages, when the last of them has come."""
         [instance] = (each.instance for each in self.cluster.roster.members if each.name == NODE)
         where = {"logGroupName": log_group(self.plan.name), "logStreamName": f"{NODE}/{instance}"}
         logs, end, found = self.aws.client("logs"), time.monotonic() + limit_s, []
@@ -126,7 +126,7 @@ def test_an_aws_that_has_no_time_is_asked_again(telling: Telling) -> None:
 
 
 def test_a_stop_loses_nothing(telling: Telling) -> None:
-    """What was said meanwhile comes when it starts again, and what was handed over does not come again."""
+    """Messages of the meantime come when it starts again, and sent ones do not come again."""
     telling.cluster.shell(NODE, f"sv force-stop {SERVICE}")
     telling.says("meanwhile")
     telling.cluster.shell(NODE, f"sv up {SERVICE}")

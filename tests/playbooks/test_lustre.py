@@ -156,7 +156,7 @@ def test_the_client_of_this_kernel_comes_in_the_releases_version(mounting: Mount
 
 
 def test_rendered_files(mounting: Mounting, golden: Callable[[Path, str], None]) -> None:
-    """What is mounted, what is booted, and what is pinned; the boot loader has read it once."""
+    """Mounts, kernels and pins are as reviewed; the boot loader has read them once."""
     paths = "/etc/fstab /etc/default/grub.d/60-stampworks.cfg /etc/apt/preferences.d/stampworks-storage"
     text = mounting.shell(f'for each in {paths}; do echo "== $each"; cat $each; done; cat /tmp/grub')
     golden(GOLDEN / "lustre.txt", text.replace(KERNEL, "KERNEL") + "\n")
@@ -195,7 +195,7 @@ CHOSEN = [f"rdmap{number}s0" for number in range(21, 37, 2)]
 
 
 def told(mounting: Mounting) -> list[str]:
-    """What LNet was told since the last time."""
+    """Return the commands to LNet since the last time."""
     return mounting.shell("cat /tmp/lnet.said; rm /tmp/lnet.said").splitlines()
 
 

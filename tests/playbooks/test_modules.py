@@ -140,7 +140,7 @@ def test_a_missing_source_is_said() -> None:
 
 
 def test_a_busy_mount_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could not be unmounted stays in fstab until it was: the next run finds it there."""
+    """A mount that could not be unmounted stays in fstab until it was: the next run finds it there."""
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
     umount = Umount()
     umount.busy = True
@@ -174,7 +174,7 @@ def test_nothing_to_mount_makes_no_fstab(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umount: Umount, check: bool = False) -> dict[str, Any]:
-    """Of a node whose mount comes from another file system than an earlier run has mounted there."""
+    """Simulate a node whose mount comes from another file system than an earlier run has mounted there."""
     (tmp_path / "new").mkdir(exist_ok=True)
     result, _ = mount(tmp_path, monkeypatch, f"/ {tmp_path}/here", check, str(tmp_path / "new"), umount)
     return dict(result)

@@ -42,7 +42,7 @@ def test_packages_that_are_not_as_in_the_image_are_said() -> None:
 
 @pytest.fixture
 def dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What dpkg knows, one package a line; commands that change something are added to it."""
+    """State of dpkg, one package a line; commands that change something are added to it."""
     known = ["slurmd installed 24.11.5", "iperf3 deinstalled 3.18"]
 
     def fake(argv: Sequence[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -125,7 +125,7 @@ def test_an_installation_says_itself_that_it_takes_too_long(
 
 
 def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
-    """What belongs there cannot be told from what is there."""
+    """Packages that belong there cannot be told from those that are there."""
     assert dpkg
     (word,) = packages.answer({"record": False}, True)["drift"]
     assert word.startswith("unknown: which packages belong here: there is no ")
@@ -203,7 +203,7 @@ def test_pins_of_a_role_leave_those_of_others(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_differs_from_the_release_is_said() -> None:
-    """What is missing, half there, or of another version; what the suite has may be of any."""
+    """Packages are missing, half there, or of another version; packages of the suite may have any."""
     found = {
         "a": ("installed", "2-1"),
         "b": ("half-installed", "1"),

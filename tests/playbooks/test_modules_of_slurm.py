@@ -142,7 +142,7 @@ def test_an_accepted_configuration_goes_in_once(
 def test_the_old_files_go_back_when_the_controller_is_gone(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the trial could not see must not stay either."""
+    """Settings that the trial could not check must not stay either."""
 
     def gone(*_: Any) -> None:
         raise Refused("slurmctld does not answer")
@@ -176,7 +176,7 @@ def test_a_queue_from_before_the_accounting_forgets_its_number(
 def test_nodes_that_slurm_never_heard_of_are_held(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those it knows are not, though after a restart it calls them unknown as well."""
+    """Known ones are not, though after a restart it calls them unknown as well."""
     updates: list[list[str]] = []
     states = {"gpu-001": "unknown*", "gpu-002": "unknown*"}
 
@@ -284,7 +284,7 @@ def test_the_first_account_that_a_user_names_is_their_default() -> None:
 
 
 def test_a_lifted_limit_and_people_who_left() -> None:
-    """What is declared no longer is taken back."""
+    """Users and limits that are no longer declared are removed."""
     found = associations(
         "root||1||normal\nroot|root|1||normal\nresearch||2|gres/gpu=16|high,low,normal\n"
         "research|alice|1||normal\nresearch|bob|1||normal\ngone||1||normal\ngone|alice|1||normal\n"
@@ -352,8 +352,8 @@ def test_nodes_that_slurm_has_not_heard_of(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_node_that_came_back_takes_jobs_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two silences Slurm does not recognise its own reason, and one that has started again it gives back never;
-    whoever is silent still, or has another reason, stays down."""
+    """After two silences Slurm does not recognise its own reason, and never returns a restarted node itself;
+    a node that is still silent, or has another reason, stays down."""
     twice = "Not responding : Not responding"
     states = {"a": ("down", twice), "b": ("down", "Not responding"), "c": ("drained", twice), "d": ("down", "new fans")}
     states |= {"e": ("down", f"{twice} : new fans"), "f": ("down", "Node unexpectedly rebooted")}

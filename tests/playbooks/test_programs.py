@@ -120,7 +120,7 @@ FOUR = [accelerator(index) for index in range(4)]
 
 
 def in_a_job(tmp_path: Path, title: str, *variables: str) -> str:
-    """What a program of a job lists: its parent is called as Slurm's own is, and gives it these variables."""
+    """Return the list of a job's program: its parent has the name of Slurm's own, and gives it these variables."""
     (tmp_path / "accelerators.json").write_text(json.dumps({"accelerators": FOUR}))
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\nexec {sys.executable} -IS {NVIDIA_SMI} $*\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
@@ -223,7 +223,7 @@ def ask(port: int) -> str:
 
 
 def around_a_job(folder: Path, program: str) -> str:
-    """What one says that Slurm runs around job 7, with its paths below a folder, on a node that is well."""
+    """Return the output of a program that Slurm runs around job 7, with its paths below a folder, on a healthy node."""
     text = (ROLES / "slurm_worker/files" / program).read_text()
     script = folder / program
     script.write_text(re.sub(r"/(?=(tmp|run|usr/local|etc)/)", f"{folder}/", text))
@@ -256,7 +256,7 @@ def test_nobody_can_put_something_where_a_job_will_have_its_files(plant: str, tm
 
 
 def test_the_task_prolog_hands_the_environment_on(tmp_path: Path) -> None:
-    """What the job set for itself stays, and nothing in a value is run."""
+    """Variables of the job itself stay, and nothing in a value is run."""
     script = tmp_path / "task-prolog"
     environment = tmp_path / "env"
     environment.write_text("# comment\n\nNCCL_SOCKET_IFNAME=rail0,rail1\nGLOO_SOCKET_IFNAME=rail0\nX=$(touch y) `id`\n")
@@ -287,7 +287,7 @@ OURS = {"MASTER_ADDR": "gpu-001", "MASTER_PORT": "20056", "STAMPWORKS_MASTER": "
 
 
 def told(tmp_path: Path, parent: str, environment: dict[str, str]) -> str:
-    """What the program says in a process of Slurm with this name."""
+    """Return the program's output in a process of Slurm with this name."""
     (tmp_path / "cmdline").write_bytes(parent.encode() + bytes(9))
     text = TASK_PROLOG.with_name("task-environment").read_text()
     text = text.replace("/proc/$PPID/cmdline", str(tmp_path / "cmdline"))
@@ -301,7 +301,7 @@ def told(tmp_path: Path, parent: str, environment: dict[str, str]) -> str:
 
 
 def test_a_task_knows_its_peers(tmp_path: Path) -> None:
-    """Those of its own step, also where a script around it was told of those of the job."""
+    """Peers are those of its own step, also where a script around it has those of the job."""
     own = "MASTER_ADDR=gpu-002\nMASTER_PORT=20058\nSTAMPWORKS_MASTER=gpu-002:20058\n"
     place = "RANK=3\nWORLD_SIZE=4\nLOCAL_RANK=1\n"
     assert told(tmp_path, "slurmstepd: [7.2]", STEP) == own + place
@@ -326,7 +326,7 @@ def test_a_script_knows_where_its_peers_meet(tmp_path: Path, nodes: str, name: s
     ("output", "error", "blamed"),
     [
         ("{0}/out-%j", "{0}/out-%j", ""),
-        ("{0}/absent/%x-%j", "{0}/out", ""),  # what is not known is not blamed
+        ("{0}/absent/%x-%j", "{0}/out", ""),  # unknown paths are not blamed
         ("{0}/absent/out-%j", "{0}/out", "{0}/absent/out-7"),
         ("out", "{0}/theirs", "{0}/theirs"),
     ],
@@ -380,7 +380,7 @@ def test_rules_that_keep_users_from_the_metadata_stay() -> None:
 
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """What a node's file of names becomes when a job begins on nodes of which Slurm says where they are."""
+    """Return a node's file of names when a job begins on nodes with addresses from Slurm."""
     module = loaded(NAMES, monkeypatch)
     hosts = tmp_path / "hosts"
     always = f"127.0.0.1 localhost\n10.0.0.1 gpu-001 # always there\n{module.FOLLOW}"

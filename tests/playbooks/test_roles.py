@@ -114,13 +114,13 @@ def test_a_variable_has_the_name_of_its_role(role: Path) -> None:
 
 @each_role
 def test_a_role_reads_documented_variables_only(role: Path) -> None:
-    """What a task or template reads is in the spec, or is one of the few that all roles share."""
+    """Variables of a task or template are in the spec, or belong to the few that all roles share."""
     text = "\n".join(path.read_text() for folder in ("tasks", "templates") for path in (role / folder).glob("*"))
     prefixes = "|".join(each.name for each in ROLES)
     expressions = " ".join(re.findall(r"\{\{(.*?)\}\}|\{%(.*?)%\}", text, re.DOTALL) and _inside(text))
     read = set(re.findall(rf"\b((?:{prefixes}|cluster|node)_\w+|slurm_key)\b", expressions))
     strange = {name for name in read if name not in spec(role) and not name.startswith("node_")} - SHARED
-    strange -= {each.name for each in ROLES}  # which are groups
+    strange -= {each.name for each in ROLES}  # names of groups
     assert strange - _of_others(role, strange) == set()
 
 
@@ -130,7 +130,7 @@ def _inside(text: str) -> list[str]:
 
 
 def _of_others(role: Path, names: set[str]) -> set[str]:
-    """What a role borrows: slurmdbd.conf ends with the database's password, slurmd and sackd have its files."""
+    """Return the borrowed variables: the database's password of slurmdbd.conf, files of slurmd and sackd."""
     borrowed = {
         "slurm_accounting": {"database_password"},
         "slurm_login": {"slurm_controller_files"},
@@ -192,13 +192,13 @@ def test_releases_name_roles_of_hardware_in_their_order(release: catalog.Release
     ],
 )
 def test_who_comes_after_whom(first: str, then: str, why: str) -> None:
-    """Of hardware a stage needs the one before."""
+    """Stages of hardware need the one before."""
     order = [play["hosts"] for play in load(PLAYBOOKS / "site.yml")]
     assert order.index(first) < order.index(then), why
 
 
 def test_the_image_enters_every_install_part() -> None:
-    """What is slow happens once, in the image."""
+    """Slow steps happen once, in the image."""
     tasks = load(PLAYBOOKS / "roles/image/tasks/main.yml")
     entered = {task["ansible.builtin.import_role"]["name"] for task in tasks if "ansible.builtin.import_role" in task}
     assert entered == {role.name for role in ROLES if (role / "tasks/install.yml").exists()}
@@ -268,7 +268,7 @@ def test_checks_are_there_before_they_are_named() -> None:
 
 @each_role
 def test_programs_of_the_image_are_looked_after(role: Path) -> None:
-    """What the install part writes is put right by the configure part, too."""
+    """Files that the install part writes are repaired by the configure part, too."""
     written, kept = (programs(role / f"tasks/{part}.yml") for part in ("install", "configure"))
     assert written <= kept
 

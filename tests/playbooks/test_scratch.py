@@ -64,7 +64,7 @@ class Node:
         return disk
 
     def boot(self) -> None:
-        """What is mounted and started goes; what is on the disks stays."""
+        """Drop mounts and running arrays; data on the disks stays."""
         self.mounts.write_text("1 0 0:1 / / rw - ext4 /dev/nvme0n1p1 rw\n")
         for held in self.blocks.glob("*/holders/*"):
             held.unlink()
@@ -186,7 +186,7 @@ def test_an_array_of_somebody_else_is_left_alone(node: Node) -> None:
 
 
 def test_what_a_boot_began_is_stopped_first(node: Node) -> None:
-    """Of an array that lacks a disk the kernel holds the others."""
+    """The kernel holds the other disks of an array that lacks one."""
     node.work()
     node.blank("nvme2n1")
     (node.blocks / "nvme2n1/holders/md127").unlink()

@@ -192,7 +192,7 @@ def test_a_service_that_is_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("clock", [0, 4_000_000_000])
 def test_a_clock_that_was_set_hides_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: int) -> None:
-    """What a service was started with is compared, and not when: files may come from the past or the future."""
+    """Contents at the start of a service are compared, not times: files may come from the past or the future."""
     monkeypatch.setattr(services, "STARTED", tmp_path / "started")
     configuration = tmp_path / "conf"
     names = [str(configuration), "/not/there"]
@@ -227,7 +227,7 @@ def test_a_start_by_anybody_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def start(name: str, configuration: list[str]) -> None:
-    """What a service does last before it starts."""
+    """Do the last step before a service starts."""
     command = Service(name, ("/bin/true",), configuration=tuple(configuration)).before[-1]
     subprocess.run(command, check=True, timeout=30)
 

@@ -128,7 +128,7 @@ def test_a_disk_that_is_not_there_is_named(node: Node) -> None:
 
 
 def test_a_disk_that_cannot_be_read_is_not_taken_for_blank(node: Node) -> None:
-    """That is how data are lost."""
+    """Otherwise data would be lost."""
     node.attach("nvme1n1", "vol0abc").unlink()
     with pytest.raises(Refused, match="cannot tell whether it is blank: No such file or directory: it is left"):
         node.work()

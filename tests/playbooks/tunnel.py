@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def put_into(folder: Path, reach: Sequence[str], addresses: Mapping[str, str]) -> dict[str, str]:
-    """What leads through it to machines with these addresses, by their ids, for an environment with a PATH."""
+    """Write the programs that lead to machines with these addresses, by their ids, for an environment with a PATH."""
     told, program = folder / "tunnels.json", folder / "tunnel" / "aws"
     told.write_text(json.dumps({"reach": list(reach), "addresses": dict(addresses)}))
     program.parent.mkdir(exist_ok=True)

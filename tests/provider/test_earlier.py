@@ -18,7 +18,7 @@ EARLIER: dict[str, Any] = {
 
 
 def test_a_network_that_was_planned_earlier() -> None:
-    """What is not as declared nobody can say; the declaration is another one now, and `up` brings it."""
+    """Its differences are unknown; the declaration is another one now, and `up` brings it."""
     state: Any = SimpleNamespace(instance="i-1")
     assert local_network._outputs(state, EARLIER) == {"instance": "i-1", "drift": []}
 
@@ -29,7 +29,7 @@ def test_a_group_that_was_planned_earlier() -> None:
 
 
 def test_a_roster_that_was_listed_earlier() -> None:
-    """Who leaves is known by the one before, and has jobs to finish: it did not say where nodes stand."""
+    """Leaving nodes are known by the roster before, and have jobs to finish: it had no places of nodes."""
     member = plan.Member("gpu-001", "gpu", "1", "10.0.0.1", (), "ssh-ed25519 KEY")
     data = plan.to_dict(plan.Roster("c", "local", (), "root", "/key", (member,)))
     del data["members"][0]["places"]

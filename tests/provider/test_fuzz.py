@@ -84,7 +84,7 @@ def test_any_data_comes_back(data: dict[str, Any], secrets: set[str]) -> None:
 @relaxed
 @given(structs())
 def test_any_struct_is_plain_data(sent: Struct) -> None:
-    """What code behind the wire meets is data, and it can be sent back."""
+    """Code behind the wire gets plain data, which can be sent back."""
     found = decode(sent)
     assert is_plain(found), found
     assert decode(encode(found)).keys() == found.keys()

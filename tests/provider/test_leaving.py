@@ -24,7 +24,7 @@ MACHINES = " ".join(NAMES)
 
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is done, in its order, in a room with two machines of the pool gpu and one of another."""
+    """Return the steps in their order, in a room with two machines of the pool gpu and one of another."""
     said = list[str]()
 
     def start(*_: Any) -> dict[str, str]:
@@ -71,7 +71,7 @@ def test_machines_leave_before_others_have_their_names(done: list[str]) -> None:
 
 
 def test_what_seems_to_run_ends_before_its_nodes_go(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a pool for scheduling only, as of any other: where it becomes smaller, and where it goes."""
+    """A pool for scheduling only, as any other: where it becomes smaller, and where it goes."""
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
     monkeypatch.setattr(nodes, "leaving", lambda *_: ["gpu-020"])
     asyncio.run(SimulatedPool().ensure(simulated()))

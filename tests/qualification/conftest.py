@@ -32,7 +32,7 @@ USUAL = {
     "checkpoint": (("checkpoint_write", "MB/s", 300, "/shared"), ("checkpoint_torn", "count", 0, "/shared")),
     "tools": (),
 }
-"""What every node says: (quantity, unit, value, device)."""
+"""Usual answers of every node: (quantity, unit, value, device)."""
 NAMED = {
     "inventory": ("library_version", "kernel", "6.18"),
     "matmul": ("matmul_digest", "1024 fp32 1", "ab"),
@@ -41,7 +41,7 @@ NAMED = {
 }
 
 DONE = {"reduce_scatter": 0.5, "all_to_all": 0.6}
-"""What of a ring's rate these reach as gloo does them."""
+"""Part of a ring's rate that these reach in gloo."""
 
 
 def subject(nodes: int, leaf_nodes: int = 2, oversubscription: int = 1, **more: Any) -> Subject:

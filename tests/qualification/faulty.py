@@ -85,7 +85,7 @@ class NoisyCluster(SimulatedCluster):
 
 @dataclass(frozen=True)
 class Fault:
-    """What was broken, and who must be named for it."""
+    """Fault, and the nodes that must be named for it."""
 
     kind: str
     node: str

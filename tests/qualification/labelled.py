@@ -19,13 +19,13 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 NODES = (2, 4, 8, 16, 64, 128, 512)
 PLATEAU = 16 * GIB
 MARGINS = (1.0, 0.9, 0.75)
-"""What part of a measurement people write down as the least that a machine must reach."""
+"""Part of a measurement that people write down as the least that a machine must reach."""
 IN_A_NODE = {300.0: (0.78,), 450.0: (0.81, 1.05), 900.0: (0.75, 0.93)}
 """NVLink's GB/s -> the parts of it that all-reduces reached, without and with a switch that adds up."""
 ACROSS = (0.74, 0.85)
-"""Of what the NICs allow when each byte leaves its node once: p6-b200 on 4 nodes, p5 on 16."""
+"""Share of the NICs' rate when each byte leaves its node once: p6-b200 on 4 nodes, p5 on 16."""
 ALL_TO_ALL = (0.6, 0.8)
-"""Of what leaves a node, and of NVLink inside."""
+"""Shares of the traffic that leaves a node, and of NVLink inside."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ VENDORS = (
 
 
 def _alike() -> Iterator[Labelled]:
-    """What machines of which nothing was published reach when they are as good as those of which it was."""
+    """Yield thresholds of machines without published figures, as good as those with some."""
     for machine in modelled():
         for nodes in (1, *NODES) if machine.accelerators > 1 else NODES:  # one by itself has no busbw
             for quantity, gbs in _collectives(machine, nodes):
@@ -175,7 +175,7 @@ def _slips(row: Threshold) -> Iterator[Labelled]:
 
 
 def _own_slips() -> Iterator[Labelled]:
-    """What only some quantities can be wrong by."""
+    """Yield slips that only some quantities can have."""
     for machine in modelled():
         row = _accelerator(machine)
         one_node = _known(machine.nvlink_nodes) == 1 and machine.accelerators > 1  # one alone has nobody on its node
@@ -216,7 +216,7 @@ def _own_slips() -> Iterator[Labelled]:
 
 
 def _unknown() -> Iterator[Labelled]:
-    """What nobody has looked up."""
+    """Yield thresholds of unknown machines."""
     for machine in modelled():
         if not isinstance(machine.storage_client_gbs, float):
             for quantity in ("storage_write", "storage_read"):

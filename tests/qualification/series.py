@@ -13,7 +13,7 @@ from random import Random
 STEPS = 128
 NODES = 16
 SLOW = 1 / 1.05
-"""Of a node that takes 5 % longer."""
+"""Rate of a node that takes 5 % longer."""
 RECORDED = Path(__file__).parent / "recorded"
 SLOWED = "8"
 """The column of a recording that had 5 % more to do."""
@@ -98,7 +98,7 @@ NOISE: Mapping[str, Callable[[Random], Fleet]] = {
     "differing": differing,
     "one accelerator of eight": accelerators,
 }
-"""What a slow one has to be found in."""
+"""Noise in which a slow node has to be found."""
 
 
 def scaled(steps: list[float], part: float) -> list[float]:

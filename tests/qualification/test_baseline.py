@@ -1,4 +1,4 @@
-"""Who is slower than its peers is found beyond noise, and noise is not."""
+"""Nodes slower than their peers are found beyond noise, and noise is not."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_slow_disk_of_many() -> None:
     ],
 )
 def test_a_second_look_is_beside_a_peer(looks: list[tuple[float, float]], verdict: str) -> None:
-    """Who was slow among all is slow for good when it is so beside somebody who is not held back, each time.
+    """A slow node stays slow if it is slower than a peer that is not held back, each time.
 
     Where that one always is, nobody knows, and that is no pass.
     """

@@ -73,7 +73,7 @@ def test_an_answer_to_another_question_is_unknown(change: dict[str, Any]) -> Non
 
 
 def test_nodes_that_drop_out_fail_and_the_rest_is_asked_again() -> None:
-    """What the others were asked had to do with them."""
+    """Measurements of the others depended on them."""
     cluster, evidence = SimulatedCluster(subject(4)), Evidence()
     conversation = campaign(cluster.subject, tuple(cluster.subject.nodes), "quick", evidence)
     assert next(conversation).nodes == ("gpu-001", "gpu-002", "gpu-003", "gpu-004")

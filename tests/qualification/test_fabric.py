@@ -51,7 +51,7 @@ def test_the_words_of_a_collective_that_is_past_the_fabric() -> None:
 
 @pytest.mark.parametrize("nodes", [4, 8])
 def test_neighbours_of_a_node_with_a_wrong_address_are_not_to_blame(nodes: int) -> None:
-    """What they send to it goes there, too; without it they do as they should."""
+    """Their traffic to it takes the wrong way, too; without it they do as they should."""
     cluster = SimulatedCluster(subject(nodes), addresses=frozenset(["gpu-003"]))
     assert open_findings(cluster) == [("fail", ("gpu-003",))]
     [passed] = [each for each in judged(cluster) if each.verdict == "pass"]

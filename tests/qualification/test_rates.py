@@ -19,7 +19,7 @@ SHARED = [{"name": "shared", "kind": "directory", "mount": "/shared"}]
 
 @dataclass
 class Measuring(SimulatedCluster):
-    """What some programs say besides, on every node or on one."""
+    """Cluster with additional answers of programs, on every node or on one."""
 
     more: Mapping[str, Sequence[tuple[str, str, float, str, int]]] = field(default_factory=dict)
     """program -> (quantity, unit, value, device, bytes)."""
@@ -175,7 +175,7 @@ def test_a_smaller_size_than_that_of_the_peers_is_no_pass() -> None:
 
 @pytest.mark.parametrize(("value", "verdict"), [(0.19, "pass"), (0.1, "fail")])
 def test_writes_over_rdma_are_judged_by_the_declared_rate(value: float, verdict: str) -> None:
-    """Of a slow pair nobody is blamed, but it is no pass."""
+    """No node is blamed for a slow pair, but it is no pass."""
     more = {"tools": [("ib_write_bandwidth", "Gb/s", value, "mlx5_0", 65536)]}
     evidence = carried_out(of_storms, Measuring(subject(4), more=more, peer="gpu-001"))
     found = about(evidence, "tools")

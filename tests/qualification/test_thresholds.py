@@ -49,7 +49,7 @@ def test_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_ways_to_write_the_same(tmp_path: Path, content: bytes) -> None:
-    """What a spreadsheet makes of it is read, too."""
+    """Files of spreadsheets are read, too."""
     [only] = reading(tmp_path, content)
     assert isinstance(only, Threshold)
     assert (only.machine, only.nodes, only.unit, only.value) == ("p5", 1, "GB/s", 48)
@@ -149,7 +149,7 @@ def test_a_row_over_several_lines(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """What cannot be read is a wrong input like any other."""
+    """A file that cannot be read is a wrong input like any other."""
     for path, reason in ((tmp_path / "none.csv", "No such file or directory"), (tmp_path, "Is a directory")):
         with pytest.raises(ThresholdsError) as error:
             read_thresholds(path)

@@ -1,4 +1,4 @@
-"""Who is slower window by window, or gets slower: in two rounds running, or not at all."""
+"""Nodes that are slower window by window, or get slower: in two rounds running, or not at all."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_who_comes_back_has_not_fallen() -> None:
 
 
 def test_who_is_overtaken_has_not_fallen() -> None:
-    """Of three, one that gets faster moves what the others are measured by."""
+    """With three nodes, one that gets faster moves the median of the others."""
     three = NODES[:3]
     assert slowing(series(60, {"gpu-001": lambda turn: 1 + 0.01 * turn}, three)) == {}
     assert list(slowing(series(60, {"gpu-001": lambda turn: 1 - 0.005 * turn}, three))) == ["gpu-001"]

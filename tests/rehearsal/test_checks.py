@@ -1,4 +1,4 @@
-"""What is wrong in a scenario by what its stack is: all of it is told at its line, before the engine is started."""
+"""Faults of a scenario by its stack: all of them at their lines, before the engine is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands before a provider, asked as the engine asks: how many attempts it refuses, and when that is the last."""
+"""Recorder before a provider, called as the engine does: the attempts it refuses, and the last of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAST = rules_of("aws").attempts
 
 
 class Context:
-    """Of a call that may be aborted."""
+    """Context of a call that may be aborted."""
 
     async def abort(self, code: grpc.StatusCode, text: str) -> NoReturn:
         raise RuntimeError(f"{code.name}: {text}")

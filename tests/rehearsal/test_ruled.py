@@ -25,7 +25,7 @@ RULES = Rules("made-up", {"made-up:a/role:Role": RULE}, functions={"made-up:a/ge
 
 
 class Context:
-    """Of a call that may be aborted."""
+    """Context of a call that may be aborted."""
 
     async def abort(self, code: grpc.StatusCode, text: str) -> NoReturn:
         raise RuntimeError(f"{code.name}: {text}")
@@ -65,7 +65,7 @@ def test_secrets_stay_secret(ruled: Ruled) -> None:
 
 
 def test_a_name_that_is_taken_is_refused_until_it_is_free(ruled: Ruled) -> None:
-    """What a crash has left under its name makes the next creation fail; made-up names do not meet."""
+    """Remains of a crash under its name make the next creation fail; generated names do not meet."""
     made = created(ruled, name="mine")
     with pytest.raises(RuntimeError, match="rehearsed: there is a made-up:a/role:Role named mine already"):
         created(ruled, urn=f"{URN}2", name="mine")

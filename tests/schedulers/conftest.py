@@ -22,7 +22,7 @@ NAMES = sorted(
     if (sound := load_stack(name := file.stem.removeprefix("Pulumi."), STACKS).sound).cloud in stamped()
     and sound.scheduler.kind == "slurm"
 )
-"""Those of Slurm whose clouds can be stamped: of others nobody says yet who is in the cluster."""
+"""Stacks of Slurm whose clouds can be stamped: members of others are not known yet."""
 
 SLURMCTLD_S = 120
 
@@ -62,7 +62,7 @@ def case_of() -> Callable[..., Case]:
 def slurmctld(
     tmp_path_factory: pytest.TempPathFactory, case_of: Callable[..., Case]
 ) -> Callable[[Mapping[str, str], str], str]:
-    """What commands say beside a real slurmctld that was given these files."""
+    """Return the output of commands beside a real slurmctld with these files."""
     image = ensure_node_image(case_of()[0].release, configuration.install_digest(), print)
 
     def say(files: Mapping[str, str], commands: str) -> str:

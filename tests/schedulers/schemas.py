@@ -1,4 +1,4 @@
-"""What operators publish of their objects, as a judge that refuses every field it does not know."""
+"""Operators' published schemas, as a judge that refuses every unknown field."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _validators() -> dict[tuple[str, str], Any]:
         spec = definition["spec"]
         for version in spec["versions"]:
             schema = _strict(version["schema"]["openAPIV3Schema"])
-            schema["properties"]["metadata"] = {"type": "object"}  # which is Kubernetes' own
+            schema["properties"]["metadata"] = {"type": "object"}  # Kubernetes' own
             key = f"{spec['group']}/{version['name']}", spec["names"]["kind"]
             found[key] = jsonschema.Draft7Validator(schema)
     return found

@@ -1,4 +1,4 @@
-"""What add-ons are told: golden for review, and against the charts themselves where these can be had."""
+"""Values of add-ons: golden for review, and against the charts themselves where these can be had."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ HELM = ROOT / ".venv" / "kubernetes" / "bin" / "helm"
 CHARTS = "STAMPWORKS_CHARTS"
 """A folder of charts by their names, as `helm pull --untar` leaves them."""
 HERE = (ROOT / ".venv" / "kubernetes" / "share" / "charts", ROOT / ".venv" / "published" / "charts")
-"""Those of what is built for this machine, and those that Go modules have."""
+"""Charts built for this machine, and charts in Go modules."""
 ELSEWHERE = ("gpu-operator", "network-operator")
 """Whose charts no registry of packages has at the release's versions."""
 NAMELESS = {"operator.tag", "operator.nodeSelector", "image.tag", "worker.config.sources"}
-"""What charts read although their own values do not have it: that it works, the rendered text says."""
+"""Values that charts read although their own values do not have them: the rendered text shows that they work."""
 DECLARED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "azure": ("azure", "ND96isr_H100_v5", "eastus", {"trainer": True, "mpi_operator": True}),
     "aws": ("aws", "p5", "us-east-1", {"mig_strategy": "mixed", "mig_profile": "all-1g.10gb"}),
@@ -95,8 +95,8 @@ def test_kueue_waits_for_no_kind_that_nobody_can_install() -> None:
 
 @pytest.mark.prepared
 def test_kueue_is_told_all_that_its_chart_would_tell_it() -> None:
-    """What stands in the place of the chart's own text leaves nothing of that out: how much it may ask of the server
-    at a time, for one."""
+    """Our configuration leaves nothing of the chart's own out, such as the limit of requests to the server
+    at a time."""
     plan, one = planned("aws"), of(planned("aws"), "kueue")
     known = yaml.safe_load((chart(one) / "values.yaml").read_text())["managerConfig"]
     usual = yaml.safe_load(known["controllerManagerConfigYaml"])
@@ -215,7 +215,7 @@ def rendered(plan: Plan, one: AddOn) -> list[dict[str, Any]]:
 
 
 def unknown(told: dict[str, Any], known: Any, path: str = "") -> Iterator[str]:
-    """What stands nowhere among a chart's own values; below an empty mapping anything may be."""
+    """Yield values that a chart does not have; below an empty mapping anything may be."""
     for name, value in told.items():
         here = f"{path}.{name}".lstrip(".")
         if not isinstance(known, dict) or name not in known:

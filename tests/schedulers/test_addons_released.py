@@ -49,7 +49,7 @@ LIVES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 
 
 def released(example: str) -> dict[str, AddOn]:
-    """Those that Helm installs, and whose charts are to be had here."""
+    """Return the add-ons that Helm installs, and whose charts are to be had here."""
     there = (one for one in planned(example).scheduler.addons if one.by == "helm")
     return {one.name: one for one in there if one.name not in ELSEWHERE}
 
@@ -68,7 +68,7 @@ class Releases(Project):
             self.passes("config", "set", "--secret", name, value)
 
     def there(self) -> dict[str, tuple[str, str]]:
-        """What Helm itself knows of: chart with version, and how it is."""
+        """Return Helm's releases: chart with version, and status."""
         listed = json.loads(self.server.run("helm", "list", "--all", "--all-namespaces", "--output=json"))
         return {one["name"]: (one["chart"], one["status"]) for one in listed}
 
@@ -80,7 +80,7 @@ class Releases(Project):
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Iterator[str]:
-    """Of the charts of all examples, at their versions."""
+    """Serve the charts of all examples, at their versions."""
     folder = tmp_path / "repository"
     for one in {one.name: one for example in DECLARED for one in released(example).values()}.values():
         words = ["package", str(chart(one)), "--version", one.version, "--destination", str(folder)]
@@ -144,7 +144,7 @@ def made(project: Releases, example: str, wanted: dict[str, AddOn]) -> None:
 @pytest.mark.parametrize("name", sorted({name for example in DECLARED for name in released(example)}))
 def test_pulumis_own_plugin_makes_a_release(project: Releases, name: str) -> None:
     """With what it needs, and no other."""
-    for example in (each for each in DECLARED if name in released(each)):  # which tell it different things
+    for example in (each for each in DECLARED if name in released(each)):  # with different values
         there = released(example)
         made(project, example, {each: there[each] for each in (*there[name].needs, name)})
         project.passes("preview", "--expect-no-changes")

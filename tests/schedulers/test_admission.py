@@ -1,4 +1,4 @@
-"""Who may pass what the server refuses to teams, judged by a real kube-apiserver that goes by roles."""
+"""Users who may bypass the refusals for teams, judged by a real kube-apiserver that goes by roles."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BOUND_S = 30
 
 
 def owned(server: ApiServer, user: str) -> str:
-    """What is said to somebody who makes a job that belongs to another; nothing where that is taken."""
+    """Return the message to a user who makes a job that belongs to another; empty where that is taken."""
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "registry.example.com/c"}]}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "holder", "uid": "0"}
     job: dict[str, Any] = {

@@ -66,7 +66,7 @@ def begun(batch: BatchJob, **environment: str) -> subprocess.Popen[bytes]:
 
 
 def node(batch: BatchJob, code: int, place: str, **environment: str) -> subprocess.Popen[bytes]:
-    """What a node of an elastic run does with a program that ends like that."""
+    """Run a node of an elastic run with a program that ends like that."""
     here = Path(batch.folder).parent
     (here / "node.sh").write_text(on_node(batch))
     mine = {"SLURM_PROCID": place, "BATCH_NODE": "gpu-001"}
@@ -116,7 +116,7 @@ def test_time_is_up(batch: BatchJob) -> None:
 
 
 def test_a_run_that_is_through_when_its_time_is_up(batch: BatchJob) -> None:
-    """What has finished is not started again, whoever is told what when."""
+    """A finished run is not started again, whatever the order of events."""
     (Path(batch.folder).parent / "srun").write_text(SRUN.replace("exit 75", "exit 0"))
     process = begun(batch, LASTS="200")
     process.send_signal(signal.SIGUSR1)

@@ -28,7 +28,7 @@ SETTINGS = (
 
 @pytest.fixture(scope="module")
 def files(case_of: Callable[..., Case]) -> dict[str, str]:
-    """Of nodes that Slurm gives to jobs before anybody answers there, so that none has to."""
+    """Return the files for nodes that Slurm gives to jobs before any daemon answers there."""
     pools = [{"name": "gpu", "machine": "p5", "count": 2, "count_min": 0}]
     plan, roster = case_of(cloud="aws", region="us-east-1", pools=pools)
     members = tuple(dataclasses.replace(member, address="198.51.100.2") for member in roster.members)

@@ -52,7 +52,7 @@ def test_the_jobset_is_what_was_reviewed(pods: PodJob, golden: Callable[[Path, s
 
 
 def test_only_training_goes_on_without_some_of_its_pods(pods: PodJob) -> None:
-    """Of another run, and of pods without accelerators, it takes more to be what is meant."""
+    """Other runs fail with a lost pod; pods without accelerators still ask for a core."""
     job = manifest(replace(pods, elastic=False, accelerators=0))["spec"]["replicatedJobs"][0]["template"]["spec"]
     assert job["backoffLimit"] == 0
     assert "successPolicy" not in job

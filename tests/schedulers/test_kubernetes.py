@@ -1,4 +1,4 @@
-"""What a Kubernetes is told of a plan: quotas that add up, queues, teams, and no object for a node."""
+"""Objects of a plan for Kubernetes: quotas that add up, queues, teams, and no object for a node."""
 
 from __future__ import annotations
 

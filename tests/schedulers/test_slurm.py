@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def test_golden_files_of_every_stack(stack: Case, golden: Callable[[Path, str], None]) -> None:
-    """What slurmctld reads is what was reviewed; pytest --regenerate writes it anew."""
+    """The input of slurmctld is the reviewed file; pytest --regenerate writes it anew."""
     files = slurm.files(*stack)
     for name, text in files.items():
         golden(GOLDEN / stack[0].name / name, text)

@@ -31,7 +31,7 @@ POOLS = {"gpu": [f"gpu-{number:04d}" for number in range(16)], "cpu": ["cpu-001"
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
-    """Of any depth and width, with nodes of any name in any order, some of them nowhere."""
+    """Draw topologies of any depth and width, with nodes of any name in any order, some of them nowhere."""
     depth = draw(st.integers(1, 4))
     label = st.from_regex(r"[a-z]([-a-z0-9]{0,6}[a-z0-9])?", fullmatch=True)
     node = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,6}[a-z0-9])?(\.[a-z]{1,3})?", fullmatch=True)
@@ -91,7 +91,7 @@ def test_rank_order_keeps_domains_together(made: Topology) -> None:
 
 
 def test_golden_files(golden: Callable[[Path, str], None]) -> None:
-    """What nobody here can read for real is at least what was reviewed; pytest --regenerate writes it anew."""
+    """Formats without a real reader here are at least as reviewed; pytest --regenerate writes them anew."""
     made = three_tiers()
     golden(GOLDEN / "topology.json", topology.to_text(made))
     golden(GOLDEN / "tree.conf", slurm.tree(made))
@@ -146,7 +146,7 @@ def test_one_name_in_two_places_becomes_two() -> None:
 
 
 def test_blocks_of_outer_levels_are_powers_of_two() -> None:
-    """What Slurm could not join the same way is not told to it."""
+    """Levels that Slurm could not join the same way are left out."""
     assert slurm.block_sizes(three_tiers()) == (2, 4, 8)
     assert slurm.block_sizes(three_tiers(nodes=24, unit=6, core=12)) == (2,)  # three blocks a unit, six a core
     assert slurm.block_sizes(three_tiers(nodes=14)) == (2,)  # the last unit and core are not full

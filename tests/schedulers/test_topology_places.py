@@ -1,4 +1,4 @@
-"""What clouds say of the places of their nodes."""
+"""Places of nodes by clouds."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Ask = Callable[[Topology, str, str, str], str]
 
 @pytest.fixture(scope="module")
 def ask(slurmctld: Callable[[Mapping[str, str], str], str]) -> Ask:
-    """What commands say of a slurmctld that was given a topology.conf; its errors are said as well."""
+    """Return the output of commands to a slurmctld with a topology.conf, errors included."""
 
     def say(made: Topology, plugin: str, conf: str, commands: str) -> str:
         nodes = fold([place.node for place in made.places], ",")

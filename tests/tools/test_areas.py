@@ -1,4 +1,4 @@
-"""Which long tests an area has, and which areas a change reaches."""
+"""Long tests of an area, and areas that a change reaches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the language host sees of the Python environment that a project names."""
+"""View of the language host on the Python environment that a project names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster a provider is of, as both plugins for Kubernetes see it: the stand-in, and Pulumi's own."""
+"""Cluster of a provider, as both plugins for Kubernetes see it: the stand-in, and Pulumi's own."""
 
 from __future__ import annotations
 

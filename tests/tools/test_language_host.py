@@ -33,7 +33,7 @@ time.sleep(600)
 """
 
 
-# What a pack looks like from outside: the SDK to write real ones with is a package of its own, and not needed here.
+# A pack from outside: the SDK to write real ones is a package of its own, and not needed here.
 POLICY_PACK = """
 import concurrent.futures, grpc, sys
 from pulumi.runtime.proto import analyzer_pb2 as pb, analyzer_pb2_grpc, plugin_pb2

@@ -134,7 +134,7 @@ def test_a_name_that_cannot_be_is_refused(
 
 
 def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
-    """What was written before the error goes, folders too, and a file that was extended has its old end."""
+    """Files written before the error go, folders too, and an extended file has its old end."""
     (tmp_path / "rows.yaml").write_text("a: 1\n")
     (tmp_path / "in_the_way").write_text("")
     files = [File("new/deep/one.py", "x"), File("rows.yaml", "b: 2\n", extends=True), File("in_the_way/two.py", "x")]

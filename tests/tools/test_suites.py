@@ -1,4 +1,4 @@
-"""Which pytest is given what."""
+"""Arguments of each pytest."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_is_imported_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_no_test_runs_twice() -> None:
-    """What has a suite of its own is left out by the one around it."""
+    """Tests with a suite of their own are left out by the one around it."""
     assert f"--ignore={README}" in suites.SUITES[suites.CLUSTER]
     assert f"--ignore={CLUSTER}" in suites.SUITES[suites.TESTS]
 

@@ -82,7 +82,7 @@ class Run:
         self.until(lambda: any(event["step"] >= step for event in self.events("step")))
 
     def kill_rank(self, rank: int) -> None:
-        """Of the generation that trains now."""
+        """Kill a rank of the generation that trains now."""
         _, pid = self.events("ready")[-1]["ranks"][rank]
         self.kills.append(time.time())
         os.kill(pid, signal.SIGKILL)
@@ -117,7 +117,7 @@ def finished(folder: Path, nodes: int = 1, ranks: int = 2, **settings: Any) -> R
 
 
 def until_gone(pids: Iterable[int]) -> None:
-    """Who has ended a moment ago may still be buried."""
+    """Wait until these processes are gone: one that has just ended may not be reaped yet."""
     deadline = time.monotonic() + WAIT_S
     while left := [pid for pid in pids if Path("/proc", str(pid)).exists()]:
         assert time.monotonic() < deadline, left

@@ -44,7 +44,7 @@ NARROW = 2e-2
 
 @pytest.fixture(scope="module")
 def processor(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """What all others are compared with."""
+    """Run on a processor, with which all others are compared."""
     return finished(tmp_path_factory.mktemp("processor"), **SETTINGS)
 
 
@@ -67,7 +67,7 @@ def test_it_learns_as_a_processor_does(layout: str, processor: Run, tmp_path: Pa
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_it_learns_with_short_numbers(layout: str, processor: Run, tmp_path: Path) -> None:
-    """Which it takes where nothing else is said."""
+    """The default precision is short."""
     settings = {**SETTINGS, "precision": "auto"}
     assert_near(finished(tmp_path, accelerated=True, layout=layout, **settings), processor, NARROW)
 
@@ -124,7 +124,7 @@ def test_a_stopped_run_goes_on_wherever_it_is_started_again(
 
 
 def test_the_first_checkpoint_does_not_keep_it_waiting(tmp_path: Path) -> None:
-    """Of 0.6 GB: room for that was made beside the steps before."""
+    """Memory for 0.6 GB was allocated beside the steps before."""
     model = {"layers": 4, "width": 1024, "heads": 8, "length": 64}
     settings = {**SETTINGS, "steps": 8, "pace_s": 0.5, "model": model, "snapshots": False}
     run = finished(tmp_path, accelerated=True, **settings)
@@ -189,7 +189,7 @@ def test_programs_measure_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16"])
 def test_a_turned_bit_is_found(kind: str, tmp_path: Path) -> None:
-    """Of one product, in each kind of number."""
+    """A bit of one product is turned, in each kind of number."""
     turned = {"STAMPWORKS_FAULT_BITFLIP": "1"}
     options = {"kind": kind, "size": 512, "seconds": 0.2, "warmup": 0.0}
     [found] = measured(tmp_path, "matmul", environment=turned, matmul=options).values()

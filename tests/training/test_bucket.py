@@ -120,7 +120,7 @@ def test_large_objects_go_and_come_in_parts(s3: Any, monkeypatch: pytest.MonkeyP
             upload.write(memoryview(content)[start : start + 3_000_001])
         file = upload.durable()
     head = s3.head_object(Bucket="runs", Key="mine/large")
-    assert head["ETag"].strip('"').endswith("-5")  # of so many parts
+    assert head["ETag"].strip('"').endswith("-5")  # number of parts
     assert (head["ContentLength"], file.bytes) == (len(content), len(content))
     assert store.get("large") == content
     assert store.get("large", 5 * 2**20 - 3, 11) == content[5 * 2**20 - 3 :][:11]

@@ -51,7 +51,7 @@ def saved_on(world: int, folder: Path, steps: int, keep: int = 3) -> str:
 
 
 def loaded_on(world: int, folder: Path, save_as: int = 0) -> Any:
-    """What so many ranks find and read, and the digest of that; saved again by them where a step is given."""
+    """Return the checkpoint that so many ranks find and read, and its digest; save it again where a step is given."""
 
     def work(rank: int) -> tuple[Found, str]:
         trained = Trained(world, seed=1)
@@ -166,7 +166,7 @@ def folder(three: Path, tmp_path: Path) -> Path:
 
 
 def found_in(folder: Path, model: str = MODEL) -> Found | str | None:
-    """What one process finds there, or says of it."""
+    """Return the checkpoint that one process finds there, or its message."""
 
     def work() -> Found | str | None:
         try:
@@ -542,7 +542,7 @@ def test_a_checkpoint_is_saved_also_where_older_ones_cannot_be_looked_at(
 
 
 def troubled(folder: Path, world: int, trouble: Callable[[int], None], mend: Callable[[int], None]) -> list[list[Any]]:
-    """What each rank says of four saves: the second and third in trouble."""
+    """Return each rank's messages about four saves: the second and third in trouble."""
 
     def work(rank: int) -> list[Any]:
         trained = Trained(world, width=64)

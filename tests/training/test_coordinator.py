@@ -1,4 +1,4 @@
-"""Whom the coordinator goes on with: it and agents that only talk, without ranks."""
+"""Members with whom the coordinator goes on: it and agents that only talk, without ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from training.settings import Patience, Settings
 
 SECRET = "of these tests"
 Answers = Callable[["Talker", dict[str, Any]], list[dict[str, Any]]]
-"""What an agent says when a generation is formed."""
+"""Answer of an agent when a generation is formed."""
 
 
 @dataclass
@@ -134,7 +134,7 @@ def test_checkpoints_that_take_longer_than_there_may_be(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("there", [1, 2])
 def test_nodes_that_never_come(tmp_path: Path, there: int) -> None:
-    """Who is there is said, and told to end."""
+    """Present nodes are named, and told to end."""
 
     def more(coordinator: Coordinator) -> None:
         coordinator.nodes = 3

@@ -57,7 +57,7 @@ def test_tokens_are_whole_numbers_one_more_than_the_length(source: str) -> None:
 
 
 def test_a_step_is_the_same_for_any_number_of_ranks(source: str) -> None:
-    """What one rank would read alone, many read together."""
+    """Many ranks together read the rows that one would read alone."""
     alone = taken(source, 12, range(12), 1, 5)
     for world in (2, 3, 4, 12):
         each = 12 // world
@@ -90,7 +90,7 @@ def test_an_epoch_of_shards_takes_all_their_samples(folder: str) -> None:
 
 
 def test_a_step_far_away_is_there_at_once() -> None:
-    """Of a synthetic source with more samples than anybody ever reads."""
+    """A synthetic source has more samples than any run reads."""
     assert np.array_equal(taken("synthetic", 4, range(4), 10**12, 1), taken("synthetic", 4, range(4), 10**12, 1))
 
 

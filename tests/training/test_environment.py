@@ -1,4 +1,4 @@
-"""What the other tests here stand on."""
+"""Requirements of the other tests here."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_memory_that_is_full_says_so(tmp_path: Path) -> None:
 
 
 def test_strangers_are_not_listened_to(tmp_path: Path) -> None:
-    """Who has not the run's secret gets nothing and leaves nothing."""
+    """A peer without the run's secret gets nothing and leaves nothing."""
 
     async def story() -> None:
         keeper = await _keeper(tmp_path / "one")

@@ -58,7 +58,7 @@ def test_every_second_of_a_run_is_accounted_for() -> None:
         "productive": 3.35,  # steps 1 to 4 without what they waited for
         "data": 0.1,
         "snapshot": 0.05,
-        "checkpoint": 1.5,  # what step 2 waited, and the last one
+        "checkpoint": 1.5,  # waits of step 2, and of the last one
         "restart": 4.0,
         "lost": 1.5,
         "waiting": 2.5,
@@ -183,7 +183,7 @@ def test_a_step_that_comes_again_says_so_itself() -> None:
 
 
 def test_a_step_waits_no_longer_than_it_takes() -> None:
-    """What it says beyond that is not believed."""
+    """A longer wait is not believed."""
     found = account([*BEGUN, step(106, 1, data=0.75, snapshot=0.75, checkpoint=3)])
     assert seconds(found) == {"data": 0.75, "snapshot": 0.25, "restart": 3, "waiting": 2}
 
@@ -199,7 +199,7 @@ def test_clocks_of_two_attempts_may_differ() -> None:
 
 
 def test_events_far_out_of_order_move_no_clock_back() -> None:
-    """Those beyond the window come when they come."""
+    """Events beyond the window count when they come."""
     many = [step(106 + number, number + 1) for number in range(2000)]
     early = event(105.5, "notice", text="late")
     assert account([*BEGUN, *many, early]).bins_us == account([*BEGUN, *many]).bins_us
@@ -267,7 +267,7 @@ def test_figures_need_what_they_are_made_of() -> None:
     assert found.cost_per_million_tokens == pytest.approx(found.cost * 1e6 / 400)
 
 
-# What chance writes
+# Random events
 
 NUMBERS = st.one_of(
     st.integers(-5, 10), st.floats(0, 20), st.none(), st.text(max_size=3), st.booleans(),

@@ -1,4 +1,4 @@
-"""Which sample a row of a step is."""
+"""Sample of a row of a step."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_order_is_the_same_for_ever() -> None:
 
 
 def test_neighbouring_rows_read_few_shards() -> None:
-    """What a node reads shrinks with its part of the rows."""
+    """Reads of a node shrink with its part of the rows."""
     order = Order([1000] * 64, 512, 3)
     steps = range(1, order.steps + 1)
     a_node = set.union(*(order.shards(step, range(64)) for step in steps))

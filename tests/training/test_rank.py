@@ -23,7 +23,7 @@ from training.state import State
 from tests.training.ranks import FORKED, together
 
 SHAPE = Model(layers=2, width=24, heads=4, length=8, vocabulary=17)
-"""Of which not everything can be cut evenly."""
+"""Shape with sizes that cannot all be cut evenly."""
 LAYOUTS = [("ddp", 2, 1), ("fsdp", 3, 1), ("hsdp", 4, 1), ("tp", 4, 2)]
 """A layout, so many ranks on two nodes or one, and how many share their samples."""
 CPU = torch.device("cpu")
@@ -53,7 +53,7 @@ def bits(value: torch.Tensor) -> bytes:
 
 
 class Asked(TorchDispatchMode):  # type: ignore[misc]
-    """What torch is asked to do where there is memory, by name."""
+    """Count torch's operations where there is memory, by name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ def test_a_device_is_told_of_all_copies_in_one_call() -> None:
 
 
 def drawn(seed: int) -> dict[str, torch.Tensor]:
-    """What runs have begun with from the first: one weight drawn after the other, as a whole."""
+    """Return the weights with which runs begin: drawn one after the other, each as a whole."""
     source, found = torch.Generator().manual_seed(seed), {}
     for name, weight in Transformer(SHAPE).named_parameters():
         size = 0.02 / (math.sqrt(2 * SHAPE.layers) if name.endswith(("out.weight", "down.weight")) else 1.0)

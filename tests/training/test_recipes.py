@@ -143,7 +143,7 @@ def test_torchrun_ddp_survives_a_killed_rank(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_an_evaluation_reads_the_last_checkpoint(tmp_path: Path) -> None:
-    """Which was written by another number of ranks than reads it."""
+    """Another number of ranks wrote it than reads it."""
     run("torchrun-ddp", tmp_path / "it", TRAINING, STEPS="40")
     run("evaluation", tmp_path / "it", TRAINING, PET_NPROC_PER_NODE="3")
     found = json.loads((tmp_path / "it" / "evaluation.json").read_text())

@@ -1,4 +1,4 @@
-"""What a run leaves behind: whole, bounded, and without anything that opens a door."""
+"""Record of a run: whole, bounded, and safe to show."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def valid(found: Any) -> None:
 
 
 def test_a_record_holds_to_its_schema() -> None:
-    """That of a whole run, of half of one, and of none."""
+    """Records of a whole run, of half of one, and of none."""
     events = list(a_run(3000, failing=(100, 200)))
     for found in (record.record(events), record.record(events[:50]), record.record([])):
         valid(found)
@@ -86,7 +86,7 @@ def test_a_record_holds_to_its_schema() -> None:
 
 
 def test_a_record_from_before_there_was_a_queue_is_one() -> None:
-    """Of the same version: what came later may be missing."""
+    """In the same version, later fields may be missing."""
     found = record.record(a_run())
     del found["account"]["bins"]["queue"]
     valid(found)

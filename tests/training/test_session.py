@@ -133,7 +133,7 @@ def test_without_snapshots_a_checkpoint_is_where_it_goes_on(
 
 
 def test_fewer_ranks_take_the_parts_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a generation of two has left in memory, one puts together."""
+    """One rank puts together the parts that two have left in memory."""
     interrupted(2, lambda rank: loop(rank, tmp_path / "it", "fsdp", functools.partial(die, rank)), monkeypatch)
     [(first, found, _)] = together(1, lambda rank: loop(rank, tmp_path / "it", "fsdp", last=LOST_AT - 1))
     [(_, undisturbed, _), _] = together(2, lambda rank: loop(rank, tmp_path / "one", "fsdp", last=LOST_AT - 1))
@@ -207,7 +207,7 @@ def test_a_lost_keeper_is_told_and_does_not_hang(tmp_path: Path) -> None:
     [(process, pipe)] = begun(1, lambda rank: loop(rank, tmp_path / "it", "ddp", end_keeper))
     with pytest.raises(AssertionError, match="the process that keeps snapshots of this node is gone"):
         ended(process, pipe)
-    together(1, lambda rank: loop(rank, tmp_path / "it", "ddp"))  # what it left in memory is used again, or goes
+    together(1, lambda rank: loop(rank, tmp_path / "it", "ddp"))  # its parts in memory are used again, or removed
 
 
 @pytest.mark.parametrize("world", [1, 2, 4])

@@ -1,4 +1,4 @@
-"""Which ranks make up a generation."""
+"""Ranks of a generation."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_who_lost_a_node_goes_on_with_as_many_as_fit() -> None:
 
 
 def test_second_copies_go_to_another_node() -> None:
-    """Of what no other node has; and of nothing where there is one node."""
+    """Parts that no other node has are copied; with one node, none."""
     assert buddies(seats(settings(), [2, 1, 1])) == {0: 1, 1: 1, 2: 2, 3: 0}
     assert buddies(seats(settings(layout="ddp"), [1, 1])) == {}
     assert buddies(seats(settings(layout="hsdp"), [2, 2])) == {}

@@ -128,7 +128,7 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(tmp_path: Path) -> None:
 
 
 def test_a_store_that_goes_on_failing_is_told() -> None:
-    """What the library says comes along, whatever kind of error it has."""
+    """The library's message comes along, whatever kind of error it has."""
     there = Store(in_memory())
     Troubled.failures = [RuntimeError("503 slow down")] * 3
     said = "cannot be read: RuntimeError: 503 slow down; tried 3 times"
@@ -139,7 +139,7 @@ def test_a_store_that_goes_on_failing_is_told() -> None:
 
 
 def test_a_server_that_does_not_answer_is_not_a_missing_file() -> None:
-    """Which fsspec makes of it."""
+    """Fsspec reports it as a missing file."""
     not_found = FileNotFoundError("from/a.tar")
     not_found.__cause__ = ConnectionError("Cannot connect to host")
     there = Store(in_memory())
@@ -274,7 +274,7 @@ def test_without_a_usable_cache_it_goes_on(
         monkeypatch.setattr(tempfile, "mkstemp", _failing(OSError(30, why)))
     else:
         why = "No space left on device"
-        monkeypatch.setattr(os, "utime", _failing(OSError(28, why)))  # which is not needed
+        monkeypatch.setattr(os, "utime", _failing(OSError(28, why)))  # not needed
         monkeypatch.setattr(Path, "replace", _failing(OSError(28, why)))
     found, notices = steps_of(remote, cache)
     assert np.array_equal(found, steps_of(str(tmp_path / "shards"), "")[0])
@@ -327,7 +327,7 @@ def fill(filesystem: Any, number: int, size: int = 1000) -> tuple[str, int, str]
 
 
 def test_a_cache_keeps_to_its_room(tmp_path: Path) -> None:
-    """What was wanted longest ago goes; whoever reads it can read it to its end."""
+    """The oldest files go; a reader can read one to its end."""
     there = Store("troubled://bucket", str(tmp_path), room=3500)
     files = [fill(there._filesystem, number) for number in range(5)]
     held = []
@@ -351,7 +351,7 @@ def test_a_file_that_is_larger_than_the_cache(tmp_path: Path) -> None:
 
 
 def test_a_cache_takes_half_of_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has itself counts as free."""
+    """Its own files count as free."""
 
     def usage(path: Path) -> SimpleNamespace:
         return SimpleNamespace(free=5000 - sum(each.stat().st_size for each in path.glob("*.shard")))

@@ -60,7 +60,7 @@ class Heard:
 
 
 def test_everything_is_passed_on_in_order(tmp_path: Path) -> None:
-    """What a run is, its steps, its files, how it ended; and there is nothing to say."""
+    """Settings of a run, its steps, its files, its end; and no notice."""
     sink = Heard()
     told = Tracker(sink, "test")
     told.start("run", {"url": "http://me:secret@host"})
@@ -88,7 +88,7 @@ def test_a_tracker_that_hangs_is_not_waited_for() -> None:
 
 
 def test_a_tracker_that_comes_back_is_told_what_was_kept() -> None:
-    """That it was away is said once, however long; the oldest steps were dropped, and are counted."""
+    """Its absence is reported once, however long; the oldest steps were dropped, and are counted."""
     sink = Heard()
     sink.fails = TrackerError("http://host does not answer: Connection refused")
     told = Tracker(sink, "test", rest_s=0.01, room=50)

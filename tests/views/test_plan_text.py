@@ -142,7 +142,7 @@ def test_a_warning_is_no_failure() -> None:
 
 
 def test_what_is_reached_is_a_table_of_each_pool() -> None:
-    """What belongs together stands together, and each derivation once, for all pools that have it."""
+    """Rates of a pool stand together, and each derivation once, for all pools that have it."""
     lines = section(text_of(aws(), ()), "What it can reach")
     at = next(index for index, line in enumerate(lines) if line.split()[:3] == ["gpu", "max", "min"])
     assert lines[at + 4].split()[:2] == ["node.alltoall_busbw_gbs", "445.5"]

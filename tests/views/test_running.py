@@ -22,7 +22,7 @@ START = {"at": 100.0, "what": "start", "settings": {"steps": 10}}
 
 
 def test_before_the_first_step() -> None:
-    """What is not known is not said."""
+    """Unknown values are left out."""
     assert told().line() == ""
     assert told(START).line() == "step 0/10, starting"
 

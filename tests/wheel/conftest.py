@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def checked(*argv: str | Path, cwd: Path, **environment: str) -> str:
-    """What a command that must pass prints."""
+    """Return the output of a command that must pass."""
     done = subprocess.run(
         argv,
         cwd=cwd,
@@ -70,7 +70,7 @@ class Environment:
         return self.project / ".venv"
 
     def run(self, *argv: str | Path, **environment: str) -> str:
-        """What a command prints that must pass, run as a user who has activated the environment."""
+        """Return the output of a command that must pass, run as a user who has activated the environment."""
         path = f"{self.folder / 'bin'}{os.pathsep}{environment.pop('PATH', os.environ['PATH'])}"
         environment |= {"PATH": path, "VIRTUAL_ENV": str(self.folder), "PYTHONDONTWRITEBYTECODE": ""}
         return checked(*argv, cwd=self.project, **environment)
@@ -78,7 +78,7 @@ class Environment:
 
 @pytest.fixture(scope="session")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """What the wheel itself asks for, in the lock's versions. Its folder's name is as awkward as a folder's can be."""
+    """Install the wheel with its requirements, in the lock's versions. Its folder's name is as awkward as can be."""
     made = Environment(tmp_path_factory.mktemp('a user\'s "own" $project'))
     with step("uv") as shown:
         uv = ensure_uv(shown, cache_dir())

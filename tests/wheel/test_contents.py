@@ -1,4 +1,4 @@
-"""What is in the wheel: everything the code opens, and nothing else."""
+"""Contents of the wheel: everything the code opens, and nothing else."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_workloads_travel_as_soon_as_they_are_there(exported: Path, tmp_path: Pa
 
 
 def test_the_metadata(wheel: Path) -> None:
-    """What an index shows: license with its text, and a page whose links lead somewhere without the repository."""
+    """An index shows the license with its text, and a page whose links work without the repository."""
     told = metadata(wheel)
     assert told["Version"] == VERSION
     assert told["License-Expression"] == "Apache-2.0"

@@ -68,12 +68,12 @@ def test_the_command_line_does_without_the_engines_sdk(environment: Environment)
 
 @pytest.mark.parametrize("name", stampworks.__all__)
 def test_every_public_name_can_be_imported(name: str) -> None:
-    """What __all__ promises is there."""
+    """Names in __all__ exist."""
     assert getattr(stampworks, name).__name__ == name
 
 
 def typed(environment: Environment, text: str) -> list[str]:
-    """What a strict type checker says of a user's program, by what is installed in the user's environment."""
+    """Return the messages of a strict type checker about a user's program, with the user's environment."""
     program = environment.project / "program.py"
     program.write_text(text)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file=", "--no-incremental"]

@@ -1,4 +1,4 @@
-"""What keeps a processor awake, and that nothing of it stays."""
+"""Loops that keep a processor awake, and their removal."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ SIZE = 3 * 2**20 + 17
 
 
 def readings(folder: Path, world: int = 3) -> list[Reading]:
-    """What each rank would look at, each with an answer of its own: all have saved their part."""
+    """Return the input of each rank, with an answer of its own: all have saved their part."""
     saved = {rank: save(folder / f"part-{rank}-0", f"{rank}.0", SIZE) for rank in range(world)}
     names = {rank: NAMES[rank] for rank in range(world)}
     options = Options(directory=str(folder), bytes=SIZE)

@@ -62,7 +62,7 @@ def built(buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_base_must_be_chosen(buildah: Buildah) -> None:
-    """Which torch there is, and for which accelerators, is nothing to guess."""
+    """Version and accelerators of torch are not guessed."""
     with pytest.raises(AssertionError, match=r"bud: .*BASE"):
         buildah("bud", "--isolation", "chroot", PROGRAMS)
 

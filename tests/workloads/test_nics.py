@@ -1,4 +1,4 @@
-"""What NICs have counted is read where each kind of them says it."""
+"""Counters of NICs are read where each kind of them has them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_efa_counts_bytes_and_infiniband_words(devices: Path) -> None:
-    """Of four bytes each."""
+    """A word has four bytes."""
     written(devices / "mlx5_1" / "ports" / "1" / "counters", port_xmit_data=1000, port_rcv_data=250)
     written(devices / "rdmap0s6" / "ports" / "1" / "hw_counters", tx_bytes=5000, rx_bytes=70)
     found = {nic.name: nic.moved() for nic in nics.rdma_ports("eth0")}

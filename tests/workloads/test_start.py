@@ -75,7 +75,7 @@ def test_a_tournament(count: int) -> None:
 
 
 def test_programs_follow_each_other_in_one_start(start: Starter) -> None:
-    """What is about one node is answered by each rank, what is about several by the first."""
+    """Results about one node come from each rank, results about several from the first."""
     directory = {"directories": ["/tmp"], "bytes": 4096, "rounds": 1, "files": 3}
     heard = start(2, "limits", "clocks", "storage", "pairs", storage=directory, pairs={"seconds": 0.1}).heard()
     assert [(each.workload, each.rank) for each in heard.results] == [

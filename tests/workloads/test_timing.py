@@ -24,7 +24,7 @@ def test_of_many_samples_nine_tenths_lie_between() -> None:
 
 
 def test_a_median_lies_between_two() -> None:
-    """Of an even number of samples."""
+    """With an even number of samples, it is the mean of the middle ones."""
     assert timing.spread([1, 2, 3, 10]).value == 2.5
 
 
@@ -43,7 +43,7 @@ def test_rates_leave_out_the_begin_of_a_transfer() -> None:
 
 
 def test_a_pace_is_one_of_several_rounds() -> None:
-    """What holds up one round of five shows in each; what is left over counts only where there is nothing else."""
+    """A delay in one round of five shows in each; remaining samples count only where there is nothing else."""
     assert timing.paces([1, 1, 1, 1, 6] * 2 + [1], 10) == [0.5, 0.5]
     assert timing.paces([2, 2], 10) == [0.5]
 
@@ -101,7 +101,7 @@ def test_rounds_are_repeated_at_least_so_often() -> None:
 
 
 def test_windows_are_parts_of_the_time() -> None:
-    """Of one that gets slower the later ones have fewer samples; a window without any makes all of them worthless."""
+    """Later windows of a slowing series have fewer samples; an empty window makes all of them worthless."""
     took = [1.0] * 6 + [2.0] * 3
     assert timing.windows_of(took, [1 / each for each in took], 2) == [[1.0] * 6, [0.5] * 3]
     assert timing.windows_of([1.0, 9.0], [1.0, 1.0], 5) == []

@@ -1,4 +1,4 @@
-"""What nccl-tests, ib_write_bw and fio print, and what of it is a rate."""
+"""Output of nccl-tests, ib_write_bw and fio, and the rates in it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _rates(read: object, text: str) -> list[tuple[str, str, int, float]] | None:
 
 
 def test_a_tool_is_used_where_it_is(tmp_path: Path) -> None:
-    """What it printed becomes values; one that fails, or that is not there, gives none."""
+    """Its output becomes values; a failing or missing tool gives none."""
     (tmp_path / "fio").write_text(f"#!/bin/sh\ncat {RECORDED}/fio-write.txt\n")
     (tmp_path / "all_reduce_perf").write_text("#!/bin/sh\necho 'no device' >&2\nexit 3\n")
     for name in ("fio", "all_reduce_perf"):

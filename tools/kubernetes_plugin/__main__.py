@@ -1,4 +1,4 @@
-"""What the engine runs: `python -m tools.kubernetes_plugin ENGINE`."""
+"""Program that the engine starts: `python -m tools.kubernetes_plugin ENGINE`."""
 
 import os
 import time

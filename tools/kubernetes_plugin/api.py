@@ -79,7 +79,7 @@ class Api:
         return f"{_base(manifest['apiVersion'])}{within}/{kind['name']}/{metadata['name']}"
 
     def _kind(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the server calls a kind, also one that has only just been installed."""
+        """Return the server's entry of a kind, also of one that was only just installed."""
         version, kind = manifest["apiVersion"], manifest["kind"]
         if kind not in self._known(version):
             self._known.cache_clear()

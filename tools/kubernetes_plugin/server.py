@@ -17,10 +17,10 @@ from stampworks.wire.values import UNKNOWN, changes, decode, encode, is_known, s
 from .api import Api, ApiError, Manifest
 
 VERSION = "4.34.2"
-"""Of the real one that it stands for: the SDK asks for no other."""
+"""Version of the real plugin that it stands for: the SDK asks for no other."""
 
 _NAMES = ("metadata.name", "metadata.namespace")
-"""What makes it another object; of another version it is the same."""
+"""Fields that identify an object; another version is the same object."""
 _IDENTIFIER = "clusterIdentifier"
 _LATER = {"uid": UNKNOWN, "resourceVersion": UNKNOWN, "creationTimestamp": UNKNOWN}
 _INVALID, _NOT_FOUND = 422, 404
@@ -30,7 +30,7 @@ Context = grpc.ServicerContext
 
 
 def _spoken(method: Callable[..., R]) -> Callable[..., R]:
-    """What the server of Kubernetes says is the error's text."""
+    """Raise errors of the Kubernetes server with its message."""
 
     @wraps(method)
     def call(self: Server, request: Any, context: Context) -> R:
@@ -142,7 +142,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return pb.UpdateResponse(properties=encode(_outputs(self._asked().apply(manifest)), secret))
 
     def _previewed(self, manifest: Manifest) -> Manifest:
-        """What the server would make of it; the manifest itself where it cannot be asked yet."""
+        """Return the object that the server would make; the manifest itself where the server cannot be asked yet."""
         shown = manifest
         if self._api is not None and is_known(manifest):
             try:
@@ -185,7 +185,7 @@ def _outputs(found: Manifest) -> Manifest:
 
 
 def _projected(declared: Any, found: Any) -> Any:
-    """Of what is there, that which was declared: nothing that others have set makes a difference."""
+    """Return the declared part of an object, so that values set by others make no difference."""
     if isinstance(declared, Mapping) and isinstance(found, Mapping):
         return {key: _projected(value, found[key]) for key, value in declared.items() if key in found}
     if isinstance(declared, list) and isinstance(found, list) and len(declared) == len(found):

@@ -15,7 +15,7 @@ from .protocol import add_LanguageRuntimeServicer_to_server
 from .servicer import Host
 
 MESSAGE_BYTES_MAX = 400 << 20
-"""What the engine and the SDK allow themselves."""
+"""Largest message that the engine and the SDK allow."""
 
 
 async def serve(executor: Path, engine: str) -> None:

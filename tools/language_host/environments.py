@@ -1,4 +1,4 @@
-"""Which Python a program wants, and what is installed for it."""
+"""Choice of Python for a program, and the packages that are installed for it."""
 
 from __future__ import annotations
 

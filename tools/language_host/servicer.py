@@ -1,4 +1,4 @@
-"""What the engine may ask of a language host. Method names are the protocol's."""
+"""Methods of a language host that the engine calls. Names are the protocol's."""
 
 # ruff: noqa: N802, ARG002
 from __future__ import annotations

@@ -94,7 +94,7 @@ def prepare(
 
 
 class Problems:
-    """What could not be done, kept until everything else was tried."""
+    """Failures, kept until every other step was tried."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

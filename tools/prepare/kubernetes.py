@@ -45,7 +45,7 @@ VERSIONS: Mapping[str, tuple[str, str]] = {
     "trainer": ("kube", "github.com/kubeflow/trainer/v2"),
     "mpi-operator": ("kube", "github.com/kubeflow/mpi-operator"),
 }
-"""What a release says the version of -> where it is pinned, and whose it is."""
+"""Name of a version in a release -> the module that pins it, and its owner."""
 
 SHARED: Mapping[str, tuple[str, str, str]] = {
     "kueue": ("kube", "sigs.k8s.io/kueue", "config/components"),
@@ -57,7 +57,7 @@ SHARED: Mapping[str, tuple[str, str, str]] = {
     "charts/kueue": ("kube", "sigs.k8s.io/kueue", "charts/kueue"),
     "charts/jobset": ("jobset", "sigs.k8s.io/jobset", "charts/jobset"),
 }
-"""What comes with the programs, by the folder it is in here: of which module which folder."""
+"""Files that come with the programs, by their folder in here: the module, and the folder in it."""
 
 _INSTEAD = (
     "Without it these still work: make demo, make lint, and after '. tools/env.sh' stampworks and pytest,\n"
@@ -104,7 +104,7 @@ def _flags(version: str = "") -> Sequence[str]:
 
 
 def _built_as(package: str) -> str:
-    """What Go calls a command: by the last part of its package that is no version."""
+    """Return Go's name of a command: the last part of its package that is no version."""
     parts = package.split("/")
     return parts[-2] if re.fullmatch(r"v\d+", parts[-1]) else parts[-1]
 

@@ -34,7 +34,7 @@ class Step:
         self._said = text
 
     def note(self, text: str) -> None:
-        """What stays on the line when the step is over."""
+        """Set the text that stays on the line when the step has ended."""
         self._note = text
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What others publish of their objects, and their charts, out of their Go modules: tests hold what we render to it."""
+"""Objects and charts that others publish, from their Go modules: tests compare our manifests with them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PINNED = (
     ("charts", _FEATURES, "deployment/helm/node-feature-discovery"),
     ("charts", _METRICS, "charts/metrics-server"),  # the chart of 0.8.1, which this version has beside its own program
     ("charts", _TRAINER, "charts/kubeflow-trainer"),
-    # of the versions that the chart of Trainer names: Helm renders nothing without them, wanted or not
+    # the versions that Trainer's chart names: Helm renders nothing without them, wanted or not
     ("charts/kubeflow-trainer/charts", _JOBSET, "charts/jobset"),
     ("charts/kubeflow-trainer/charts", _LWS, "charts/lws"),
 )

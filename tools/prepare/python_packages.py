@@ -18,7 +18,7 @@ SYSTEM_CERTIFICATES = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
 VERSION = "components/stampworks/text/version.py"
 PLUGIN = "components/stampworks/provider/plugin/pulumi-resource-stampworks"
 INSTALLED = ("pyproject.toml", "requirements.lock", VERSION, PLUGIN)
-"""What is copied into the environment or decides about it; all else is read where it stands."""
+"""Files that are copied into the environment or decide about it; others are read where they are."""
 COMPILED = "--compile-bytecode"
 """Where Python is told to write none, as in many images, each of its starts would compile again all that it imports."""
 

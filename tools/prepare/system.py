@@ -91,5 +91,5 @@ def install(step: Step, packages: Sequence[str]) -> None:
 
 
 def install_command(packages: Sequence[str]) -> str:
-    """What a person types to install Debian packages."""
+    """Return the command with which a person installs Debian packages."""
     return f"{'' if os.geteuid() == 0 else 'sudo '}apt-get install -y {' '.join(packages)}"

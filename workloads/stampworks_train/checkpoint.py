@@ -60,7 +60,7 @@ class Saved:
     seconds: float
     """From the beginning of the save until it was published."""
     blocked_s: float
-    """Of them, those in which training waited."""
+    """Seconds of them in which training waited."""
     folder: Path
 
 
@@ -73,7 +73,7 @@ class Found:
     world: int
     """The number of ranks that wrote it."""
     told: dict[str, Any]
-    """What was told to `save`."""
+    """Values that were passed to `save`."""
     passed_over: tuple[str, ...]
     """Why newer ones are not it."""
 
@@ -333,7 +333,7 @@ class Checkpoints:
         return ""
 
     def _damage(self, name: str, manifest: Manifest) -> str:
-        """What is wrong with this rank's part of the files: as many ranks as wrote them look at one each."""
+        """Return the damage of this rank's part of the files: as many ranks as wrote them check one each."""
         mine = list(manifest.files)[self.rank :: self.world]
         kind = DIGESTS[manifest.version]
         problems = (difference(self.folder / name / each, manifest.files[each], kind) for each in mine)
@@ -342,7 +342,7 @@ class Checkpoints:
     # -- together
 
     def _together(self, work: Callable[[], Result]) -> Result:
-        """What rank 0 finds, on every rank."""
+        """Return the result of rank 0 on every rank."""
         found: list[Any] = [None]
         if not self.rank:
             try:
@@ -360,7 +360,7 @@ class Checkpoints:
         return result  # type: ignore[no-any-return]
 
     def _each(self, work: Callable[[], Result]) -> Sequence[Result]:
-        """What each rank finds, on every rank."""
+        """Return the results of all ranks on every rank."""
         found: list[Any] = [work()]
         if self._group:
             own, found = found[0], [None] * self.world
@@ -444,7 +444,7 @@ class Writer(StorageWriter):
         self.final = checkpoints.folder / f"step-{step:08}"
         self.folder = self.final.with_name(self.final.name + PARTIAL)
         self.bytes = 0
-        """Of all files, known to rank 0 when they are published."""
+        """Size of all files, known to rank 0 when they are published."""
 
     def abandon(self) -> None:
         """Remove what was written of it."""
@@ -601,7 +601,7 @@ ADVICE = {
     errno.ENOENT: "checkpoints must be in a directory that all nodes share",
 }
 SAID_MAX = 3
-"""Of ranks that say the same, more or less."""
+"""Ranks that are named for the same reason."""
 
 
 @contextlib.contextmanager
@@ -616,7 +616,7 @@ def _located(rank: int, path: Path) -> Iterator[None]:
 
 
 def _reasons(failed: CheckpointException) -> list[str]:
-    """What each rank that failed says of it."""
+    """Return the reason of each rank that failed."""
     return [
         str(error) if isinstance(error, CheckpointError) else f"rank {rank}: {type(error).__name__}: {error}"
         for rank, (error, _) in sorted(failed.failures.items())

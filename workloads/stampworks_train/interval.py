@@ -19,7 +19,7 @@ USUAL = 20
 RECENT = 9
 """So many checkpoints say what one costs: the state, or the disk, may change."""
 FADING = 0.8
-"""What a failure counts, with the time before it, when another one comes: how often they come changes."""
+"""Weight of a failure, with the time before it, after the next one: the rate of failures changes."""
 BEFORE = 0.5
 """The failures that are taken to have been seen before the first one: neither none nor one."""
 BEFORE_COSTS, BEFORE_LEAST = 100, 60.0
@@ -61,7 +61,7 @@ class Chooser:
         self._since = begun
         self._failures = 0
         self._weight = 0.0
-        """Of all failures, of which earlier ones count less."""
+        """Number of failures, of which earlier ones count less."""
         self._time = 0.0
         """Between these failures, each by its failure's weight."""
         self._costs: collections.deque[float] = collections.deque(maxlen=RECENT)
@@ -79,7 +79,7 @@ class Chooser:
         self._time = self._time * FADING + gap
 
     def interval(self, now: float) -> Interval:
-        """What loses least, by what is known now."""
+        """Return the interval that loses least, by present knowledge."""
         cost = statistics.median(self._costs) if self._costs else COST_FIRST
         before = max(BEFORE_COSTS * cost, BEFORE_LEAST) * BEFORE
         time = self._time + max(0.0, now - self._since) + before

@@ -63,7 +63,7 @@ class Keeper:
     # -- what its own ranks write
 
     def writing(self, shard: int, step: int) -> None:
-        """What lay where this one comes to lie is no more."""
+        """Forget the piece that is overwritten now."""
         for known in [key for key in self.held if key[0] == shard and key[1] % SLOTS == step % SLOTS]:
             del self.held[known]
 
@@ -84,7 +84,7 @@ class Keeper:
         self._ways.clear()
 
     def forget_after(self, step: int) -> None:
-        """Of a generation that begins after this step: what others have done beyond it does not count."""
+        """Forget steps after this one: work of others beyond it does not count in a generation that begins here."""
         self._fetched.clear()
         for key in [key for key in self.held if key[1] > step]:
             del self.held[key]
@@ -118,12 +118,12 @@ class Keeper:
             raise ConnectionError(f"{to[0]} keeps no copy of part {shard} of step {step}: is its /dev/shm full?")
 
     def whole(self, shard: int, step: int, cut: int) -> Kept | None:
-        """What is here of a part, as that generation wrote it."""
+        """Return the part that is here, as that generation wrote it."""
         kept = self.held.get((shard, step))
         return kept if kept and kept.cut == cut else None
 
     async def fetch(self, of: tuple[str, int], shard: int, step: int, cut: int, whole: bool) -> Kept:
-        """What another node has: its pieces, and where it is `whole`, all of it; once for all ranks of this node."""
+        """Fetch the pieces of another node, and the whole part where it is `whole`; once for all ranks of this node."""
         async with self._turns.setdefault((shard, step, whole), asyncio.Lock()):
             if (shard, step, whole) not in self._fetched:
                 self._fetched[shard, step, whole] = await self._fetch(of, shard, step, cut, whole)

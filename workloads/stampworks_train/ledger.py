@@ -41,7 +41,7 @@ WINDOW = 1000
 """Lines within which events may be out of order."""
 US = 1_000_000
 QUEUED_MAX = 30 * 86400 * US
-"""Who says that a job has waited longer has another clock, or none."""
+"""Longest believable wait of a job: a longer one comes from another clock, or none."""
 LATEST = 2 * 10**11
 """Seconds since 1970 that no clock shows before the year 8307."""
 KNOWN = ("start", "generation", "ready", "step", "interval", "checkpoint", "failure", "notice", "preempted", "end")
@@ -100,7 +100,7 @@ class Step:
 
 @dataclass
 class Failure:
-    """What went wrong once, and what that cost."""
+    """Failure, with its costs."""
 
     at_us: int
     kind: str
@@ -135,13 +135,13 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Account:
-    """What a run did with its time. A figure that needs something nobody told is None."""
+    """Account of a run's time. A figure that needs an unknown value is None."""
 
     begun: float
     """Seconds since 1970, by the clock of the first attempt."""
     bins_us: Mapping[str, int]
     steps: tuple[Step, ...]
-    """Those that count."""
+    """Steps that count."""
     lost_steps: int
     attempts: tuple[Attempt, ...]
     failures: tuple[Failure, ...]
@@ -150,7 +150,7 @@ class Account:
     settings: Mapping[str, Any]
     parameters: int | None
     remarks: tuple[str, ...]
-    """What makes these numbers less sure than they look."""
+    """Remarks on numbers that are less certain than they look."""
 
     @property
     def wall_us(self) -> int:
@@ -181,7 +181,7 @@ class Account:
 
     @property
     def share_of_peak(self) -> float | None:
-        """Of what the devices of the ranks could have computed while steps were done that count."""
+        """Return the share of the devices' peak that was used by steps that count."""
         flops, peak = self.flops_per_token, _number(self.settings, "peak_tflops")
         device_us = sum(step.took_us * step.world for step in self.steps)
         return _ratio(self.tokens * flops * US, device_us * peak * 1e12) if flops and peak else None
@@ -452,7 +452,7 @@ class _Book:
 
 
 def _stalls(event: Event, took: int) -> tuple[int, int, int]:
-    """What a step waited for, and no more than it took."""
+    """Return the waits of a step, at most its duration."""
     told, left, found = event.get("stalled"), took, []
     for name in STALLS:
         found.append(min(left, (_us(told, name) or 0) if isinstance(told, Mapping) else 0))

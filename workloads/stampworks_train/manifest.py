@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself, and whether its files are as it says."""
+"""Manifest of a checkpoint, and the check of its files against it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from .stream import BLOCK, File
 
 DIGESTS = {1: "sha256", 2: "crc32"}
-"""What a manifest of each version says of a file's bytes."""
+"""Kind of digest of a file's bytes, by the version of a manifest."""
 VERSION = max(DIGESTS)
-"""Of the manifests that are written; older ones are read."""
+"""Version of the manifests that are written; older ones are read."""
 MANIFEST, METADATA = "manifest.json", ".metadata"
 MANIFEST_MAX = 2**26
 
@@ -24,12 +24,12 @@ Kind = TypeVar("Kind")
 
 
 class CheckpointError(Exception):
-    """What is wrong with a checkpoint, where, and what to do."""
+    """Damage of a checkpoint: its place, and a remedy."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a checkpoint says of itself."""
+    """Contents of a checkpoint."""
 
     step: int
     world: int
@@ -44,7 +44,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What a checkpoint says of itself, or why that cannot be believed."""
+    """Read the manifest of a checkpoint, or raise CheckpointError with the reason."""
     path = folder / MANIFEST
     try:
         with path.open("rb") as file:
@@ -92,7 +92,7 @@ def _of(kind: type[Kind], value: Any) -> Kind:
 
 
 def difference(path: Path, file: File, kind: str) -> str:
-    """What a file has not, that its manifest says it has."""
+    """Return the difference of a file from its entry in the manifest."""
     try:
         with path.open("rb", buffering=0) as opened:
             size = os.fstat(opened.fileno()).st_size

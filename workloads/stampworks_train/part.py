@@ -24,6 +24,6 @@ def place(value: Tensor) -> list[int]:
 
 
 def same_part(whole: Tensor, value: Tensor) -> Tensor:
-    """What of a whole lies where the part of another tensor does that is here."""
+    """Return the part of a whole at the place of another tensor's local part."""
     spans = zip(place(value), local(value).shape, strict=True)
     return whole[tuple(slice(start, start + size) for start, size in spans)]

@@ -1,4 +1,4 @@
-"""What a run leaves behind: one JSON object, made from its events alone, from which reports are made.
+"""Record of a run: one JSON object, made from its events alone, from which reports are made.
 
     python3 -m stampworks_train.record FOLDER
 
@@ -25,9 +25,9 @@ VERSION = 1
 EVENTS = "events.jsonl"
 RECORD = "record.json"
 POINTS_MAX = 1000
-"""Of the curve."""
+"""Limit for the curve."""
 ITEMS_MAX = 200
-"""Of any other list: what a report can show."""
+"""Limit for any other list: as much as a report can show."""
 
 
 def write(folder: Path) -> Path:
@@ -148,7 +148,7 @@ def _extremes(losses: Sequence[float | None], begin: int, end: int) -> set[int]:
 
 
 def _place(steps: Sequence[Step], at_us: int) -> int:
-    """Of the first step after that time."""
+    """Return the index of the first step after that time."""
     low, high = 0, len(steps)
     while low < high:
         middle = (low + high) // 2

@@ -53,7 +53,7 @@ def read(pieces: Sequence[Piece], parts: Iterable[Part], sources: Sources) -> No
             raise ValueError(f"{name}: {missing} of {value.numel()} numbers are in no snapshot")
     copy_all(pairs)
     if pairs and pairs[0][0].is_cuda:
-        torch.cuda.current_stream().synchronize()  # what snapshots lie in may go then
+        torch.cuda.current_stream().synchronize()  # memory of snapshots may be freed then
 
 
 def _shared(

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = 2**23
-"""What is written or read at once."""
+"""Bytes of one read or write."""
 PAGE = 2**12
-"""What is written past the page cache begins and ends at a multiple of it."""
+"""Writes past the page cache begin and end at a multiple of it."""
 
 LIBC = ctypes.CDLL(None)
 SYNC_FILE_RANGE_WRITE = 2
@@ -25,7 +25,7 @@ SYNC_FILE_RANGE_WRITE = 2
 
 @dataclass(frozen=True)
 class File:
-    """What a file has, and what a manifest says of it."""
+    """File with its size and digest, as a manifest lists it."""
 
     bytes: int
     digest: str
@@ -77,7 +77,7 @@ class Stream:
             raise self._failed
 
     def durable(self) -> File:
-        """What was written, once it is on the disk."""
+        """Return the written file, once it is on the disk."""
         self._put()
         self._wait()
         self.check()

@@ -216,7 +216,7 @@ class Agent:
             asyncio.get_running_loop().add_reader(ours.fileno(), self._hear, child)
 
     def _hear(self, child: Child) -> None:
-        """What a rank says, or that it has ended."""
+        """Handle the message of a rank, or its end."""
         try:
             while child.pipe.poll():
                 self._heard(child, child.pipe.recv())
@@ -309,7 +309,7 @@ class Agent:
 def _fork_server() -> ForkServerContext:
     """Where ranks come from. Slurm signals all processes of a step, and only the agent may end because of that."""
     for number in STOPS:
-        signal.signal(number, signal.SIG_IGN)  # what is started from here on has this from us
+        signal.signal(number, signal.SIG_IGN)  # processes that are started from here on inherit this
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["training.rank"])
     forkserver.ensure_running()

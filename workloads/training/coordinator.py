@@ -1,4 +1,4 @@
-"""Who takes part in a run, and from where it goes on when somebody is lost. It lives in the agent of the first node."""
+"""Members of a run, and the step from which it goes on after a loss. It lives in the agent of the first node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ started again (EX_TEMPFAIL)."""
 ENDS = {FINISHED: "finished", FAILED: "failed", LOST: "preempted", STOPPED: "preempted"}
 BROKEN = "broken"
 FAILURES = {"gone": ("rank", True), "broke": (BROKEN, True), "fatal": ("rank", False)}
-"""What a rank or its agent says of its end: the kind of failure, and whether starting again may help."""
+"""Messages of a rank or agent about its end: the kind of failure, and whether a restart may help."""
 
 
 @dataclass(eq=False)
@@ -90,7 +90,7 @@ class Coordinator:
         self.members: list[Member] = []
         self.heard: asyncio.Queue[tuple[Member, dict[str, Any] | None]] = asyncio.Queue()
         self.cuts: dict[int, int] = {}
-        """Of how many parts the snapshots of a generation consist."""
+        """Number of parts of the snapshots of a generation."""
         self.worlds: dict[int, int] = {}
         """How many ranks a generation had: as many again cut the state in the same way."""
         self.step = 0
@@ -176,7 +176,7 @@ class Coordinator:
             await asyncio.sleep(BEAT_S)
 
     def _note(self, member: Member, message: dict[str, Any] | None) -> None:
-        """What matters in every state."""
+        """Handle messages that matter in every state."""
         if message is None:
             if member in self.members:
                 self.members.remove(member)
@@ -309,7 +309,7 @@ class Coordinator:
                 return failure
 
     def _silent(self, generation: Generation, now: float) -> Failure | None:
-        """Who has not been heard of for longer than anybody should be."""
+        """Return the member that has been silent for too long."""
         patience = self.settings.patience
         if silent := [member for member in generation.members if now - member.heard > patience.node]:
             self.members = [member for member in self.members if member not in silent]
@@ -323,7 +323,7 @@ class Coordinator:
         return None
 
     def _told(self, generation: Generation, member: Member, message: dict[str, Any] | None) -> str | Failure | None:
-        """What a message means for the generation."""
+        """Handle a message for the generation."""
         if message is None:
             return Failure("node", "its agent is gone", member.node) if member in generation.members else None
         if message.get("generation") != generation.number:

@@ -1,4 +1,4 @@
-"""What a rank trains on: the tokens of its rows, step by step, read ahead of it.
+"""Data of a rank: the tokens of its rows, step by step, read ahead of it.
 
 Which samples a step has depends on the seed, the step and how many rows there are, and on nothing else: not on which
 ranks take them, how often they began anew, or what they read before.
@@ -38,7 +38,7 @@ class Samples(Protocol):
 
     @property
     def counts(self) -> Sequence[int]:
-        """Of each shard."""
+        """Return the number of samples of each shard."""
 
     @property
     def notices(self) -> list[str]: ...
@@ -68,7 +68,7 @@ class Stream:
         self.vocabulary = self._samples.vocabulary
         """One more than the largest token there may be."""
         self.notices = self._samples.notices
-        """What a person should know, each said once; they come while it is read."""
+        """Notices for people, each once; they come while data is read."""
         self.waited_s = 0.0
         """How long the last step had to be waited for."""
         self._rows, self._shape, self._ahead = list(rows), (len(rows), length + 1), data.prefetch

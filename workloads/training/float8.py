@@ -16,7 +16,7 @@ from .settings import FLOAT8_MULTIPLE
 
 FORWARD, GRADIENT = torch.float8_e4m3fn, torch.float8_e5m2
 SMALLEST = 1e-12
-"""What is all zeros is scaled by something."""
+"""Scale of a tensor of zeros."""
 SINCE = (8, 9)
 """The compute capability that has it: Ada, and Hopper after that."""
 
@@ -34,7 +34,7 @@ class Linear(nn.Linear):
     """Without a bias; both its sides are multiples of 16."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if torch.is_autocast_enabled(x.device.type):  # which knows torch's own products only
+        if torch.is_autocast_enabled(x.device.type):  # it knows torch's own products only
             x = x.to(torch.get_autocast_dtype(x.device.type))
         rows = x.flatten(0, -2)
         filled = F.pad(rows, (0, 0, 0, -len(rows) % FLOAT8_MULTIPLE))

@@ -1,4 +1,4 @@
-"""What happened in a run, as it happens: events.jsonl in its folder, and whoever else wants to know."""
+"""Events of a run as they happen: events.jsonl in its folder, and trackers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Journal:
         elif what == "failure":
             self._failed = self._log.now()
         elif what == "ready" and self._failed and told["source"] != "memory":
-            self._chooser.failed(self._failed)  # what memory mends costs no checkpoint
+            self._chooser.failed(self._failed)  # failures that memory mends cost no checkpoint
         if what in ("ready", "checkpoint") and time.monotonic() - self._recorded > RECORD_S:
             self._record()
         for text in self.tracker.said():

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from . import settings
 
 WIDENING = 8 / 3
-"""Of a gated layer: with three matrices as many weights as two of four times the width."""
+"""Width of a gated layer: its three matrices have as many weights as two of four times the width."""
 
 
 class Transformer(nn.Module):
@@ -26,7 +26,7 @@ class Transformer(nn.Module):
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Of each position the scores of all tokens that may follow."""
+        """Return for each position the scores of all tokens that may follow."""
         turns = rotations(tokens.shape[1], self.shape.width // self.shape.heads, tokens.device)
         x = self.embedding(tokens)
         for block in self.blocks:
@@ -71,7 +71,7 @@ class Attention(nn.Module):
         self.out = linear(width, width, bias=False)
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
-        """Of the heads that are here: with tensor parallelism a part of them."""
+        """Compute the heads that are here: with tensor parallelism a part of them."""
         samples, length, _ = x.shape
         query, key, value = (
             way(x).view(samples, length, -1, self.size).transpose(1, 2) for way in (self.query, self.key, self.value)

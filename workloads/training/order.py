@@ -1,4 +1,4 @@
-"""Which sample a row of a step is: a pure function of seed, step and row, found without what was before.
+"""Order of samples: the sample of a row is a pure function of seed, step and row, found without earlier ones.
 
 An epoch shuffles the shards, and the samples inside each shard, and lays them out in one sequence. Rows go through it
 in lanes of a few rows; each lane has a stretch of its own. So a node reads the shards of its own rows and no others,
@@ -18,17 +18,17 @@ LANE = 8
 SAMPLES_MAX = 2**62
 ROUNDS = 6
 SHARD, SAMPLE = 0, 1
-"""What a key is for."""
+"""Uses of a key."""
 
 
 class Order:
-    """Of samples in shards that have so many each."""
+    """Order of samples in shards of given sizes."""
 
     def __init__(self, counts: Sequence[int], batch: int, seed: int) -> None:
         self.counts = np.asarray(counts, np.int64)
         self.batch, self.seed = batch, seed
         self.steps = int(self.counts.sum()) // batch
-        """Of an epoch. What does not fill a step is left out, other samples in each epoch."""
+        """Steps of an epoch. Samples that do not fill a step are left out, others in each epoch."""
         self._laid: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def of(self, step: int, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # what layouts would import in each rank anew, for seconds: whoever forks ranks has it
+import torch._dynamo  # layouts would import it in each rank anew, for seconds: the process that forks ranks has it
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
 from stampworks_train.checkpoint import Checkpoints
@@ -44,26 +44,26 @@ from .state import State, die_with_parent
 
 @dataclass(frozen=True)
 class Place:
-    """What a rank is told."""
+    """Place of a rank."""
 
     settings: Settings
     generation: int
     seat: Seat
     address: str
-    """Of its node."""
+    """Address of its node."""
     world: int
     on_node: int
     """How many ranks this node has."""
     memory: str
     """A folder in shared memory that outlives the rank."""
     step: int
-    """Of the snapshots to go on from; 0: from a checkpoint, or from the beginning."""
+    """Step of the snapshots to go on from; 0: from a checkpoint, or from the beginning."""
     shards: tuple[int, ...] = ()
-    """Those that the snapshots consist of."""
+    """Parts of which the snapshots consist."""
     same: bool = False
     """Whether they were cut as this generation cuts."""
     accelerators: int = 0
-    """That the node had when it came."""
+    """Accelerators that the node had when it came."""
     keeps: bool = True
     """Whether it leaves snapshots: of ranks of a node that hold the same, one does."""
 
@@ -78,13 +78,13 @@ def run(place: Place, pipe: Connection) -> None:
     try:
         rank.live()
     except torch.OutOfMemoryError as error:
-        figures = ". ".join(f"{error}".split(". ")[:3])  # what was asked for, and what there is: more is about torch
+        figures = ". ".join(f"{error}".split(". ")[:3])  # requested and available memory: the rest is about torch
         pipe.send({"what": "fatal", "text": f"{figures}: {_less(place.settings, place.world, rank.at_once)}"})
     except (DataError, CheckpointError, ValueError, MemoryError) as error:
         pipe.send({"what": "fatal", "text": f"{error}"})
     except Exception as error:  # a peer that is gone breaks collectives in many ways
         pipe.send({"what": "broke", "text": f"{type(error).__name__}: {error}"})
-        signal.pause()  # who was first to go is found out, and then all are ended
+        signal.pause()  # the first rank to end is found, and then all are ended
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # threads of gloo may wait for each other for ever
@@ -155,7 +155,7 @@ class Rank:
         return device
 
     def _linear(self) -> Any:
-        """What this precision multiplies with."""
+        """Return the multiplication of this precision."""
         if self.place.settings.precision != "float8":
             return nn.Linear
         if why := float8.why_not(self.device):
@@ -166,7 +166,7 @@ class Rank:
         """All ranks of the generation meet at the first one's store."""
         settings, rank, world = self.place.settings, self.place.seat.rank, self.place.world
         patience = datetime.timedelta(seconds=settings.patience.step)
-        more = {"timeout": patience, "wait_for_workers": False, "use_libuv": False}  # which Debian's torch has not
+        more = {"timeout": patience, "wait_for_workers": False, "use_libuv": False}  # Debian's torch lacks it
         if not rank:
             listening = socket.create_server((self.place.address, 0))  # torch itself would listen everywhere
             port = listening.getsockname()[1]
@@ -209,7 +209,7 @@ class Rank:
         return [f"samples come in another order than before: {', '.join(changed)}"] if changed else []
 
     def _snapshots(self) -> dict[int, tuple[Any, torch.Tensor]]:
-        """Those parts of the state that this rank needs."""
+        """Return the parts of the state that this rank needs."""
         place = self.place
         needed = [place.seat.shard]
         if not place.same:
@@ -229,7 +229,7 @@ class Rank:
         self.pipe.send({"what": "ready", **told, "about": self._about() if not self.place.seat.rank else {}})
 
     def _about(self) -> dict[str, Any]:
-        """What is worth knowing about whom the run is done by."""
+        """Return facts about the program and machine of the run."""
         weights = {name: weight for name, weight in self.state.weights.items() if not name.startswith("embedding.")}
         device = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else platform.machine()
         return {
@@ -326,7 +326,7 @@ class Rank:
         return loss * weight
 
     def _together(self, loss: torch.Tensor) -> Together:
-        """What all ranks know after a step: the mean loss, and what the first one was asked for."""
+        """Share the mean loss and the requests to the first rank after a step."""
         while self.pipe.poll():
             self._hear()
         wanted = self.wanted if not self.place.seat.rank else 0
@@ -425,7 +425,7 @@ class Rank:
         )
 
     def _digest(self) -> str:
-        """Of all weights, the same however they are cut."""
+        """Return the digest of all weights, the same however they are cut."""
         digest = hashlib.sha256()
         for name, weight in sorted(self.state.weights.items()):
             whole = weight.full_tensor() if isinstance(weight, DTensor) else weight.data
@@ -462,7 +462,7 @@ def _senseless(step: int, what: str, settings: Settings) -> str:
 
 
 def _less(settings: Settings, world: int, at_once: int) -> str:
-    """What needs less of an accelerator's memory, first what costs least."""
+    """Return a setting that needs less memory of an accelerator, the cheapest first."""
     if at_once > 1:
         return f"a rank computes {at_once} samples at once: set micro to {at_once // 2} or less"
     if settings.precision == "float32":

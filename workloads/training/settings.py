@@ -1,4 +1,4 @@
-"""What a run is told: one object, whose parts are options of their own. What is wrong is refused before it starts."""
+"""Settings of a run: one object, whose parts are options of their own. Errors are refused before it starts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Model:
 
     @property
     def fingerprint(self) -> str:
-        """Of the shape of what is trained: a checkpoint of another one does not fit."""
+        """Return the digest of the model's shape: a checkpoint of another shape does not fit."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -51,7 +51,7 @@ class Data:
     cache: str = ""
     """A folder on a local disk for shards that come from elsewhere; none without it."""
     seed: int = 0
-    """Of the order."""
+    """Seed of the order."""
     prefetch: int = 2
     """Steps that are read ahead."""
 
@@ -79,7 +79,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Tracking:
-    """Who else is told how the run goes."""
+    """Tracker of the run's progress."""
 
     kind: str = "files"
     url: str = ""
@@ -114,7 +114,7 @@ class Settings:
 
     name: str
     folder: str
-    """Of the run, in a directory that all nodes share."""
+    """Folder of the run, in a directory that all nodes share."""
     steps: int = 100
     batch: int = 16
     """Samples of one step, of all ranks together: the same whatever the number of ranks is."""
@@ -124,7 +124,7 @@ class Settings:
     learning_rate: float = 3e-3
     warmup: int = 10
     decay: float = 0.1
-    """Of the weights."""
+    """Decay of the weights."""
     clip: float = 1.0
     """The norm that gradients are cut down to."""
     layout: str = "fsdp"
@@ -141,9 +141,9 @@ class Settings:
     copies: str = "rail"
     """By which network a snapshot goes to its second node: the first `rail` where a node has one, or `management`."""
     peak_tflops: float = 0.0
-    """Of one rank's device, as its maker says; 0: not known."""
+    """Peak of one rank's device by its maker; 0: not known."""
     price: float = 0.0
-    """Of one node for an hour; 0: not known."""
+    """Price of one node for an hour; 0: not known."""
     notice_s: int = 60
     """So long before its time is up the scheduler says so: it must be enough for a step and a checkpoint."""
     model: Model = Model()

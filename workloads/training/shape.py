@@ -1,4 +1,4 @@
-"""Which ranks make up a generation: how many fit a layout, and whose part of the state each of them holds.
+"""Ranks of a generation: the number that fits a layout, and the part of the state that each of them holds.
 
 No torch in here: the coordinator decides it.
 """
@@ -19,9 +19,9 @@ class Seat:
     node: int
     """Its index among the nodes that take part."""
     local: int
-    """Which of its node's devices it has."""
+    """Index of its device on its node."""
     shard: int
-    """Which part of the state it holds; ranks with the same one hold the same."""
+    """Part of the state that it holds; ranks of the same part hold the same."""
 
 
 def misfit(settings: Settings, ranks: Sequence[int]) -> str:

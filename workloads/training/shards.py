@@ -68,7 +68,7 @@ class Shard:
 class Index:
     version: int
     tokens: int
-    """Of one sample."""
+    """Tokens of one sample."""
     type: str
     vocabulary: int
     """One more than the largest token."""

@@ -65,7 +65,7 @@ class State:
         return {"model": {name: weight.detach() for name, weight in self.weights.items()}, "optimizer": moments}
 
     def parts(self) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """What is here: its name, the weight that it is of, and the tensor that holds it."""
+        """Yield the local parts: name, weight, and the tensor that holds the part."""
         for name, weight in self.weights.items():
             here = self.here[name]
             for kind, value in (

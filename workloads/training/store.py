@@ -76,7 +76,7 @@ class Store:
     def __init__(self, source: str, cache: str = "", room: int = 0) -> None:
         self.source, self.shown = source, shown(source)
         self.notices: list[str] = []
-        """What a person should know, each said once."""
+        """Notices for people, each once."""
         self.cache: Path | None = Path(cache) if cache else None
         self._room = room
         self._filesystem: Any = None
@@ -99,7 +99,7 @@ class Store:
         return found
 
     def open(self, name: str, size: int, digest: str) -> Held:
-        """That file, which has this size and digest."""
+        """Open the file of this size and digest."""
         if self.cache:
             try:
                 return self._cached(self.cache, name, size, digest)
@@ -116,7 +116,7 @@ class Store:
         return Held(f"{self.shown}/{name}", memory, size)
 
     def end(self) -> None:
-        """What is under way stops at its next piece."""
+        """Stop work under way at its next piece."""
         self._ended.set()
 
     def _opened(self, name: str) -> Any:
@@ -125,7 +125,7 @@ class Store:
         return self._told(name, lambda: self._filesystem.open(f"{self._root}/{name}", "rb", block_size=ASKED))
 
     def _told(self, name: str, work: Callable[[], Any]) -> Any:
-        """What `work` returns; what it cannot reach is told with its place. Libraries have errors of every kind."""
+        """Return the result of `work`; raise its errors with their place. Libraries raise errors of every kind."""
         try:
             return work()
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -176,7 +176,7 @@ class Store:
 
     def _cached(self, cache: Path, name: str, size: int, digest: str) -> Held:
         path = cache / f"{digest}{ENDING}"
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is cached is believed
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # cached data is trusted
         with self._locked(cache, digest):
             if held := self._kept(path, name, size):
                 return held
@@ -275,7 +275,7 @@ def _reach(source: str) -> tuple[Any, str]:
         import fsspec
 
         filesystem, root = fsspec.core.url_to_fs(source)
-    except Exception as error:  # of every kind: an unknown protocol, a missing package, refused credentials
+    except Exception as error:  # such as an unknown protocol, a missing package, refused credentials
         hint = "pip install fsspec, and what it asks for, in the environment that trains"
         raise DataError(f"{shown(source)}: cannot be reached: {_said(error, source)}: {hint}") from None
     return filesystem, str(root).rstrip("/")

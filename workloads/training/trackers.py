@@ -1,4 +1,4 @@
-"""Who else is told how a run goes: lines in a file, an MLflow server, or Weights & Biases.
+"""Trackers of a run's progress: lines in a file, an MLflow server, or Weights & Biases.
 
 A Tracker is told by the coordinator and never makes it wait: a thread of its own passes on what it heard. A server that
 does not answer is asked again and again; meanwhile steps are kept, and when there are too many, the oldest are dropped
@@ -55,7 +55,7 @@ class RefusedError(TrackerError):
 
 @dataclass(frozen=True)
 class Point:
-    """What is told of one step."""
+    """Values of one step."""
 
     step: int
     at: float
@@ -107,7 +107,7 @@ class Tracker:
             self._changed.notify()
 
     def step(self, step: int, values: Mapping[str, float]) -> None:
-        """What is no finite number is left out: not every tracker knows it."""
+        """Send the finite numbers of a step: not every tracker knows others."""
         known = {name: float(value) for name, value in values.items() if math.isfinite(value)}
         with self._changed:
             self._points.append(Point(step, time.time(), known))
@@ -133,7 +133,7 @@ class Tracker:
                 self._points.clear()
 
     def said(self) -> list[str]:
-        """What a person should know, each once."""
+        """Return notices for people, each once."""
         with self._changed:
             said, self._said = self._said, []
         return said
@@ -349,7 +349,7 @@ class MLflow:
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
-    """What authorises here is for nobody elsewhere."""
+    """Refuse redirects: credentials are for this server only."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -77,7 +77,7 @@ def _answer(name: str, ranks: Ranks, options: Any) -> dict[str, Any] | None:
         wanted = read(program.Options, options, name)
         told = asdict(wanted)
         program.run(ranks, wanted, answer)
-    except Lost as error:  # what it measured without the first rank still holds
+    except Lost as error:  # measurements without the first rank still count
         answer.problem(str(error), node=error.node)
     except OptionError as error:
         _give_up(ranks, answer, str(error))
@@ -103,7 +103,7 @@ def _answer(name: str, ranks: Ranks, options: Any) -> dict[str, Any] | None:
 
 
 def _give_up(ranks: Ranks, answer: Answer, why: str) -> None:
-    """What was measured before it broke may be half of something, and is no value."""
+    """Discard values: a measurement that broke may be half of something."""
     answer.values.clear()
     answer.problem(why)
     if ranks.met:

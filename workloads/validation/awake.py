@@ -29,7 +29,7 @@ def awake(shared: bool) -> Iterator[None]:
     if not shared:
         yield
         return
-    # Who started it is told: it may be gone before such a loop has its first moment.
+    # The loop gets its parent's id: the parent may be gone before the loop's first moment.
     words = [sys.executable, "-SEc", LOOP, str(LIMIT_S), str(os.getpid())]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL) as process:
         try:

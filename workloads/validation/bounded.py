@@ -10,7 +10,7 @@ Found = TypeVar("Found")
 
 
 def within(seconds: float, work: Callable[[], Found], what: str) -> Found:
-    """What `work` returns; TimeoutError when it takes longer, and it is left to itself."""
+    """Return the result of `work`; raise TimeoutError when it takes longer, and leave it to itself."""
     found: list[Found] = []
     failed: list[Exception] = []
 

@@ -28,14 +28,14 @@ from .storage import BLOCK, MB
 from .timing import spread
 
 FOLDER = re.compile(r"stampworks-\d+\.\d+-\d+")
-"""What the folder of a start is called: by its job and step, and its port."""
+"""Name of the folder of a start: by its job and step, and its port."""
 
 
 @dataclass(frozen=True)
 class Options:
     directory: str = "/tmp"  # noqa: S108 (a folder of its own is made there)
     bytes: int = 16 * 2**20
-    """Of each rank's part."""
+    """Bytes of each rank's part."""
     rounds: int = 2
     seconds: float = 60.0
     """After which the directory counts as one that does not answer."""
@@ -79,7 +79,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
 
 @dataclass(frozen=True)
 class Reading:
-    """What is needed to read the parts of others, of which their writers have told the digest."""
+    """Data that is needed to read the parts of others, with their digests."""
 
     ranks: Ranks
     options: Options
@@ -148,7 +148,7 @@ def clean(folder: Path, limit: float) -> None:
         latest = folder.lstat().st_mtime - limit
         left = [path for path in folder.parent.iterdir() if FOLDER.fullmatch(path.name) and _ours(path, latest)]
     for path in (folder, *left):
-        shutil.rmtree(path, ignore_errors=True)  # which follows no link
+        shutil.rmtree(path, ignore_errors=True)  # it follows no link
 
 
 def _ours(path: Path, latest: float) -> bool:

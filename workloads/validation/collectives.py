@@ -29,7 +29,7 @@ ROUNDS_LEAST, ROUNDS_MOST = 3, 200
 class Options:
     operations: tuple[str, ...] = ("all_reduce",)
     bytes: tuple[int, ...] = (2**20, 2**22, 2**24)
-    """Of the whole, as nccl-tests count it: what one rank has before a reduction, or after a gathering."""
+    """Sizes of the whole, as nccl-tests count them: of a rank's data before a reduction, or after a gathering."""
     rails: tuple[str, ...] = ()
     """Without any, all that the nodes have. NCCL reads its environment once: one rail a start, or all together."""
     order: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ def _rails(ranks: Ranks, options: Options, backend: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Group:
-    """What is needed to make a group of all ranks on one rail."""
+    """Data that is needed to make a group of all ranks on one rail."""
 
     ranks: Ranks
     options: Options
@@ -147,7 +147,7 @@ def _measure(group: Group, operation: str, size: int, rail: str) -> None:
 
 
 def factor(operation: str, world: int) -> float:
-    """What of an operation's bytes each rank's link carries in one direction, by the usual definition of busbw."""
+    """Return the part of the bytes that each rank's link carries in one direction, as busbw is usually defined."""
     shares = {"all_reduce": 2 * (world - 1) / world, "send_recv": 1.0}
     return shares.get(operation, (world - 1) / world)
 

@@ -71,7 +71,7 @@ def _alone(pipe: Connection, work: Work, node: str, name: str, device: str) -> N
     except EOFError:  # whoever asked is gone
         return
     except Exception as error:
-        answer.values.clear()  # what was measured before it broke may be half of something
+        answer.values.clear()  # values of a broken measurement may be half of something
         answer.texts.clear()
         answer.problem(f"{type(error).__name__}: {error}")
     with contextlib.suppress(OSError):
@@ -79,7 +79,7 @@ def _alone(pipe: Connection, work: Work, node: str, name: str, device: str) -> N
 
 
 def _heard(children: Mapping[str, _Child], seconds: float) -> dict[str, Answer | str | None]:
-    """What each of them says next: that it is ready, its answer, or in words why there is none."""
+    """Return the next message of each child: that it is ready, its answer, or why there is none."""
     said: dict[str, Answer | str | None] = dict.fromkeys(children, f"no answer within {seconds:g} s")
     pending: dict[Any, str] = {child.pipe: name for name, child in children.items()}
     deadline = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""What carries a collective: the bytes that each NIC has counted while all ranks did an all-reduce as jobs do it.
+"""Networks that carry collectives: bytes that each NIC counted during an all-reduce as jobs do it.
 
 Nothing here names a network: the environment that jobs get does. How fast it was is no matter; a counter cannot be
 slow. Beside the rails the network for management is counted, where such bytes have no business.
@@ -21,7 +21,7 @@ from .result import Answer
 @dataclass(frozen=True)
 class Options:
     bytes: int = 2**22
-    """Of the data that are reduced."""
+    """Bytes of the reduced data."""
     rounds: int = 8
     """How often; once before, without counting, for what is sent only at the beginning."""
     rdma: bool = False
@@ -54,7 +54,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         before = [nic.moved() for nic in nics]
         meeting.exchange("counted")  # nobody begins before all have
         reduce(options.rounds)
-        meeting.exchange("done")  # what has not arrived may not have left
+        meeting.exchange("done")  # data that has not arrived may not be sent yet
         for nic, earlier in zip(nics, before, strict=True):
             for way, now, then in zip(("sent", "received"), nic.moved(), earlier, strict=True):
                 answer.value(f"{nic.use}_{way}", "bytes", float(now - then), device=nic.name, bytes=4 * count)

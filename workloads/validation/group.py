@@ -28,7 +28,7 @@ def _store(ranks: Ranks) -> Any:
         ranks.rank == 0,
         timeout=datetime.timedelta(seconds=ranks.cluster.wait),
         wait_for_workers=False,
-        use_libuv=False,  # which Debian's torch has not
+        use_libuv=False,  # Debian's torch lacks it
     )
 
 
@@ -53,7 +53,7 @@ def together(ranks: Ranks, answer: Answer, place: int, wait: float, work: Callab
 
 
 def _explain(said: str, ranks: Ranks, rail: str, answer: Answer) -> None:
-    """What the library says when a collective breaks names an address at best."""
+    """Explain a failed collective: the library's own message names an address at best."""
     found = next((ranks.cluster.at(each) for each in ADDRESS.findall(said) if any(ranks.cluster.at(each))), ("", ""))
     peer = f"with {found[0]}: " if found[0] and found[0] != ranks.node else ""
     answer.problem(f"a collective broke {peer}{said}", rail=rail)

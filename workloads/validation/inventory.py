@@ -1,4 +1,4 @@
-"""What this node is made of: software versions, settings that jobs see, accelerators, and what its kernel says of them.
+"""Inventory of this node: software versions, settings that jobs see, accelerators, and kernel messages about them.
 
 Whoever compares nodes finds those that differ; nothing here is right or wrong by itself.
 """
@@ -110,7 +110,7 @@ def _accelerators(wait: float, answer: Answer) -> None:
 
 
 def _accelerator(index: str, cells: dict[str, str], simulated: bool, answer: Answer) -> None:
-    """What one says of itself. A field that it does not know is left out: [N/A] is not 0."""
+    """Report an accelerator. A field that it does not know is left out: [N/A] is not 0."""
     for field, cell in cells.items():
         if field in WORDS and not cell.startswith("["):
             answer.text(WORDS[field], f"accelerator {index}", cell)
@@ -142,7 +142,7 @@ def said(command: Sequence[str], wait: float) -> str:
 
 
 def ran(command: Sequence[str], wait: float) -> subprocess.CompletedProcess[str]:
-    """What a program of the node answers; OSError when it does not."""
+    """Return the answer of a program of the node; raise OSError when there is none."""
     try:
         return subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""What this node lets a job have: locked memory, open files, shared memory, disk, and packets of full size."""
+"""Limits of jobs on this node: locked memory, open files, shared memory, disk, and packets of full size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .result import Answer
 HEADERS = 28
 """IP's and UDP's, in a packet's size."""
 SMALLER = (8900, 4000, 1500, 1400, 576)
-"""What is tried when a packet of full size does not arrive."""
+"""Sizes to try when a packet of full size does not arrive."""
 MTU_DISCOVER, PROBE = 10, 3
 """IP_MTU_DISCOVER and IP_PMTUDISC_PROBE of Linux: never cut a packet, and believe nobody about its size."""
 
@@ -138,7 +138,7 @@ def _acknowledge(door: socket.socket) -> None:
 
 def _path(source: str, target: tuple[str, int], peer: str, rail: str, options: Options, answer: Answer) -> None:
     try:
-        full = min(int(mtu(rail)), 2**16 - 1)  # which no packet of IP exceeds
+        full = min(int(mtu(rail)), 2**16 - 1)  # largest packet of IP
     except (OSError, ValueError):
         full = 1500
     for size in (full, *(each for each in SMALLER if each < full)):

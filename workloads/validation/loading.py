@@ -27,7 +27,7 @@ class Options:
     directories: tuple[str, ...] = ("/tmp",)  # noqa: S108 (a folder of its own is made there)
     shards: int = 4
     bytes: int = 8 * 2**20
-    """Of one shard."""
+    """Bytes of one shard."""
     sample: int = 2**16
     """Bytes of one sample."""
     batch: int = 16
@@ -74,7 +74,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001
             continue
         try:
             _measure(directory, folder, options, answer)
-        except (OSError, RuntimeError) as error:  # what the loader says of workers that died
+        except (OSError, RuntimeError) as error:  # errors of the loader about workers that died
             answer.problem(f"{directory}: {error}")
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -101,7 +101,7 @@ class Meeting:
         self.names = {rank: node}
         self.absent: dict[int, str] = {}
         self.late: dict[int, Step] = {}
-        """Who did not answer in time once, and how far it was: nobody waits for it again until it says something."""
+        """Ranks that missed an answer once, and their progress: nothing waits for one until its next message."""
         self.changed = threading.Condition()
         self.lines: dict[int, Line] = {}
         """By rank; the first rank has all others, and they have it."""
@@ -131,7 +131,7 @@ class Meeting:
         return {0: data} | dict(sorted(heard.items()))
 
     def exchange(self, data: Any, wait_s: float | None = None) -> dict[int, Any]:
-        """What each rank gave, on every rank; raises Lost where the first rank does not answer."""
+        """Return the data of each rank, on every rank; raise Lost where the first rank does not answer."""
         wait = self.wait_s if wait_s is None else wait_s
         heard = self.gather(data, wait)
         step = self._next()

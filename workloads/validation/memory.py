@@ -17,7 +17,7 @@ from .timing import repeat, spread
 @dataclass(frozen=True)
 class Options:
     bytes: int = 0
-    """Of one array; 0 is 64 MiB on a processor and 1 GiB on an accelerator: much more than any cache."""
+    """Bytes of one array; 0 is 64 MiB on a processor and 1 GiB on an accelerator: much more than any cache."""
     seconds: float = 1.0
     """For each of the two."""
 

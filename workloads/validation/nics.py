@@ -1,4 +1,4 @@
-"""What a node's NICs have counted: the kernel's own numbers of bytes, which no library can talk away."""
+"""Counters of a node's NICs: the kernel's own numbers of bytes, which no library can change."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Options = TypeVar("Options")
 
 
 class OptionError(Exception):
-    """What is wrong with the options, one line each."""
+    """Errors of the options, one line each."""
 
 
 def load(text: str) -> dict[str, Any]:

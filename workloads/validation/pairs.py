@@ -27,7 +27,7 @@ from .timing import rates, spread
 WINDOWS = 10
 BUFFER = 2**18
 SENT_AGAIN = struct.Struct("=200xQQ")
-"""Of the kernel's struct tcp_info, which only grows at its end: bytes sent, and those of them that were sent again."""
+"""Part of the kernel's struct tcp_info, which only grows at its end: bytes sent, and bytes sent again."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         ports = {rail: server.getsockname()[1] for rail, server in servers.items()}
         told = meeting.exchange(ports)
         there = {meeting.names[rank]: each for rank, each in told.items()}
-        # who is on this node is told by what it is called
+        # nodes are told apart by their names
         rounds = options.rounds or tournament(sorted(there))
         for number, pairs in enumerate(rounds):
             meeting.exchange(number)  # nobody begins before all have ended
@@ -106,7 +106,7 @@ def tournament(names: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 @dataclass(frozen=True)
 class Ends:
-    """What this node needs to meet a peer."""
+    """Data that this node needs to meet a peer."""
 
     ranks: Ranks
     options: Options
@@ -167,7 +167,7 @@ def receive(server: socket.socket, way: Way, options: Options) -> list[tuple[flo
 
 
 def unread(connection: socket.socket) -> int:
-    """What has arrived as well: who was kept from reading for a moment does not take it for a fast link later."""
+    """Count bytes that have arrived: a reader that was held up must not take them for a fast link later."""
     return int.from_bytes(fcntl.ioctl(connection, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 

@@ -1,4 +1,4 @@
-"""Who takes part in a start: this rank, the others, and where each node's rails are."""
+"""Ranks of a start: this one, the others, and the places of each node's rails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a start is told about its nodes: the option `cluster`."""
+    """Facts about the nodes of a start: the option `cluster`."""
 
     nodes: tuple[Node, ...] = ()
     rails: tuple[str, ...] = ()

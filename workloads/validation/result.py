@@ -1,4 +1,4 @@
-"""What a program answers, and how it leaves the node: one JSON object, cut into lines of standard output.
+"""Answer of a program, and its way off the node: one JSON object, cut into lines of standard output.
 
 The shape is that of workloads/result.schema.json. Nothing stands in it that was not measured: what is not known is left
 out, or is a problem.
@@ -56,7 +56,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Problem:
-    """What could not be measured, or what was found to be wrong while measuring; empty where it is nobody's."""
+    """Value that could not be measured, or a fault found while measuring; empty where no node is at fault."""
 
     what: str
     node: str = ""
@@ -65,7 +65,7 @@ class Problem:
 
 @dataclass
 class Answer:
-    """What a program has found so far: whatever happens to it, this much is answered."""
+    """Findings of a program so far: whatever happens to it, they are reported."""
 
     node: str
     device: str = ""

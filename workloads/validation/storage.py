@@ -24,7 +24,7 @@ MB = 1e6
 class Options:
     directories: tuple[str, ...] = ("/tmp",)  # noqa: S108 (a folder of its own is made there)
     bytes: int = 16 * 2**20
-    """Of one file."""
+    """Bytes of one file."""
     rounds: int = 3
     files: int = 100
     """How many small files are made, looked up and removed."""
@@ -38,7 +38,7 @@ class Options:
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001 (as every program)
     for directory in options.directories:
-        found = Answer(answer.node)  # what comes after its time does not count
+        found = Answer(answer.node)  # later results do not count
         try:
             within(options.seconds, functools.partial(measure, directory, options, found), directory)
         except OSError as error:

@@ -33,7 +33,7 @@ SERVER_S = 1.0
 
 
 class Unreadable(Exception):  # noqa: N818 (reads as what happened)
-    """What a tool printed is no result, and why."""
+    """Output of a tool that is no result, and why."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Options:
     directories: tuple[str, ...] = ()
     """Where fio shall write and read."""
     bytes: int = 2**28
-    """Of the file of fio."""
+    """Bytes of fio's file."""
     seconds: float = 5.0
     """How long ib_write_bw shall measure."""
     wait: float = 300.0
@@ -117,7 +117,7 @@ def _between_neighbours(ranks: Ranks, options: Options, answer: Answer) -> None:
 
 
 def rdma_devices() -> list[str]:
-    """Those of this node, by their names."""
+    """Return the names of this node's RDMA devices."""
     try:
         return sorted(each.name for each in RDMA.iterdir())
     except OSError:
@@ -148,7 +148,7 @@ def read_nccl(output: str) -> list[Reading]:
                 raise Unreadable(f"{bad[0]} wrong results at {size} bytes")
             for name, cell in (("algbw", algbw), ("busbw", busbw)):
                 rate = _number(cell)
-                if rate:  # of few bytes it prints 0.00, which is no rate
+                if rate:  # for few bytes it prints 0.00, which is no rate
                     found.append(Reading(f"nccl_all_reduce_{name}", "GB/s", _as_said(rate), int(size)))
     if not found:
         raise Unreadable("it has no row with a rate")

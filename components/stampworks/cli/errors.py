@@ -31,5 +31,5 @@ def problems(error: Exception) -> list[dict[str, Any]]:
 
 
 def as_json(error: Exception) -> str:
-    """What a verb prints instead of its answer."""
+    """Return an error as JSON, which a verb prints instead of its answer."""
     return json.dumps({"error": {"problems": problems(error)}}, indent=2)

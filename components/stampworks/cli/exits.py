@@ -1,4 +1,4 @@
-"""What each exit code means, and which error ends with which.
+"""Meaning of each exit code, and the errors that end with it.
 
 Errors are named by text, so that a verb that needs none of these rooms does not import them.
 """
@@ -54,7 +54,7 @@ class CliError(Exception):
 
 
 def terminated(number: int, _: FrameType | None) -> NoReturn:
-    """Of a signal: ends as Ctrl-C does, so that what was begun is taken back."""
+    """Handle a signal as Ctrl-C, so that unfinished work is undone."""
     sys.exit(128 + number)
 
 

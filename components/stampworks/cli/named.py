@@ -1,4 +1,4 @@
-"""What the stacks of one side of a review name: the files that they extend, and their own roles and checks."""
+"""Files that the stacks of one side of a review name: bases, and their own roles and checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stampworks.declaration.nodes import ValueNode
 
 TOTAL_MAX_MIB = 2
-"""Of all stacks with what they extend: a thousand of them have less, and reading YAML takes up to 15 s a MiB."""
+"""Limit for all stacks with their bases: a thousand have less, and reading YAML takes up to 15 s a MiB."""
 
 
 class Named:
@@ -26,7 +26,7 @@ class Named:
         self._bytes = 0
 
     def by(self, file: Path) -> list[tuple[str, ValueNode]]:
-        """What one file names, each with the field that does."""
+        """Return the files that one file names, each with its field."""
         from stampworks.declaration import named_in
 
         if file not in self._found:

@@ -1,4 +1,4 @@
-"""What the terminal shows: progress with elapsed time, tables that nothing remote can scramble."""
+"""Output on a terminal: progress with elapsed time, tables that remote text cannot scramble."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ SIZE_MAX = 1 << 20
 """A larger file is no declaration, no role's and no check; it comes out cut, and is refused for its size."""
 FILES_MAX = 10_000
 TOTAL_MAX_MIB = 64
-"""Of all that is written: a thousand names for one object take no room in a repository."""
+"""Limit for everything that is written: a thousand names of one object take no room in a repository."""
 ANSWER_MAX = 4 << 20
-"""Of what git says about names: 400 bytes for each of the most files."""
+"""Limit for git's answers about names: 400 bytes for each of the most files."""
 OBJECT = re.compile(rb"([0-9a-f]{40,64}) (blob|tree|commit|tag) ([0-9]+)")
 ELSEWHERE = re.compile(rb"(symlink|dangling|loop|notdir) ([0-9]+)")
 
@@ -44,7 +44,7 @@ class Revision:
 
 
 def revision(name: str, here: Path) -> Revision | None:
-    """What a name stands for in the repository that a folder is in; None when it is no revision there."""
+    """Return the revision of a name in the repository of a folder; None when it is no revision there."""
     top = _git(here, "rev-parse", "--show-toplevel")
     found = _git(here, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if top.returncode or found.returncode:
@@ -54,12 +54,12 @@ def revision(name: str, here: Path) -> Revision | None:
 
 @dataclass(frozen=True)
 class Written:
-    """What came out of a revision."""
+    """Files of a revision that were written."""
 
     stacks: Path
     """The folder where its stacks are."""
     unread: tuple[str, ...]
-    """What is in its roles and did not come out, such as links to folders."""
+    """Files in its roles that were not written, such as links to folders."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class _Writer:
         self.unread: list[str] = []
 
     def write(self, paths: Sequence[str]) -> list[str]:
-        """Those that are there, folders with all that is in them; gives those that are files."""
+        """Write the paths that exist, folders with their content; return those that are files."""
         found = dict(zip(paths, _looked_up(self._of, paths), strict=True))
         files = {path: one for path, one in found.items() if one.kind == "blob"}
         self._count(len(files), 0)
@@ -172,7 +172,7 @@ def _names(of: Revision, tree: _Object, deep: bool = False) -> list[str]:
 
 
 def _looked_up(of: Revision, paths: Sequence[str]) -> Iterator[_Object]:
-    """What is at each, links followed inside of the revision."""
+    """Yield the object at each path, with links followed inside of the revision."""
     if not paths:
         return
     asked = b"".join(os.fsencode(f"{of.commit}:{path}\n") for path in paths)
@@ -243,7 +243,7 @@ def _git(folder: Path, *argv: str, input_: bytes = b"", most: int = 1 << 16) -> 
 
 
 def _answer(process: subprocess.Popen[bytes], most: int) -> tuple[bytes, bool]:
-    """What it says, one byte more than that at most; and whether it ended by itself."""
+    """Return the output, at most one byte more than the limit, and whether the process ended by itself."""
     assert process.stdout  # noqa: S101  # it was asked for
     late = threading.Timer(TIMEOUT_S, process.kill)
     late.start()

@@ -50,7 +50,7 @@ def _known_endings(ready: Output[Any], endings: Output[Any]) -> Output[list[dict
 
 
 def _login(roster: RosterData) -> str:
-    from stampworks import operations  # what runs a cluster, which takes long to import: not before there is one
+    from stampworks import operations  # takes long to import, and only a cluster needs it
 
     return shlex.join(operations.ssh_command(roster, operations.head(roster).name))
 
@@ -76,7 +76,7 @@ class Cluster(pulumi.ComponentResource):
     logins: Output[dict[str, str]]
     """The command with which a user logs in with their own key, by name; of those whose keys are declared."""
     inventory: Output[str]
-    """What Ansible is told of the cluster, as JSON."""
+    """Inventory of the cluster for Ansible, as JSON."""
     mounts: Output[dict[str, str]]
     """Where its file systems are, by where nodes mount them."""
     cost_tags: Output[dict[str, str]]
@@ -84,9 +84,9 @@ class Cluster(pulumi.ComponentResource):
     endings: Output[list[dict[str, str]]]
     """Capacity that was bought for a time and takes nodes along: group, reservation, at, or why that is unknown."""
     fingerprint: Output[str]
-    """What it has in common with its siblings, as it was stamped last."""
+    """Digest of the settings shared with siblings, as it was stamped last."""
     verdict: Output[str]
-    """Of its proof: pass, or `unknown` where none is declared. Anything else fails the `up`."""
+    """Verdict of its proof: pass, or `unknown` where none is declared. Anything else fails the `up`."""
     certificate: Output[str]
     """The proof, signed, as JSON; empty where none is declared."""
     verification_key: Output[str]
@@ -95,7 +95,7 @@ class Cluster(pulumi.ComponentResource):
     """With what the administrator of its Kubernetes asks it; empty for another scheduler."""
 
     def __init__(self, name: str, what: Plan | Declaration, opts: ResourceOptions | None = None) -> None:
-        """What to stamp: a stack's plan, or a declaration made in Python, which is judged and planned here."""
+        """Stamp a stack's plan, or a declaration made in Python, which is judged and planned here."""
         check_plugin()
         plan = settled(what if isinstance(what, Plan) else plan_of_declaration(what, f"Cluster({name!r})"))
         cloud = clouds.load(plan)
@@ -151,7 +151,7 @@ class Cluster(pulumi.ComponentResource):
             file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
             clouds.elastic(plan).publish(self._base, place=place, file=file, opts=self._child(depends_on=[playbook]))
         self._prove(roll.certificate, roster, [playbook], signing_key)
-        # What can be used is known when it is proven, not before.
+        # The cluster can be used when it is proven, not before.
         ready = Output.all(self._proof.id, roster.data).apply(lambda both: both[1])
         self.head = ready.apply(
             lambda data: next(one.address for one in data.members if one.group == plan.controller.name)
@@ -222,7 +222,7 @@ class Cluster(pulumi.ComponentResource):
                 {"name": group.name, "count": group.count, "generation": pool.generation}
                 for group, pool in made.items()
             ],
-            # those of proofs, which are there with an image alone
+            # claims of proofs, which exist with an image only
             claims={name: found.apply(lambda one: one.handle) for name, found in driven.items()}
             if plan.scheduler.workloads_image
             else {},
@@ -268,7 +268,7 @@ class Cluster(pulumi.ComponentResource):
 
     def _storage(self, place: Place) -> dict[str, Stored]:
         made: dict[str, Stored] = {}
-        for one in sorted(self.plan.storage, key=lambda each: bool(each.repository)):  # what others show comes first
+        for one in sorted(self.plan.storage, key=lambda each: bool(each.repository)):  # before those that show it
             made[one.name] = self._cloud.storage.create(
                 f"{self._base}-{one.name}",
                 cluster=self.plan.name,
@@ -280,7 +280,7 @@ class Cluster(pulumi.ComponentResource):
         return made
 
     def _database(self, place: Place, keyring: Keyring) -> list[Database]:
-        """That of the accounting, where the cloud runs it."""
+        """Make the accounting database, where the cloud runs it."""
         plan = self.plan
         if plan.scheduler.database == "head":
             return []
@@ -422,7 +422,7 @@ class Cluster(pulumi.ComponentResource):
         return str(configuration.bundle_file(*self._told(*found), Path.cwd()))
 
     def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
-        """What is said of nodes to whoever configures them."""
+        """Return the facts about nodes for their configuration."""
         from stampworks.operations.schedulers import port_of  # takes long to import: not before there is one
 
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
@@ -430,7 +430,7 @@ class Cluster(pulumi.ComponentResource):
         return plan, roster, files, checks, self._content, attached
 
     def _signing_key(self) -> SigningKey | None:
-        """Of a cluster that is proven."""
+        """Make the signing key of a cluster that is proven."""
         proven = self.plan.proof.level != "none" and bool(self.plan.pools)
         return SigningKey(self._base, cluster=self.plan.name, opts=self._child()) if proven else None
 

@@ -30,7 +30,7 @@ PLUGIN = "4.34.2"
 def control_plane(
     parent: pulumi.Resource, base: str, plan: Plan, server: ServerMaker[Network, ControlPlane], network: Network
 ) -> ControlPlane:
-    """That of the cloud, with a kubeconfig and an identity."""
+    """Make the cloud's Kubernetes, with a kubeconfig and an identity."""
     return server.create(
         base,
         plan=plan,
@@ -47,8 +47,8 @@ def assemble(
     control_plane: ControlPlane,
     driven: Mapping[str, Output[Driven]],
 ) -> list[pulumi.Resource]:
-    """What the control plane is given: nodes for scheduling only, and the cluster's objects, those of file systems that
-    drivers bring into pods among them. Returns what proofs need of these."""
+    """Configure the control plane with nodes for scheduling only and the cluster's objects, claims of file systems
+    among them. Return the objects that proofs need."""
     labels = kubernetes.node_labels(plan)
     for group in plan.scheduling_only:
         clouds.joined(plan).create_simulated(
@@ -99,13 +99,13 @@ def assemble(
 
 
 _OF_QUEUES = ("kueue", "jobset")
-"""What the objects of a cluster are of: these answer before there is any."""
+"""Add-ons whose objects the cluster makes: they have to answer before that."""
 _ANSWERS_S = 900
 """How long such a one may take: its first node may just be starting."""
 
 
 def releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
-    """What Helm installs, by name, each with what is made beside its chart.
+    """Return the Helm releases by name, each with the objects beside its chart.
 
     One after the other: a webhook that is there and does not answer yet would refuse the objects of the others.
     """
@@ -139,7 +139,7 @@ def _release(plan: Plan, one: AddOn) -> dict[str, Any]:
         "createNamespace": True,
         **({"repositoryOpts": {"repo": repository}} if repository else {}),
         "values": addons.values(plan, one),
-        # What an operator starts is there when nodes are, and a proof says whether it works.
+        # Operators start pods only once nodes exist, and a proof shows whether they work.
         "skipAwait": not waited,
         **({"timeout": _ANSWERS_S} if waited else {}),
         "compat": "true",  # as the SDK says it
@@ -169,7 +169,7 @@ def _objects(
 
 
 _KUEUE_BEFORE = "kueue.x-k8s.io/v1beta1"
-"""Of what states call an object that was made with Kueue 0.14. It is the same one, which nobody makes anew."""
+"""API version of objects made with Kueue 0.14 in old states. It is the same object, and is not replaced."""
 
 
 def _claim(

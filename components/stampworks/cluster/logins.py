@@ -18,7 +18,7 @@ OWN_FILES = {
 
 def login_commands(plan: Plan, roster: Roster) -> dict[str, str]:
     """For each user with keys the command that logs in to a login node, or to the head where there is none."""
-    from stampworks import operations  # what runs a cluster, which takes long to import: not before there is one
+    from stampworks import operations  # takes long to import, and only a cluster needs it
 
     places = [group.name for group in plan.login] or [CONTROLLER]
     node = next((member.name for member in roster.members if member.group in places), "")

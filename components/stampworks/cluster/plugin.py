@@ -60,7 +60,7 @@ def check_programs(plan: Plan) -> None:
 
 
 def _is_test() -> bool:
-    """Of the user's, or of ours."""
+    """Return whether a test runs, of ours or of the user."""
     return NAME in os.environ.get("PULUMI_DEBUG_PROVIDERS", "")
 
 

@@ -72,7 +72,7 @@ def _source(directory: Path) -> DeclarationSource:
 
 
 def _written(file: Path) -> Any:
-    """What the stack's file says, or None when it says nothing that could be compared."""
+    """Return the content of the stack's file, or None when nothing in it could be compared."""
     try:
         content = yaml.load(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 (either is safe)
         return content["config"][f"{_NAMESPACE}:{_KEY}"]

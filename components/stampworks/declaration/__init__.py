@@ -1,4 +1,4 @@
-"""What a person writes: the models of a declaration, how it is loaded, and what is said when it is wrong."""
+"""Declarations as people write them: their models, how they are loaded, and the texts of errors."""
 
 from stampworks.declaration.errors import AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import BASES_MAX, displayed, named_in, stack_file

@@ -1,4 +1,4 @@
-"""What is wrong in a declaration, and how it is shown."""
+"""Problems of a declaration, and how they are shown."""
 
 from __future__ import annotations
 

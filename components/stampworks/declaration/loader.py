@@ -24,7 +24,7 @@ from stampworks.declaration.reading import from_value
 from stampworks.declaration.sound import part, sound
 
 ENOUGH = PROBLEMS_MAX + 1
-"""Of each kind of problem. Words are found for no more: a hint is looked for among all names there are."""
+"""Limit for each kind of problem. No more are explained: the search for a hint compares all names."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DeclarationSource:
     root: ValueNode
     problems: tuple[Problem, ...] = ()
     lock: Lock = NONE
-    """What was looked up once for it."""
+    """Images that were looked up once for it."""
 
     @property
     def declaration(self) -> Declaration:
@@ -111,7 +111,7 @@ def _load(root: ValueNode, directory: Path) -> DeclarationSource:
 
 
 def _over(path: Sequence[str | int], file: str, root: ValueNode) -> str:
-    """Of a list in a base, on which others stand, too: where a declaration has one of its own."""
+    """Return a note for a list that replaces the one of a base."""
     lists = [index for index, step in enumerate(path) if isinstance(step, int)]
     if file == root.place.file or not lists:
         return ""

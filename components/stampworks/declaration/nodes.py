@@ -32,7 +32,7 @@ class FilePosition:
 
 @dataclass(frozen=True)
 class Defect:
-    """What the reader found wrong inside a node, before anyone asked what the node means."""
+    """Defect that the reader found inside a node, before its meaning was considered."""
 
     place: FilePosition
     key: str
@@ -89,7 +89,7 @@ def find(node: ValueNode, path: Path) -> tuple[ValueNode, bool]:
 
 
 def merged(base: ValueNode, over: ValueNode) -> ValueNode:
-    """What a declaration and its base say together: mappings merge, everything else replaces."""
+    """Merge a declaration with its base: mappings merge, everything else replaces."""
     if not isinstance(base.value, dict) or not isinstance(over.value, dict):
         return over
     value = dict(base.value)

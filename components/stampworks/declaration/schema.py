@@ -1,4 +1,4 @@
-"""What can be declared, and what changing it does, for editors, documentation and previews."""
+"""Fields of a declaration and the effects of their changes, for editors, documentation and previews."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Untitled(GenerateJsonSchema):
 
 
 def change_of(path: str) -> Change:
-    """What changing a field does, by its path: that of one entry (pools[0].count) or of all (pools[].count)."""
+    """Return the effect of changing a field, by its path: of one entry (pools[0].count) or of all (pools[].count)."""
     return change(fields()[re.sub(r"\[\d*\]", "[]", path)])
 
 

@@ -18,7 +18,7 @@ Edit = tuple[int, int, str]
 
 
 def sibling_text(text: str, of: str, name: str, cidr: str) -> str:
-    """What to write into the sibling's file; `text` is that of a stack's file which has been loaded before."""
+    """Return the text of the sibling's file; `text` is that of a stack's file which has been loaded before."""
     root = yaml.compose(text, yaml.SafeLoader)
     config = _entry(root, "config")
     cluster = _entry(config, STACK_KEY)
@@ -34,7 +34,7 @@ def sibling_text(text: str, of: str, name: str, cidr: str) -> str:
 
 
 def other_settings(text: str) -> list[str]:
-    """What the stack's configuration has beside the cluster; some of it may be secret."""
+    """Return the other settings of the stack's configuration; some of them may be secret."""
     config = _entry(yaml.compose(text, yaml.SafeLoader), "config")
     return [key.value for key, _ in config.value if key.value != STACK_KEY] if config else []
 

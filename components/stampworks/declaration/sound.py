@@ -1,4 +1,4 @@
-"""What can be relied on in a declaration of which some paths are known to be wrong.
+"""Reliable parts of a declaration in which some paths are known to be wrong.
 
 What is wrong, or may have been meant by something that is, is absent: nothing can be said that would follow from it.
 """
@@ -60,7 +60,7 @@ def _sound_item(section: type[Section] | None, item: Any, wrong: frozenset[Path]
 
 
 def _part_section(model: type[Section], data: Any, wrong: frozenset[Path], above: frozenset[Path], path: Path) -> Any:
-    """Of a list of sections each stands for itself; of other lists and mappings all is needed."""
+    """Return the sound sections of a list, each for itself; other lists and mappings need all of their parts."""
     values: dict[str, Any] = {}
     absent: list[str] = []
     for name, field in model.model_fields.items():
@@ -84,5 +84,5 @@ def _part_section(model: type[Section], data: Any, wrong: frozenset[Path], above
 
 @functools.cache
 def _adapter(model: type[Section], name: str) -> TypeAdapter[Any]:
-    """What reads one field by itself: a model reads all of them, or none."""
+    """Return the adapter for one field by itself: a model validates all of them, or none."""
     return TypeAdapter(model.model_fields[name].rebuild_annotation(), config=ConfigDict(strict=True))

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 VALUE_LENGTH_MAX = 60
 NAMED_MAX = 12
 COMPARED_MAX = 200
-"""Of more names than this only some that begin alike are looked at, for each look takes its time."""
+"""Above this number of names, only some with the same beginning are compared, for each takes its time."""
 
 
 def shown(value: str) -> str:

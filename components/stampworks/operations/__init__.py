@@ -1,4 +1,4 @@
-"""What one does to a running cluster: plain functions that the command line and the provider call."""
+"""Operations on a running cluster: plain functions that the command line and the provider call."""
 
 from stampworks.operations.drain import BusyError, HeldError, said_by
 from stampworks.operations.errors import InputError, OperationError, UnknownError

@@ -1,4 +1,4 @@
-"""What an operation says when it cannot do its work."""
+"""Errors of operations that cannot do their work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class OperationError(Exception):
-    """What is wrong, why, and what to do about it, ready to be printed."""
+    """Error with its reason and a remedy, ready to be printed."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"{what}\n  hint: {hint}")

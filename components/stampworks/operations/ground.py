@@ -29,9 +29,9 @@ class NodeStanding:
     """How a node stands with its scheduler."""
 
     busy: str = ""
-    """What runs on it, in words; empty for nothing."""
+    """Jobs that run on it, in words; empty for none."""
     held: DrainReason | None = None
-    """Who keeps jobs from it."""
+    """Reason that keeps jobs from it, with its author."""
     out: str = ""
     """Why it takes no jobs, whoever is to blame; empty for one that does."""
     silent: bool = False
@@ -45,7 +45,7 @@ class Ended:
     code: int
     """0 when all of them ended well; 124 when they took too long."""
     output: str
-    """What they printed, each line with its rank before it: `3: ...`."""
+    """Output of the programs, each line with its rank before it: `3: ...`."""
     said: str
     """Why, in a line, when they did not end well."""
 
@@ -54,7 +54,7 @@ class ProvingGround(Protocol):
     """Nodes that are one proof's alone for a while, and how programs start on them."""
 
     scheduler: str
-    """What people call it."""
+    """Name of the scheduler for people."""
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
         """Returns once no other proof is at work; takes away what one that was killed has left."""
@@ -63,7 +63,7 @@ class ProvingGround(Protocol):
         """All nodes that it knows; the named ones as they are now."""
 
     def held(self) -> dict[str, DrainReason]:
-        """Who keeps jobs from a node, of those that are held."""
+        """Return the reason for each held node."""
 
     def take(self, names: Sequence[str]) -> bool:
         """Nobody else's job starts on these nodes from now on; False when another proof was quicker."""
@@ -84,10 +84,10 @@ class ProvingGround(Protocol):
         """By node, what runs there that is not ours."""
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
-        """Those of these nodes that take no jobs, and why; one that is about to answer is waited for."""
+        """Return the nodes that take no jobs, and why; wait for one that is about to answer."""
 
     def prepare(self, names: Sequence[str], progress: Progress) -> None:
-        """What a start needs is on these nodes before anybody counts how long one takes; `lost` says where not."""
+        """Prepare these nodes for a start before its time is counted; `lost` shows the nodes where that failed."""
 
     def start(
         self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float

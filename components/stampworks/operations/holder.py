@@ -1,4 +1,4 @@
-"""Who is at work: for people, and for whoever finds on the same machine what a process has left that was killed."""
+"""Holder of a lock: for people, and for processes on this machine that find the remains of a killed one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROCESS = re.compile(r".* \(process (\d+) begun (\d+) in (\S+)\)")
 
 
 def ourselves() -> str:
-    """Who we are, and which process."""
+    """Return the name of our user and process."""
     who = f"{getpass.getuser()}@{socket.gethostname()} since {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     begun = _begun(os.getpid())
     return f"{who} (process {os.getpid()} begun {begun} in {_space()})" if begun else who

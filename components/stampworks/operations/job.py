@@ -1,4 +1,4 @@
-"""What is asked of a scheduler, and what it says: the same words whichever runs the jobs."""
+"""Requests to a scheduler and its answers: the same types for every scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stampworks.jobs import Job as OwnJob
 
 State = Literal["waiting", "running", "ending", "finished", "failed", "cancelled", "stopped", "unknown"]
-"""`stopped`: it left a checkpoint and can go on; `unknown`: it is gone, and nobody has heard how it ended."""
+"""`stopped`: it left a checkpoint and can go on; `unknown`: it is gone, and its end is not recorded."""
 AT_WORK = ("waiting", "running", "ending")
 
 
@@ -43,10 +43,10 @@ class Job:
     workload: str
     state: State
     id: int | str | None
-    """What its scheduler calls it: Slurm by a number, Kubernetes by its team and its name."""
+    """Id by its scheduler: a number on Slurm, team and name on Kubernetes."""
     user: str
     nodes: tuple[str, ...]
-    """Those that it has; none while it waits."""
+    """Its nodes; none while it waits."""
     wanted: int
     since: int | None
     """When it started, or is expected to, in seconds of Unix time."""

@@ -1,4 +1,4 @@
-"""Who is in a cluster now, asked of the cloud that it runs on."""
+"""Present members of a cluster, from the cloud that it runs on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def endings(of: str, cluster: str, region: str) -> tuple[Ending, ...]:
 
 
 def waiting(short: str, refused: Sequence[Refusal]) -> str:
-    """Who is missing, and what the cloud says of that."""
+    """Return the missing members, and the cloud's reasons."""
     return "; ".join([short, *(each.words for each in refused)])
 
 

@@ -107,7 +107,7 @@ class Engine:
         )
         events = [json.loads(line) for line in _lines(log)]
         begun = max((number for number, event in enumerate(events) if "preludeEvent" in event), default=0)
-        return Ran(code, events[begun:], said)  # of a preview and its run, the run
+        return Ran(code, events[begun:], said)  # the events of the run, without those of its preview
 
     def aside(self, *words: str) -> str:
         """Run a command that needs no program."""

@@ -21,7 +21,7 @@ NETWORK_OPERATOR: Final = "network-operator"
 RDMA: Final = "shared"
 """The resource rdma/shared, of which each pod that asks for one has all NICs of the fabric."""
 VENDOR: Final = "15b3"
-"""Of NVIDIA's NICs, on PCI."""
+"""PCI id of the vendor of NVIDIA's NICs."""
 _QUEUED = ("batch/job", "jobset.x-k8s.io/jobset")
 _QUEUED_OF = {"trainer": "trainer.kubeflow.org/trainjob", "mpi-operator": "kubeflow.org/mpijob"}
 _QUEUED_OF_OTHERS = ("ray.io/rayjob", "ray.io/raycluster")
@@ -30,12 +30,12 @@ kinds that are not there it waits for them, which may be for ever."""
 
 
 def values(plan: Plan, one: AddOn) -> Values:
-    """Of its chart; nothing where there is none."""
+    """Return the values of its chart; nothing where there is none."""
     return _VALUES[one.name](plan, one) if one.chart else {}
 
 
 def queueing(plan: Plan) -> Values:
-    """What Kueue is told whoever runs it: all but where it is found. Where the cloud runs it nobody installs others."""
+    """Return the configuration of Kueue without its address, whoever runs it."""
     there = [each.name for each in plan.scheduler.addons if each.by == "cloud"]
     others = (*_QUEUED_OF.values(), *_QUEUED_OF_OTHERS)
     if "kueue" in there:
@@ -44,7 +44,7 @@ def queueing(plan: Plan) -> Values:
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "integrations": {"frameworks": [*_QUEUED, *others]},
-        # of what is borrowed, by the weights of the teams
+        # fair shares of borrowed quota, by the weights of the teams
         "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
         # no job of theirs starts past its quota because it names no queue
         "manageJobsWithoutQueueName": True,
@@ -73,7 +73,7 @@ def named_to_runtime(plan: Plan) -> bool:
 
 
 def objects(one: AddOn) -> list[Manifest]:
-    """What is made beside its chart, and after it: their kinds are its."""
+    """Return the objects that are made after its chart, which brings their kinds."""
     return [_nics(one)] if one.name == NETWORK_OPERATOR else []
 
 
@@ -116,7 +116,7 @@ def _network(plan: Plan, one: AddOn) -> Values:
 
 
 def _nics(one: AddOn) -> Manifest:
-    """What its operator installs: nothing before there is this one."""
+    """Return the object by which its operator installs anything."""
     driver, plugin = _image(one, "ofedDriver"), _image(one, "rdmaSharedDevicePlugin")
     shared = [{"resourceName": RDMA, "rdmaHcaMax": 63, "selectors": {"vendors": [VENDOR]}}]
     return {
@@ -161,7 +161,7 @@ def _kueue(plan: Plan, one: AddOn) -> Values:
             },
             **_controller(plan),
         },
-        "managerConfig": {"controllerManagerConfigYaml": json.dumps(settings, indent=1)},  # which is YAML, too
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(settings, indent=1)},  # JSON is YAML, too
     }
 
 

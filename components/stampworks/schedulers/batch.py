@@ -29,7 +29,7 @@ class BatchJob:
     name: str
     workload: str
     folder: str
-    """Of the run, seen by all nodes."""
+    """Folder of the run, seen by all nodes."""
     queue: str
     nodes: int
     exclude: tuple[str, ...]
@@ -76,7 +76,7 @@ def script(batch: BatchJob) -> str:
 
 
 def on_node(batch: BatchJob) -> str:
-    """What runs the program of an elastic run on each node."""
+    """Return the script that runs the program of an elastic run on each node."""
     return f"#!/bin/sh\nfolder={shlex.quote(batch.folder)}\n{_ATTEMPT}{_ON_NODE}"
 
 

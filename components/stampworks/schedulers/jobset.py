@@ -23,7 +23,7 @@ POD = "pod.sh"
 STOPPED = 75
 """How a program ends that was asked to, and can go on (EX_TEMPFAIL)."""
 UNKNOWN = 255
-"""What containerd says of a program that was gone when it started again, as after its node did."""
+"""Exit code by containerd for a program that was gone at its restart, as after that of its node."""
 RESTARTS_MAX = 20
 """A run that never gets anywhere ends, at last."""
 LOST_S = 30
@@ -47,19 +47,19 @@ class PodJob:
     user: str
     uid: int
     folder: str
-    """Of the run, seen by all pods."""
+    """Folder of the run, seen by all pods."""
     queue: str
     priority: str
     nodes: int
     without: tuple[str, ...]
     """Pools of the queue that are not meant."""
     accelerators: int
-    """Of a node: all."""
+    """Accelerators of a node: all."""
     level: str
     """The label of where nodes are close to each other; empty where nobody knows."""
     image: str
     claims: Mapping[str, str]
-    """What is mounted of what the team's namespace has: by the path, the claim."""
+    """Claims of the team's namespace that are mounted, by path."""
     read_only: tuple[str, ...]
     path: str
     """Where Python finds the programs."""
@@ -69,11 +69,11 @@ class PodJob:
     """Whether the programs go on without some of them. The first one knows how they ended, together; those of another
     run have to be told where it is."""
     devices: Mapping[str, str] = field(default_factory=dict)
-    """What else of a node each pod takes: of the fabric."""
+    """Devices of the fabric that each pod takes of a node."""
     room: Mapping[str, str] = field(default_factory=dict)
     """So much of a node's cores and memory is nobody else's."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What libraries are told about it."""
+    """Variables about the fabric for libraries."""
     told: str = ""
     """Where pods see a ConfigMap of the run's name with what they start; empty where that lies in the folder."""
 
@@ -84,14 +84,14 @@ def manifest(pods: PodJob) -> dict[str, Any]:
 
 
 def metadata(pods: PodJob) -> dict[str, Any]:
-    """Of what Kueue lets start, whichever kind it is."""
+    """Return the metadata of an object that Kueue admits, whatever its kind."""
     labels = {QUEUE_LABEL: pods.queue, WORKLOAD: pods.workload, **OURS}
     labels |= {PRIORITY_LABEL: pods.priority} if pods.priority else {}
     return {"name": pods.name, "namespace": pods.team, "labels": labels, "annotations": {USER: pods.user}}
 
 
 def spec(pods: PodJob, container: str = "program", labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
-    """Of its JobSet: the container's name, and labels of its only job, may be what somebody looks for."""
+    """Return the spec of its JobSet; operators may look for the container's name and the job's labels."""
     job = {
         "completionMode": "Indexed",
         "completions": pods.nodes,
@@ -113,7 +113,7 @@ def spec(pods: PodJob, container: str = "program", labels: Mapping[str, str] = M
 
 
 def template(pods: PodJob, container: str) -> dict[str, Any]:
-    """Of one pod on each node, with where it wants to be."""
+    """Return the template of the pod on each node, with its placement."""
     return {"metadata": {"annotations": {_PREFERRED: pods.level}} if pods.level else {}, "spec": _pod(pods, container)}
 
 
@@ -131,7 +131,7 @@ def _pod(pods: PodJob, container: str) -> dict[str, Any]:
     if pods.told:
         mounts.append({"name": "told", "mountPath": pods.told, "readOnly": True})
         volumes.append({"name": "told", "configMap": {"name": pods.name}})
-    # What asks for nothing is counted by no quota, and Kueue lets it start nowhere.
+    # No quota counts a pod that asks for nothing, and Kueue never admits it.
     counted = {ACCELERATOR: pods.accelerators} if pods.accelerators else {} if pods.room else {"cpu": "1"}
     limits = {**counted, **pods.devices}
     program = {
@@ -165,7 +165,7 @@ def _pod(pods: PodJob, container: str) -> dict[str, Any]:
 
 
 def mounted(claims: Mapping[str, str], read_only: Sequence[str] = ()) -> tuple[list[Any], list[Any]]:
-    """What a container sees of its pod's volumes, and these: claims by their paths, and memory to share."""
+    """Return volumes and mounts of a container: its pod's, claims by path, and shared memory."""
     mounts, volumes = [], []
     for index, (path, claim) in enumerate(claims.items()):
         mounts.append({"name": f"v{index}", "mountPath": path, **({"readOnly": True} if path in read_only else {})})
@@ -176,7 +176,7 @@ def mounted(claims: Mapping[str, str], read_only: Sequence[str] = ()) -> tuple[l
 
 
 def of_fabric(kind: str) -> dict[str, str]:
-    """What libraries of a pod are told about the fabric whose devices it has."""
+    """Return the variables that tell libraries of a pod about the fabric of its devices."""
     return dict({"efa": OVER_EFA, "infiniband": OVER_VERBS, "roce": OVER_VERBS}.get(kind, {}))
 
 
@@ -218,7 +218,7 @@ def script(pods: PodJob) -> str:
     return f'#!/bin/sh\nfolder={folder}\n{_BEFORE}{meet}{command} >"$pipe" 2>&1 &\n{_AFTER}'
 
 
-# What the programs say goes to Kubernetes and, with whose word it is, into the run's folder: pods are forgotten.
+# Output goes to Kubernetes and, with its rank, into the run's folder: Kubernetes forgets pods.
 # The first run of all may be one that nobody has submitted: where the folders of runs lie, everybody may have one.
 _BEFORE = f"""\
 runs="${{folder%/*}}"

@@ -21,7 +21,7 @@ TOLD = "/etc/stampworks/run"
 TRAINER, MPI = "trainer.kubeflow.org/v1alpha1", "kubeflow.org/v2beta1"
 _STEP = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 _NODE = "node"
-"""What Trainer calls the container that trains, and the job that it is in."""
+"""Trainer's name of the container that trains, and of its job."""
 _WORKER, _LAUNCHER = "worker.sh", "launcher.sh"
 _GIVEN, _KEYS, _PORT = "/etc/stampworks/ssh", "/tmp/stampworks-ssh", 2222  # noqa: S108  (in a container of its own)
 """Where pods of an MPIJob have its keys, where these are as ssh wants them, and where sshd listens, whoever it is."""
@@ -30,10 +30,10 @@ _SSH = (
     *("-o StrictHostKeyChecking=yes", "-o ConnectionAttempts=10"),
 )
 _WORKERS = ("--hostfile", "/etc/mpi/hostfile", "--mca", "plm_rsh_args", " ".join(_SSH))
-"""What the operator tells mpirun by settings that Open MPI 5 does not know: without it all ranks would be started in
+"""Options of mpirun that the operator sets by variables unknown to Open MPI 5: without them all ranks would run in
 the launcher."""
 _OF_START = ("RANK", "WORLD_SIZE", "JOB_ID")
-"""What a worker does not know of itself: mpirun says it."""
+"""Variables that a worker gets from mpirun only."""
 _OF_WORKERS = {"training.kubeflow.org/job-role": "worker"}
 
 Manifest = dict[str, Any]
@@ -113,8 +113,8 @@ def _mpijob(pods: PodJob) -> list[Manifest]:
 
 
 def _launcher(pods: PodJob) -> Manifest:
-    """Of the volumes it has those with programs alone, and of a node one core: of a launcher that asks for nothing
-    Kueue says only that it has no flavor, whatever the job waits for."""
+    """Return the launcher, with the volume of programs and one core of a node: for a launcher that asks for nothing,
+    Kueue would only report a missing flavor, whatever the job waits for."""
     programs = {path: claim for path, claim in pods.claims.items() if path in pods.read_only}
     alone = replace(pods, level="", claims=programs, accelerators=0, devices={}, room={}, elastic=False)
     made = jobset.template(alone, "launcher")
@@ -132,7 +132,7 @@ def _of_worker(env: list[Manifest]) -> list[Manifest]:
 
 
 def _mpi_scripts(pods: PodJob) -> dict[str, str]:
-    """What a rank starts asks Open MPI which one it is; who is logged in has what the worker's pod was told."""
+    """Return the scripts by which a rank learns its number from Open MPI, and a login gets its pod's variables."""
     first, _, rest = jobset.script(pods).partition("\n")
     asked = 'export RANK="$OMPI_COMM_WORLD_RANK" WORLD_SIZE="$OMPI_COMM_WORLD_SIZE"\n'
     [container] = jobset.template(pods, "worker")["spec"]["containers"]
@@ -159,7 +159,7 @@ set -eu
 )
 echo "* $(cat {_KEYS}/id_rsa.pub)" >{_KEYS}/known_hosts
 """
-# What the image has told its own sshd is no matter. Of a container's environment sshd hands on what it is told here.
+# Settings of sshd in the image are ignored. sshd passes on only the variables that are listed here.
 _SSHD = f"""\
 if [ "$(id -u)" = 0 ]; then mkdir -p /run/sshd; fi
 exec /usr/sbin/sshd -De -f /dev/null -p {_PORT} -h {_KEYS}/id_rsa -o PidFile=none -o StrictModes=no \\

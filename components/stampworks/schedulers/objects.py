@@ -1,4 +1,4 @@
-"""What objects of Kubernetes say. Anybody of a team may make some, and who reads them expects nothing of them."""
+"""Fields of Kubernetes objects. Members of teams can make some, so that readers expect nothing of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def at(each: Any, *path: str) -> Any:
-    """What stands there in an object; None where it has another shape."""
+    """Return the value at a path of an object; None where it has another shape."""
     for key in path:
         each = each.get(key) if isinstance(each, Mapping) else None
     return each
@@ -24,7 +24,7 @@ def count_at(each: Any, *path: str, otherwise: int = 0) -> int:
 
 
 def maps_at(each: Any, *path: str) -> list[Mapping[str, Any]]:
-    """What has parts of its own, of what is listed there."""
+    """Return the mappings in a list of an object."""
     found = at(each, *path)
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 

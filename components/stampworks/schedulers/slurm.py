@@ -14,7 +14,7 @@ from stampworks.schedulers.topology.slurm import block, tree
 from stampworks.text.names import fold
 
 NODES_MAX = 16_384
-"""What the tables of slurmctld are laid out for: it dies of one node more. All that can be declared fits in."""
+"""Limit of slurmctld's tables: it dies of one node more. Every declarable cluster fits."""
 HELPERS = "/usr/local/libexec/stampworks"
 POWER = f"{HELPERS}/power"
 HEALTH = "/usr/local/sbin/stampworks-health"
@@ -53,7 +53,7 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
 
 
 def cgroup_conf(plan: Plan) -> str:
-    """What confines jobs to what they got.
+    """Return cgroup.conf, which confines jobs to their allocation.
 
     Only devices that gres.conf lists are kept from others: NVIDIA's common ones and those of RDMA stay everybody's.
     Nodes have no swap that had to be divided.
@@ -94,7 +94,7 @@ def plugstack_conf(plan: Plan) -> str:
 
 
 def node_names(plan: Plan, roster: Roster) -> dict[str, tuple[str, ...]]:
-    """Who is in each pool now, or may start with the work; of those for scheduling only, who would be."""
+    """Return the nodes of each pool that exist or may start, and all nodes for scheduling only."""
     found = {
         pool.name: (
             *(member.name for member in members_of(pool, roster)),
@@ -106,7 +106,7 @@ def node_names(plan: Plan, roster: Roster) -> dict[str, tuple[str, ...]]:
 
 
 def members_of(pool: Group, roster: Roster) -> tuple[Member, ...]:
-    """Those that are there to stay."""
+    """Return the permanent members."""
     elastic = {node.name for node in pool.elastic_nodes}
     return tuple(one for one in roster.members if one.group == pool.name and one.name not in elastic)
 
@@ -236,7 +236,7 @@ def imagined(plan: Plan) -> list[Setting]:
 
 
 def priorities(plan: Plan) -> list[Setting]:
-    """Who goes first, and who must go. Priorities of jobs (QOS) live in the database, else queues have tiers."""
+    """Return the settings of priority and preemption: QOS in the database, or tiers of queues without one."""
     scheduler = plan.scheduler
     if scheduler.preemption == "off":
         return [("PreemptType", "preempt/none")]
@@ -274,7 +274,7 @@ def cloud_line(pool: Group, names: Sequence[str]) -> str:
 
 
 def hardware(machine: Machine) -> list[Setting]:
-    # what nobody has published the node says itself when it registers
+    # unpublished values come from the node when it registers
     cores: list[Setting] = [
         ("CPUs", machine.cpus),
         ("Boards", 1),
@@ -318,7 +318,7 @@ def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
 
 
 def shares(plan: Plan, queue: Queue) -> list[Setting]:
-    """What a job gets that does not say: an accelerator brings its part of the cores, a core its part of the memory.
+    """Return the defaults of a job: an accelerator brings its part of the cores, a core its part of the memory.
 
     Else it had one core of them, and the memory of the whole node, which no other job could share then. To Slurm a CPU
     is what runs one thread.

@@ -1,4 +1,4 @@
-"""What moto lacks of a machine that boots: a console that shows its host key, and another disk to boot from."""
+"""Parts of a booting machine that moto lacks: a console that shows its host key, and another disk to boot from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moto.core.responses import ActionResult
 from moto.ec2.responses import EC2Response
 
 CONSOLES: dict[str, str] = {}
-"""What the console of each instance shows; of one that is not here, nothing yet."""
+"""Console output of each instance; empty for one that is not here."""
 TASKS: list[dict[str, Any]] = []
 """The work on new disks, as AWS shows it."""
 REFUSED, BROKEN = set[str](), set[str]()

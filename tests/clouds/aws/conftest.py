@@ -25,31 +25,31 @@ from tests.clouds.aws.simulated import Simulated, simulated_aws
 ROOT = Path(__file__).parents[3]
 STACKS = sorted(file.stem.removeprefix("Pulumi.") for file in (ROOT / "stacks").glob("Pulumi.aws-*.yaml"))
 EKS = "aws-p5en-eks"
-"""Of them the one whose scheduler is Kubernetes."""
+"""The stack whose scheduler is Kubernetes."""
 QUICK = "aws-p6-b200-block"
 """The stack with the fewest changes to rehearse."""
 REHEARSED = [name if name == QUICK else pytest.param(name, marks=pytest.mark.long) for name in STACKS]
 """The stacks as parameters: one in every run, the others in the long campaign."""
 CHANGES = Path(__file__).parent / "changes"
-"""What is changed of each stack while it is rehearsed: of each policy one change at least, and what else is asked."""
+"""Changes of each stack while it is rehearsed: at least one of each policy."""
 
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What came of one stack."""
+    """Result of one stack."""
 
     stack: str
     found: Mapping[str, Any]
     made: tuple[Mapping[str, Any], ...]
-    """What was asked of AWS to be made in the first `up`: type, name, values."""
+    """Resources that the first `up` asked AWS for: type, name, values."""
     added: tuple[Mapping[str, Any], ...]
-    """What changes made beside that, or anew."""
+    """Resources that changes made in addition, or again."""
     updated: tuple[Mapping[str, Any], ...]
-    """What changes made of what was there, one after the other."""
+    """Updates of existing resources by changes, one after the other."""
     objects: tuple[Mapping[str, Any], ...]
-    """What a Kubernetes was given to have, by the first `up` or by a change."""
+    """Objects that Kubernetes was given, by the first `up` or by a change."""
     state: str
-    """What the backend knew after the first `up`, as the engine has written it."""
+    """State after the first `up`, as the engine wrote it."""
 
     def phase(self, name: str) -> Mapping[str, Any]:
         return next(each for each in self.found["phases"] if each["name"] == name)
@@ -59,7 +59,7 @@ class Rehearsed:
         return [each["values"] for each in self.made if each["type"].endswith(f":{kind}")]
 
     def updates(self, kind: str) -> list[Mapping[str, Any]]:
-        """What those of one type became, each time that one was changed."""
+        """Return the resources of one type after each of their updates."""
         return [each["values"] for each in self.updated if each["type"].endswith(f":{kind}")]
 
     def with_changes(self) -> Rehearsed:
@@ -69,7 +69,7 @@ class Rehearsed:
         return replace(self, made=(*kept, *self.added))
 
     def template(self, group: str = "gpu") -> Mapping[str, Any]:
-        """What the nodes of a group start from."""
+        """Return the template of a group's nodes."""
         [found] = [each for each in self.of("LaunchTemplate") if each["tags"]["stampworks:group"] == group]
         return found
 
@@ -117,7 +117,7 @@ def _of_aws(calls: Mapping[tuple[str, str], Any]) -> tuple[Mapping[str, Any], ..
 
 @contextlib.contextmanager
 def _states() -> Iterator[list[str]]:
-    """What the backend knew, each time that a rehearsal asks for it."""
+    """Yield the contents of the backend, each time that a rehearsal asks for it."""
     asked, aside = list[str](), Engine.aside
 
     def kept(self: Engine, *words: str) -> str:

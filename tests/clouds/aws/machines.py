@@ -97,7 +97,7 @@ def tag(aws: Simulated, instance: str, **of: str) -> None:
 
 
 def gathered(monkeypatch: pytest.MonkeyPatch) -> Roster:
-    """What an `up` waits for."""
+    """Wait for members as an `up` does."""
     monkeypatch.setattr(members, "POLL_S", 0)
     all_ = [operations.WantedMembers("gpu", NAMES["gpu"], 2)]
     return operations.gather("aws", CLUSTER, REGION, all_, all_, 1, lambda _: None)

@@ -14,7 +14,7 @@ TOKEN = "a-token"
 
 
 def service(aws: Simulated, instances: Mapping[str, str]) -> Callable[..., Iterable[bytes]]:
-    """What answers: of each machine's address its instance, which may be another one later."""
+    """Answer as the metadata service: each machine's address has an instance, which may be another one later."""
 
     def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         path, address = environ["PATH_INFO"], environ["REMOTE_ADDR"]
@@ -32,7 +32,7 @@ def service(aws: Simulated, instances: Mapping[str, str]) -> Callable[..., Itera
 
 
 def mac_of(address: str) -> str:
-    """What the one interface of a machine with this address is called."""
+    """Return the MAC of the one interface of a machine with this address."""
     return ":".join(f"{byte:02x}" for byte in (2, 0, *ipaddress.ip_address(address).packed))
 
 

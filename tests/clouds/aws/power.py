@@ -36,7 +36,7 @@ class Cloud:
     def __init__(self, aws: Simulated) -> None:
         self.aws, self.ec2 = aws, aws.client("ec2")
         self.capacity: dict[str, int] = {}
-        """Of each template how many more instances there are; of others any number."""
+        """Free instances of each template; of others any number."""
         self.lag = 0
         """So many times what is new is not shown."""
         self.without_address = 0
@@ -80,7 +80,7 @@ class Cloud:
         machine.state_reason.code, machine.state_reason.message = code, f"{code}: {message}"
 
     def instances(self, cluster: str = "one") -> dict[str, str]:
-        """Those that are paid for: their names by their ids."""
+        """Return the running instances: their names by their ids."""
         pages = self.ec2.describe_instances(Filters=[{"Name": "tag:stampworks:cluster", "Values": [cluster]}])
         found = [row for each in pages["Reservations"] for row in each["Instances"]]
         return {
@@ -204,7 +204,7 @@ class Head:
 
     @contextmanager
     def taken(self, file: str) -> Iterator[None]:
-        """What a program has locked, nobody else gets."""
+        """Hold the lock of a program, which nobody else gets."""
         with (self.settings.parent / file).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -69,7 +69,7 @@ class Fault:
 
 @dataclass
 class _World:
-    """What the added actions know, by region."""
+    """State of the added actions, by region."""
 
     groups: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     reservations: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Simulated:
         """Each as a policy names it: ec2:DescribeInstances."""
         self._faults: list[Fault] = []
         self._said: dict[tuple[str, bytes], tuple[str, Any, bytes]] = {}
-        """What each question was answered with last: status, headers, body."""
+        """Last answer to each question: status, headers, body."""
         self._clients: dict[tuple[str, str], Any] = {}
 
     @property
@@ -170,7 +170,7 @@ class Simulated:
         }
 
     def tried(self, group: str, at: datetime, message: str = "", region: str = REGION, **fields: Any) -> None:
-        """What an Auto Scaling group has tried: a launch that went wrong, or with no message one that went well."""
+        """Record an attempt of an Auto Scaling group: a launch that failed, or without a message one that succeeded."""
         activities = _WORLD.activities.setdefault(region, [])
         activities.insert(
             0,
@@ -200,11 +200,11 @@ class Simulated:
     def parameter(self, name: str, value: str, region: str = REGION) -> None:
         """A public one, which no caller of the API could put."""
         kept = ssm_backends[DEFAULT_ACCOUNT_ID][region]._parameters[name]
-        made: Any = Parameter  # which says that it is abstract, and is not
+        made: Any = Parameter  # declared abstract, and is not
         kept.append(made(DEFAULT_ACCOUNT_ID, name, value, "String", None, None, None, utcnow(), 1, "text"))
 
     def answer(self, inner: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """What the server does with a request: a fault's answer, or moto's."""
+        """Answer a request of the server: by a fault, or by moto."""
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
         action = _action(environ, body)
@@ -289,7 +289,7 @@ def _error(environ: Mapping[str, Any], action: str, fault: Fault) -> tuple[str, 
     return "text/xml", f"<ErrorResponse>{said}<RequestId>0</RequestId></ErrorResponse>"
 
 
-# What moto 5.2 lacks. Parameters have the names that the SDK's model has.
+# Actions that moto 5.2 lacks. Parameters have the names of the SDK's model.
 
 
 def _create_placement_group(self: EC2Response) -> ActionResult:
@@ -369,7 +369,7 @@ def _describe_vpc_endpoint_services(self: EC2Response) -> ActionResult:
 
 
 def _describe_addon_versions(self: EKSResponse) -> ActionResult:
-    """Those that fit, the others of the same name left out."""
+    """Return the versions that fit, without others of the same name."""
     kubernetes, asked = self._get_param("kubernetesVersion"), self._get_param("addonName")
     found = [
         each
@@ -410,7 +410,7 @@ def _asked(known: Mapping[str, dict[str, Any]], names: Iterable[str], missing: s
 
 
 def _filtered(found: list[dict[str, Any]], self: EC2Response) -> list[dict[str, Any]]:
-    """Those that have the tags and the state that is asked for."""
+    """Return the objects that have the requested tags and state."""
     for name, values in self._filters_from_querystring().items():
         if name.startswith("tag:"):
             key = name.removeprefix("tag:")

@@ -1,4 +1,4 @@
-"""What a node of AWS does at its first boot: what cloud-init is told, and the program that it runs."""
+"""First boot of a node on AWS: the input of cloud-init, and the program that it runs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_it_fits() -> None:
 
 
 def node_data(**more: bool) -> str:
-    """What a node of EKS is told: a cluster's name at its longest, the address of its server and a certificate."""
+    """Return the input of a node of EKS: the longest name of a cluster, its server's address and a certificate."""
     name, server, certificate = 100 * "a", f"https://{32 * 'A'}.gr7.ap-southeast-2.eks.amazonaws.com", 500 * "QUJD"
     return node_config("172.20.0.0/16", {"flags": [1000 * "b"]}, name, server, certificate, **more)
 
@@ -213,7 +213,7 @@ def test_an_image_that_has_the_agent_keeps_it(tmp_path: Path) -> None:
 
 
 def test_it_says_on_the_console_why_nobody_gets_in(tmp_path: Path, url: str) -> None:
-    """Which is the one thing that can be read of such a node."""
+    """The console is the one output of such a node that can be read."""
     code, ran, said = booted(tmp_path, url, ["apt-get", "systemctl"], code=100, limit_s=0.4)
     assert code == 1
     assert f"stampworks: {url}: Command '['apt-get', 'install'" in said

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def cloud(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    """What moto does not do: start as many as there are, once for each token, and show them late."""
+    """Cloud with the parts that moto lacks: limited capacity, one start for each token, and late appearance."""
     made, run, describe = Cloud(aws), EC2Response.run_instances, EC2Response.describe_instances
     address: Any = Instance.private_ip_address
 
@@ -129,7 +129,7 @@ def test_the_next_way_to_buy_is_tried(head: Head, cloud: Cloud) -> None:
 
 
 def templates(cloud: Cloud) -> list[str]:
-    """Of the named instances."""
+    """Return the templates of the named instances."""
     names = {
         each["LaunchTemplateId"]: each["LaunchTemplateName"]
         for each in cloud.ec2.describe_launch_templates()["LaunchTemplates"]
@@ -343,7 +343,7 @@ def test_an_answer_that_is_lost(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_program_that_ends_before_it_has_named_them(head: Head, cloud: Cloud) -> None:
-    """What was asked for stands in the book, with the token that AWS keeps: they are found by it."""
+    """Requests stand in the book, with the token that AWS keeps: machines are found by it."""
     head.slurm("gpu-003", "gpu-004", state=UP)
     head.book.write_text(json.dumps({"launches": {"t-1": {"names": ["gpu-003", "gpu-004"], "since": time.time()}}}))
     cloud.ec2.run_instances(LaunchTemplate={"LaunchTemplateName": "one-gpu"}, MinCount=1, MaxCount=2, ClientToken="t-1")
@@ -505,7 +505,7 @@ def test_an_end_that_says_nothing_of_the_next_machine(head: Head, cloud: Cloud, 
 
 
 def test_a_machine_that_nobody_wrote_down_and_aws_ends(head: Head, cloud: Cloud) -> None:
-    """What it was started from is known by its token."""
+    """Its template is known by its token."""
     head.slurm("gpu-003", state=UP)
     asked = {"names": ["gpu-003"], "template": "one-gpu-spot", "since": time.time()}
     head.book.write_text(json.dumps({"launches": {"t-1": asked}}))
@@ -528,7 +528,7 @@ def test_a_machine_that_nobody_wrote_down_and_aws_ends(head: Head, cloud: Cloud)
     ],
 )
 def test_nobody_stays_down(head: Head, cloud: Cloud, state: str, by: str, returned: bool) -> None:
-    """Whom Slurm has given up is free again, without its machine; whom a person has set down is left alone."""
+    """A node that Slurm has given up is free again, without its machine; a node that a person has set down stays so."""
     head.resume("gpu-003")
     head.slurm("gpu-003", state=state, reason="ResumeTimeout reached", by=by)
     head.watch()
@@ -615,7 +615,7 @@ def test_an_end_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
 def test_one_machine_that_may_not_end_keeps_no_other(
     head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str], code: str, hint: str
 ) -> None:
-    """Which one, why, and what to do is said, by whoever tried: a call that names it ends nobody."""
+    """Machine, reason and remedy are reported, whoever tried: a call that names it ends none."""
     head.resume("gpu-003", "gpu-004", "gpu-005")
     ids = {name: id_ for id_, name in cloud.instances().items()}
     cloud.aws.fail("ec2:TerminateInstances", code, "so it is", where=ids["gpu-004"])

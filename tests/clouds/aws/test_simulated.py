@@ -97,7 +97,7 @@ def test_a_fault_in_the_format_of_its_service(aws: Simulated, service: str, call
 
 
 def test_a_fault_of_some_requests(aws: Simulated) -> None:
-    """Those whose body has a text; capacity is short of one type and not of another."""
+    """Requests whose body has a text fail; capacity is short of one type and not of another."""
     aws.fail("ec2:RunInstances", "InsufficientInstanceCapacity", where="InstanceType=p5.48xlarge")
     with pytest.raises(ClientError, match="InsufficientInstanceCapacity"):
         started(aws, 1)
@@ -108,7 +108,7 @@ def test_a_fault_of_some_requests(aws: Simulated) -> None:
 
 
 def test_it_forgets(aws: Simulated) -> None:
-    """What one test made no other finds."""
+    """Resources of one test do not reach another."""
     started(aws, 1)
     aws.reserve("cr-1")
     aws.clear()

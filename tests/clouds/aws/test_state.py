@@ -38,8 +38,8 @@ GUARDED = {
     "aws-p5": {"archive", "data", "homes", "tools", "accounting", "head-state"},
     EKS: {"", "data"},
 }
-"""What is protected of these stacks: of the first the bucket has types of other names in the older SDK, and of the
-second nodes are made anew in another way with the newer one."""
+"""Protected resources of these stacks: the bucket of the first has types of other names in the older SDK, and
+nodes of the second are replaced in another way with the newer one."""
 BLOCKS = "arn:aws:resource-groups:us-east-1:000000000000:group/blocks"
 CHANGES = [
     ConfigurationChange("nodes that start with the work", "release", "2026.11"),
@@ -101,7 +101,7 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """That SDK, in a folder by itself."""
+    """Install that SDK, in a folder by itself."""
     found = OLDEST.search((ROOT / "pyproject.toml").read_text())
     assert found
     folder = tmp_path_factory.mktemp("sdk") / "oldest"
@@ -156,7 +156,7 @@ def sdk(stack: str, oldest: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def engine(stack: str, sdk: Path, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """Of a stack that was made with it."""
+    """Make a stack with it."""
     folder = tmp_path_factory.mktemp("engine")
     with pytest.MonkeyPatch.context() as patch, Servers() as servers:
         patch.setenv("PYTHONPATH", str(sdk), prepend=os.pathsep)
@@ -171,7 +171,7 @@ def engine(stack: str, sdk: Path, project: Path, tmp_path_factory: pytest.TempPa
 
 
 def test_what_the_state_keeps(engine: Engine, stack: str) -> None:
-    """What the engine may not delete AWS keeps, too, when the stack forgets it; but for EKS, which holds no data."""
+    """AWS keeps protected resources, too, when the stack forgets them; but for EKS, which holds no data."""
     resources = state(engine)
     kept = {each["urn"].rpartition("::")[2] for each in resources if each.get("retainOnDelete")}
     guarded = {each["urn"].rpartition("::")[2] for each in resources if each.get("protect") and of_aws(each)}
@@ -248,7 +248,7 @@ def state(engine: Engine) -> list[dict[str, Any]]:
 
 
 def versions(engine: Engine) -> set[str]:
-    """Of EKS's add-ons."""
+    """Return the versions of EKS's add-ons."""
     return {each["inputs"].get("addonVersion", "") for each in state(engine) if each["type"].endswith(":Addon")}
 
 
@@ -257,6 +257,6 @@ def of_aws(resource: Mapping[str, Any]) -> bool:
 
 
 def major(engine: Engine) -> int:
-    """Of the SDK that the stack was last made with."""
+    """Return the version of the SDK that the stack was last made with."""
     [version] = {each["inputs"]["version"] for each in state(engine) if each["type"] == "pulumi:providers:aws"}
     return int(version.partition(".")[0])

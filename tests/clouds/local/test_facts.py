@@ -1,4 +1,4 @@
-"""What the machine can do is measured, and measuring leaves nothing."""
+"""Measuring this machine's loopback works and leaves nothing behind."""
 
 from __future__ import annotations
 

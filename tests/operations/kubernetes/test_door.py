@@ -100,7 +100,7 @@ def test_another_image_and_other_claims_have_another_one(server: Pods) -> None:
 
 
 def test_nobody_looks_through_one_that_is_about_to_end(server: Pods) -> None:
-    """Who follows a run for hours has another one in time, while others may still be looking through the one before."""
+    """A reader that follows a run for hours gets another pod in time, while others may still use the one before."""
     names, lasts_s, begun = list[str](), 0, 0.0
     for _ in range(180):
         server.now += 60

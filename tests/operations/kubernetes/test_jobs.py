@@ -47,7 +47,7 @@ def on_eks(*more: str, **scheduler: Any) -> Plan:
 
 
 def spec_of(plan: Plan) -> Any:
-    """Of a run's pods."""
+    """Return the spec of a run's pods."""
     made = jobset.manifest(pods_of(plan, ROSTER, wanted(plan), "root"))
     return made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
 
@@ -85,7 +85,7 @@ def test_whose_team_a_run_is_of(teams: Plan) -> None:
 
 @pytest.mark.parametrize(("topology", "level"), [("tree", "topology.k8s.aws/network-node-layer-3"), ("flat", "")])
 def test_a_run_wants_a_place_where_nodes_have_one(topology: str, level: str) -> None:
-    """Of nodes that have none Kueue would never let it have any."""
+    """For nodes without a place, Kueue would never admit it."""
     plan = on_eks(topology=topology)
     made = jobset.manifest(pods_of(plan, ROSTER, wanted(plan), "root"))
     template = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
@@ -119,7 +119,7 @@ def test_a_run_has_a_node_to_itself(teams: Plan) -> None:
 def test_on_infiniband_a_run_asks_for_what_the_network_operator_offers(
     operator: bool, limits: dict[str, Any], told: list[str]
 ) -> None:
-    """Of another plug-in nobody knows what it calls them, and without a device NCCL could not do as it is told."""
+    """The resource name of another plug-in is unknown, and without a device NCCL's settings could not work."""
     [pod] = spec_of(on_azure(network_operator=operator))["containers"]
     assert pod["resources"]["limits"] == limits
     assert [each["value"] for each in pod["env"] if each["name"] == "NCCL_NET"] == told

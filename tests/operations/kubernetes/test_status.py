@@ -1,4 +1,4 @@
-"""What a Kubernetes says of pools, teams and gangs: numbers as it writes them, and places as the plan's levels are."""
+"""Pools, teams and gangs of a Kubernetes: numbers as it writes them, and places by the plan's levels."""
 
 from __future__ import annotations
 

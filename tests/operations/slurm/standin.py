@@ -31,7 +31,7 @@ os.environ.update(PATH=f"{here}/bin:{os.environ['PATH']}", HERE=str(here))
 os.execvp("sh", ["sh", "-c", " ".join(command)])
 """
 
-# what a node's state becomes, and which reason it keeps, as Slurm does it
+# new state of a node, and the reason that it keeps, as Slurm does it
 _SCONTROL = f"""#!{sys.executable} -IS
 import json, os, pathlib, sys
 here = pathlib.Path(os.environ["HERE"])
@@ -105,7 +105,7 @@ class StandIn:
         (self.folder / "nodes.json").write_text(json.dumps({"nodes": items}))
 
     def jobs(self, *answers: list[dict[str, Any]]) -> None:
-        """What squeue answers, call by call; the last answer stays."""
+        """Set squeue's answers, call by call; the last answer stays."""
         for old in self.folder.glob("jobs.*.json"):
             old.unlink()
         for number, items in enumerate(answers):

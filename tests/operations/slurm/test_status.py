@@ -1,4 +1,4 @@
-"""What `status` says: the plan, the roster and Slurm side by side, with unknown where nobody answered."""
+"""Output of `status`: the plan, the roster and Slurm side by side, with unknown where nobody answered."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from stampworks.planning.build.addresses import MANAGEMENT, SLOTS, AddressMap
 relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
 
 MACHINES = ("sim-h100", "sim-a100-small", "sim-cpu")
-CAPACITY = 16  # of a slot in a /22 that is cut into four networks
+CAPACITY = 16  # addresses of a slot in a /22 that is cut into four networks
 
 
 @st.composite

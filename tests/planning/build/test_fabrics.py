@@ -24,7 +24,7 @@ HOSTS = {"name": "gpu"}
 
 
 def test_a_kind_of_fabric_without_any_nic_on_one() -> None:
-    """What is missing is said, and not another kind."""
+    """The missing part is named, and no other kind is offered."""
     with pytest.raises(DeclarationError, match="no pool's machine has a NIC on the fabric, and efa needs one\n"):
         on_aws({"name": "gpu", "machine": "m7i", "count": 2}, fabric={"kind": "efa"})
 
@@ -164,7 +164,7 @@ def test_expectations_count_the_trunks_of_leaves() -> None:
 
 
 def test_leaves_and_trunks_of_hosts_are_those_of_their_switches() -> None:
-    """What `stampworks fabric` would refuse is refused, and a trunk has whole links."""
+    """Fabrics that `stampworks fabric` would refuse are refused, and a trunk has whole links."""
     plan = of_hosts("dgx-h100", 1020, fabric={"oversubscription": 4})
     assert plan.fabric.leaf_nodes == 48
     assert {trunk.rate_mbps for rail in plan.fabric.rails for trunk in rail.trunks} == {12 * 400_000}
@@ -276,7 +276,7 @@ def test_accelerators_that_are_joined_without_a_nic() -> None:
 
 
 def test_rails_go_at_the_pace_of_the_slowest_nic_on_them() -> None:
-    """Of the pools that are on a rail; one for scheduling only is on none and takes no address."""
+    """Only pools on a rail count; one for scheduling only is on none and takes no address."""
     plan = on_aws({"name": "idle", "machine": "p5en", "count": 4, "scheduling_only": True}, gpu(machine="p4d", count=4))
     assert [rail.rate_mbps for rail in plan.fabric.rails] == [100_000] * 4
     assert plan.network.subnets[0].needed == 5

@@ -1,4 +1,4 @@
-"""Which release a cluster can have, and what a release of some clouds brings to its nodes."""
+"""Choice of a release, and the software that releases of some clouds bring to nodes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_switches_of_blackwell_have_their_manager(release: str, machine: str) ->
 
 @pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
 def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
-    """What has no package is built: nccl-tests for all of them, the exporter of DCGM where nobody has one."""
+    """Software without a package is built: nccl-tests for all of them, the exporter of DCGM where nobody has one."""
     brought = {each.name: each for each in on_aws(release=release).release.hardware}
     assert "datacenter-gpu-manager-4-core" in dict(brought["dcgm"].packages)
     packaged = "datacenter-gpu-manager-exporter" in dict(brought["dcgm"].packages)
@@ -57,7 +57,7 @@ def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
 
 @pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
 def test_every_release_mounts_buckets(release: str) -> None:
-    """What AWS publishes of no suite is named with its address, for an image has to bring it."""
+    """The package that AWS publishes for no suite has its address, for an image has to bring it."""
     bucket = {"name": "archive", "kind": "s3", "mount": "/archive"}
     plan = on_aws(release=release, storage=[bucket])
     assert [said for said, _ in verdicts(plan, "release.client")] == ["pass"]
@@ -105,7 +105,7 @@ def replaced(plan: Plan, **launch: Any) -> Plan:
 
 
 def rolled(a: Plan, b: Plan) -> str:
-    """What a review says of how the nodes of the pool are made anew."""
+    """Return a review's words about the renewal of the pool's nodes."""
     found = review("one", ReviewedStack("a", a, contents={}), ReviewedStack("b", b, contents={}))
     return next(each.text for each in found.order if each.stage == "roll" and each.text.startswith("gpu-"))
 

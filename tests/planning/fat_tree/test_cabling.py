@@ -35,7 +35,7 @@ TREES = {"infiniband": INFINIBAND, "three-tiers": THREE_TIERS, "twin-planes": TW
 
 
 def seen_by(tree: FatTree, links: list[FoundCable]) -> Seen:
-    """What is read of a dump of these links in the format of the tree's switches."""
+    """Return a dump of these links in the format of the tree's switches."""
     if tree.switch.kind == "infiniband":
         return read_ibnetdiscover(ibnetdiscover(links, tree.radix), "dump", NO_NAMES)
     texts = lldp(links, lambda device: device != "stranger", "json0" if len(links) % 2 else "json")

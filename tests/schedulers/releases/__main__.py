@@ -1,4 +1,4 @@
-"""What Helm installs in a cluster, from a repository of charts on this machine, at a server that is there already."""
+"""Installs Helm releases in a cluster, from a repository of charts on this machine, at a server that exists already."""
 
 from dataclasses import replace
 

@@ -18,7 +18,7 @@ from typing import Any
 from tools.prepare.system import BROWSER
 
 TIMEOUT_S = "120"
-"""Of everything that is asked of one browser: the browser is ended then, and whoever waits for it sees its end."""
+"""Limit for all requests to one browser: it is ended then, and the waiting test sees its end."""
 
 
 @dataclass
@@ -72,11 +72,11 @@ class Page:
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=False)
 
     def tell(self, expression: str) -> Any:
-        """What an expression is on this page."""
+        """Return the value of an expression on this page."""
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def picture(self, **clip: float) -> bytes:
-        """Of the whole page, or of a part of it, as PNG."""
+        """Return a picture of the whole page, or of a part of it, as PNG."""
         more = {"clip": {**clip, "scale": 1}} if clip else {}
         return base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=True, **more)["data"])
 
@@ -144,7 +144,7 @@ def pixels(png: bytes) -> list[list[tuple[int, int, int]]]:
 
 
 def _predicted(method: int, left: int, above: int, corner: int) -> int:
-    """What a picture's line leaves out, as the PNG standard has it."""
+    """Return the prediction of a byte in a picture's line, as the PNG standard has it."""
     if method == 4:
         return min((left, above, corner), key=lambda each: abs(left + above - corner - each))
     return (0, left, above, (left + above) // 2)[method]

@@ -1,4 +1,4 @@
-"""What a report says, in all of its forms, of any certificate whatever it holds.
+"""Reports in all of their forms, of any certificate whatever it holds.
 
 `pytest tests/views/report --regenerate` records the certificate and the golden reports anew.
 """
@@ -38,7 +38,7 @@ def checked(certificate: Certificate) -> Checked:
 
 
 class Page(HTMLParser):
-    """What a parser finds on a page; every element has its end."""
+    """Elements of a page by a parser; each has its end."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def regenerate(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def recorded(regenerate: bool, monkeypatch: pytest.MonkeyPatch) -> Certificate:
-    """Of 8 nodes, measured for long: a slow rail on one, and one that a person holds."""
+    """Return a certificate of 8 nodes, measured for long: a slow rail on one, and one that a person holds."""
     file = GOLDEN / "certificate.json"
     if regenerate:
         certificate = certificate_of(PLAN, {("gpu-003", "rail1"): 0.2}, "standard", ["gpu-007"])
@@ -93,7 +93,7 @@ def test_the_recorded_one(name: str, form: Callable[[Report], str], recorded: Ce
 
 
 def test_all_forms_say_the_same(recorded: Certificate) -> None:
-    """Who, what and why is in each of them."""
+    """Each of them has the node, the finding and the reason."""
     found = report_of(checked(recorded), PLAN, STAMPING)
     page, markdown = Page(report_html(found)).text, report_markdown(found).replace("\\", "")
     said = [text for finding in recorded.findings for text in (finding.why, finding.derivation)]
@@ -184,7 +184,7 @@ KINDS: dict[str, tuple[Callable[[], Certificate], str]] = {
     "nothing": (lambda: without(certificate_of(plan_of(1)), nodes=()), "Nothing is known of any node."),
     "only quick": (lambda: certificate_of(plan_of(4), level="quick"), "No collective was measured."),
 }
-"""What a cluster has less than others, and what the report says then."""
+"""Clusters that lack something, and the report's words then."""
 
 
 @pytest.mark.parametrize(("make", "says"), KINDS.values(), ids=KINDS)
@@ -213,7 +213,7 @@ def test_a_certificate_alone_leaves_things_unknown(recorded: Certificate) -> Non
 
 
 def test_another_plan_is_left_out() -> None:
-    """What is declared now says nothing about what was proven then."""
+    """The present declaration says nothing about an earlier proof."""
     found = report_of(checked(certificate_of(plan_of(4))), plan_of(5))
     assert found.plan.expectations == ()
     assert found.headline.notes[-1].startswith("The stack now declares another cluster than the one that was proven: ")
@@ -246,7 +246,7 @@ def test_simulated_values_say_so() -> None:
 
 
 def test_accelerators_are_one_row_and_its_ends_have_their_number(recorded: Certificate) -> None:
-    """Of many that do the same, who is at either end is what somebody looks for."""
+    """Readers of many equal accelerators look for those at either end."""
     one = dataclasses.replace(recorded.measured[0], quantity="matmul_bf16", unit="TFLOP/s", rail="", peer="", bytes=0)
     each = [
         dataclasses.replace(one, node=node, device=f"cuda:{number}", value=700.0 + 10 * number + of)

@@ -1,4 +1,4 @@
-"""What all parts of a declaration are, and what a field says about its change."""
+"""Base of all parts of a declaration, and the effects of changes of their fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IN_PLACE: Final[dict[str, Any]] = {CHANGE_KEY: "in place"}
 ROLL: Final[dict[str, Any]] = {CHANGE_KEY: "roll"}
 """Node by node: drain, change, prove again, return."""
 REPLACE: Final[dict[str, Any]] = {CHANGE_KEY: "replace"}
-"""What it describes is taken down and made anew."""
+"""A change replaces the described resource."""
 REFUSE: Final[dict[str, Any]] = {CHANGE_KEY: "refuse"}
 """Data or state would be lost, so that it takes another cluster, or a migration by hand."""
 
@@ -51,5 +51,5 @@ class Section(BaseModel):
         __init__.__pydantic_base_init__ = True  # so that pydantic, which knows what it has judged, goes without it
 
     def given(self) -> dict[str, Any]:
-        """What was given, and not the defaults; parts of it may be sections in turn."""
+        """Return the given values without defaults; some of them may be sections in turn."""
         return {name: value for name, value in self.__dict__.items() if name in self.model_fields_set}

@@ -1,4 +1,4 @@
-"""What Slurm's own programs say about nodes and jobs, read with suspicion."""
+"""Output of Slurm's own programs about nodes and jobs, read with suspicion."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def answered(
     limit_s: float = ANSWER_S,
     waiting: Callable[[str], object] = lambda _: None,
 ) -> dict[str, SlurmNode]:
-    """What Slurm says of all nodes once none of these is silent, or when the time is up.
+    """Return Slurm's view of all nodes once none of the named ones is silent, or when the time is up.
 
     A node that registers anew or is given back, and any after a restart of slurmctld, counts as silent until that has
     heard of it.

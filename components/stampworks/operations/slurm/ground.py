@@ -36,7 +36,7 @@ class SlurmGround:
         reservation.await_turn(self._roster, patience_s, progress)
 
     def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
-        """What Slurm says, after those whom the health check holds have looked again: one that was repaired is well.
+        """Return the standing of nodes, after held ones were checked again: one that was repaired is well.
 
         Who is not well and does not know it yet finds out before its first program, as before any job.
         """

@@ -43,12 +43,12 @@ class Status:
     verdict: Verdict
     """Pass when every planned node is there and takes jobs."""
     why: tuple[str, ...]
-    """What keeps the verdict from being pass, one sentence each."""
+    """Reasons why the verdict is not pass, one sentence each."""
     nodes: tuple[NodeStatus, ...]
     scheduling_only: tuple[str, ...]
-    """What is declared and not there on purpose, a sentence for each pool."""
+    """Nodes that are declared and intentionally absent, a sentence for each pool."""
     endings: tuple[Ending, ...] = ()
-    """What takes nodes along when it ends: no verdict on how they are, and a reason to save what runs."""
+    """Capacity whose end ends nodes: no verdict on their state, and a reason to save running work."""
 
     def tables(self) -> tuple[StatusTable, ...]:
         return (_table(self.nodes),)
@@ -140,7 +140,7 @@ def _judged(
 
 
 def sentence(row: NodeStatus) -> str:
-    """What is the matter with a node: its state, who holds it, since when and why."""
+    """Return the state of a node: its holder, since when, and why."""
     if row.reason is None:
         return f"{row.name}: {row.state}"
     since = f" since {row.since}" if row.since else ""

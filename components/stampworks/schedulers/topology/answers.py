@@ -23,7 +23,7 @@ def of_google(text: str, names: Mapping[str, str]) -> Topology:
 
 
 def of_oracle(answers: Mapping[str, str]) -> Topology:
-    """What each node's metadata service says at host/rdmaTopologyData, by node."""
+    """Read the answers of each node's metadata service at host/rdmaTopologyData, by node."""
     keys = ("customerHPCIslandId", "customerNetworkBlock", "customerLocalBlock")
     said = {node: parsed(text) for node, text in answers.items()}
     ways = {

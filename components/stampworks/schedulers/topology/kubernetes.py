@@ -136,7 +136,7 @@ def _hypernode(name: str, tier: int, kind: str, below: Sequence[str]) -> Manifes
 
 
 def read_volcano(text: str, levels: Sequence[str]) -> Topology:
-    """What `volcano` wrote, or `kubectl get hypernodes -o json`. Nodes without a place are not in it."""
+    """Read the output of `volcano`, or of `kubectl get hypernodes -o json`. Nodes without a place are left out."""
     inside: dict[str, tuple[str, ...]] = {}
     nodes: dict[str, list[str]] = {}
     for item in _items(text, "HyperNode"):

@@ -8,7 +8,7 @@ from stampworks.schedulers.topology.model import Topology, of_places
 
 
 def of_ways(ways: Mapping[str, Sequence[str]]) -> Topology:
-    """Of what a roster has of each node: as many layers as the deepest network has."""
+    """Return the topology of a roster's nodes, with as many layers as the deepest network has."""
     depth = max(map(len, ways.values()), default=0)
     levels = tuple(f"layer-{layer}" for layer in range(1, depth + 1)) or ("layer-1",)
     # machines of another depth stand in another network

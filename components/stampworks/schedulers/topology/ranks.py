@@ -97,7 +97,7 @@ def read_rankfile(text: str) -> dict[str, int]:
 
 
 def nccl(rails: Sequence[str], devices: Sequence[str] = ()) -> dict[str, str]:
-    """What NCCL cannot know: that rails meet nowhere below a spine, and in which order the devices are on them.
+    """Return NCCL's view of rails, which meet nowhere below a spine, and of the order of their devices.
 
     rails are network interfaces; devices, where rails are RDMA's, the names that its verbs have for them.
     """

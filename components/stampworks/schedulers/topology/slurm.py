@@ -15,12 +15,12 @@ from stampworks.schedulers.topology.model import FABRIC, MANAGEMENT, NodeDomains
 from stampworks.text.names import UNFOLDED_MAX, fold, unfold
 
 CLUSTER = "stampworks"
-"""What the one topology in a topology.yaml is called, which partitions could ask for."""
+"""Name of the one topology in topology.yaml, by which partitions could refer to it."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """What Slurm knows of a topology as blocks: one level, and how many nodes are planned for together."""
+    """Slurm's view of a topology as blocks: one level, and the number of nodes that are planned together."""
 
     topology: Topology
     sizes: tuple[int, ...]
@@ -101,7 +101,7 @@ def _yaml(kind: dict[str, Any]) -> str:
 
 
 def read_tree(text: str, levels: Sequence[str]) -> Topology:
-    """What `tree` wrote, or what Slurm says it has read. Slurm knows no names of levels."""
+    """Read the output of `tree`, or the tree that Slurm has read. Slurm knows no names of levels."""
     children: dict[str, list[str]] = {}
     leaves: set[str] = set()
     for number, row in _rows(text):
@@ -126,7 +126,7 @@ def read_tree_yaml(text: str, levels: Sequence[str]) -> Topology:
 
 
 def read_block(text: str) -> Blocks:
-    """What `block` wrote, or what Slurm says it has read: each block, and each join of blocks with its size."""
+    """Read the output of `block`, or the blocks that Slurm has read: each block, and each join with its size."""
     blocks: dict[str, list[str]] = {}
     sizes: dict[int, None] = {}
     for number, row in _rows(text):

@@ -1,4 +1,4 @@
-"""What was started for which node: AWS may show it only later, and a program may end before it has named it.
+"""Book of machines started for nodes: AWS may show one only later, and a program may end before it has named it.
 
 One file beside Slurm's queue. Whoever has it open is alone: the three programs run whenever Slurm likes.
 """
@@ -24,7 +24,7 @@ class Book:
         self._path = path
         data = json.loads(path.read_text()) if path.exists() else {}
         self.machines: dict[str, dict[str, Any]] = data.get("machines", {})
-        """Of each node its instance, since when, and the template that it was started from, as far as that is known."""
+        """Instance of each node, since when, and the template that it was started from, as far as that is known."""
         self.launches: dict[str, dict[str, Any]] = data.get("launches", {})
         """By token what was asked for, and no answer is known: nodes, the template, and since when."""
         self.pauses: dict[str, dict[str, Any]] = data.get("pauses", {})

@@ -65,7 +65,7 @@ class Instance:
 
 class Machines:
     def __init__(self, cluster: str, region: str, pools: Iterable[str]) -> None:
-        # what is worth another try is decided here: AWS says "no capacity" as a fault of its own, which an SDK repeats
+        # retries are decided here: AWS reports "no capacity" as a fault of its own, which an SDK repeats
         once = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30)
         self._ec2: Any = boto3.client("ec2", region_name=region, config=once)
         self._filters = [
@@ -113,8 +113,8 @@ class Machines:
         return sorted(map(_instance, rows), key=lambda each: (each.since, each.id))
 
     def end(self, ids: Iterable[str]) -> set[str]:
-        """Those that are about to be gone, or already were. A call that names one that may not end ends none of them:
-        then each has a call of its own. What stays is said."""
+        """End instances; return those that end or have ended. A call that names one that may not end ends none of them:
+        then each has a call of its own. Remaining ones are reported."""
         ids = sorted(ids)
         if not ids:
             return set()

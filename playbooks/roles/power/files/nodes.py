@@ -25,7 +25,7 @@ class Node:
     """All words of its state."""
     reason: str
     by: str
-    """Who gave the reason: slurm is the daemon, or these programs."""
+    """Author of the reason: slurm is the daemon, or these programs."""
 
     @property
     def cloud(self) -> bool:
@@ -59,7 +59,7 @@ class Node:
 
 
 def names_of(hostlist: str) -> list[str]:
-    """What Slurm writes in short, one by one."""
+    """Return the names in a hostlist of Slurm, one by one."""
     return _scontrol("show", "hostnames", "--", hostlist).split()
 
 

@@ -1,4 +1,4 @@
-"""What the plan says of elastic nodes."""
+"""Settings of elastic nodes from the plan."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def work(check: bool, mounts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     new, had = OURS.put(text, [fstab_line(mount) for mount in mounts])
     mounted, wanted = mount_points(MOUNTINFO.read_text()), {mount["path"]: mount["source"] for mount in mounts}
     missing = [path for path in wanted if path not in mounted]
-    # Of what is mounted, our own lines say the source. The kernel has words of its own for it: of Lustre the address
+    # Sources of mounts come from our own lines. The kernel shows others: of Lustre the address
     # that a name had, of a bucket that it is one.
     there = {path: source for path, source in had.items() if path in mounted and source != wanted.get(path)}
     leftover, replaced = [path for path in there if path not in wanted], [path for path in there if path in wanted]

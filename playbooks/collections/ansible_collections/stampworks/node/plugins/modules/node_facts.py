@@ -68,7 +68,7 @@ def work(
     own = {name: version for role, each in software.items() if role in roles for name, version in each.items()}
     facts = look([*packages, *own]) | ({"slurm": scheduled()} if slurm else {})
     problems = unexpected(facts, rails, system) + strange_software(facts, own, kernel)
-    if problems and not check:  # who only looks wants all there is to see
+    if problems and not check:  # a check reports all facts
         raise Refused("; ".join(problems))
     return {"ansible_facts": {"node_facts": facts}}
 
@@ -100,7 +100,7 @@ def look(packages: Sequence[str]) -> dict[str, Any]:
 
 
 def system_of(etc: Path) -> str:
-    """What runs, and its version. Debian's own file also says which point release; on Ubuntu it says which Debian."""
+    """Return the system and its version. Debian's own file also has the point release; on Ubuntu it has Debian's."""
     release = etc / "os-release"
     lines = release.read_text().splitlines() if release.exists() else []
     said = {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
@@ -111,7 +111,7 @@ def system_of(etc: Path) -> str:
 
 
 def services() -> dict[str, bool]:
-    """Which of our services run."""
+    """Return which of our services run."""
     found = supervisor()
     return {name: bool(found.running(name)) for name in found.names()}
 
@@ -152,7 +152,7 @@ def rates(disciplines: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def speed(interface: str) -> int | None:
-    """What the NIC itself says in Mb/s; None when it does not know."""
+    """Return the NIC's own speed in Mb/s; None when it does not know."""
     try:
         found = int(Path(f"/sys/class/net/{interface}/speed").read_text())
     except (OSError, ValueError):
@@ -161,7 +161,7 @@ def speed(interface: str) -> int | None:
 
 
 def accelerators() -> list[dict[str, Any]] | None:
-    """Those that answer; None when nothing on the node could say."""
+    """Return the accelerators that answer; None when no program on the node can list them."""
     query = ["nvidia-smi", "--query-gpu=index,name,memory.total", "--format=csv,noheader,nounits"]
     if shutil.which(query[0]) is None or (done := run(query, timeout=30, check=False)).returncode:
         return None
@@ -175,7 +175,7 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def built() -> dict[str, str]:
-    """What was built here of its source, and the tag that it has there."""
+    """Return the programs that were built here, and the tag of their source."""
     found = {}
     for path in BUILT.glob("*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -194,7 +194,7 @@ def unexpected(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]], sys
 
 
 def strange_software(facts: Mapping[str, Any], own: Mapping[str, str], kernel: str) -> list[str]:
-    """What no role may put right on a node that runs: another kernel, or another version of what it runs with.
+    """Yield differences that no role may correct on a running node: another kernel, or other versions of its programs.
 
     What is missing is no problem: its role installs it.
     """

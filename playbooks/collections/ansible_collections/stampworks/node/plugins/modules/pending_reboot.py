@@ -21,7 +21,7 @@ PROC = Path("/proc")
 STEP = "slurmstepd"
 """Slurm's process of each step of a job, as the kernel names it."""
 KEEPER = b"infinity"
-"""What the one is told that runs no step: it keeps the control groups of all, from the first start of slurmd on."""
+"""Argument of the step that runs nothing: it keeps the control groups of all, from the first start of slurmd on."""
 
 
 def work(check: bool) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def work(check: bool, path: str, model: str, disks: int) -> dict[str, Any]:
         raise Refused(f"{path}: {why}: put another machine in its place (stampworks roll --machine)")
     mounted = path in mount_points(MOUNTINFO.read_text())
     drift = [*join(check, path, found, mounted)]
-    if drift and check:  # what is on an array that is not there nobody can say
+    if drift and check:  # a missing array cannot be checked further
         return {"changed": True, "drift": drift}
     array = held_by(found)
     if not (made := bool(of := contents(array))):
@@ -84,7 +84,7 @@ def join(check: bool, path: str, disks: Sequence[str], mounted: bool) -> Iterato
         raise Refused(f"{path}: is mounted, and its disks are not one array: drain the node and unmount it")
     yield f"{path}: its {len(disks)} disks are not one array"
     if not check:
-        for holder in sorted(holders(disks)):  # what a boot began to put together; one that is in use does not stop
+        for holder in sorted(holders(disks)):  # from a boot; one in use does not stop
             run(["mdadm", "--stop", str(DEVICES / holder)])
         settings = ["--run", "--level=0", f"--raid-devices={len(disks)}", f"--name={NAME}", "--homehost=any", "--force"]
         run(["mdadm", "--create", array, *settings, *paths])
@@ -109,7 +109,7 @@ def parts(disks: Sequence[str]) -> set[str]:
 
 
 def holders(disks: Sequence[str]) -> set[str]:
-    """What the kernel has made of them and has started."""
+    """Return the arrays that the kernel has made of the disks and started."""
     return {holder.name for disk in disks for holder in (BLOCKS / disk / "holders").iterdir()}
 
 

@@ -57,7 +57,7 @@ def work(
     default_accounts: Mapping[str, str],
 ) -> dict[str, Any]:
     commands = []
-    # who only looks does not wait for a slurmdbd that is down
+    # a check does not wait for a slurmdbd that is down
     if cluster not in table("cluster", "cluster", limit_s=0 if check else PATIENCE_S):
         commands.append(["add", "cluster", cluster])
     commands += qos_commands(priorities, preempt_mode, table("qos", "name", "priority", "preempt", "preemptmode"))

@@ -54,12 +54,12 @@ options:
 """
 
 PROGRAM = "/usr/sbin/slurmctld"
-# What the throw-away controller must not share with the real one. Accounting goes, since it could not reach it.
+# Settings that the trial controller must not share with the real one. Accounting goes, since it could not reach it.
 TRIAL_DROPS = re.compile(r"(?im)^(StateSaveLocation|SlurmctldPidFile|Accounting\w+|HealthCheck\w+)=.*\n")
 TRIAL_REPLACES = (
     (re.compile(r"(?im)^PreemptType=preempt/qos$"), "PreemptType=preempt/partition_prio"),
     (re.compile(r"(?im)^PriorityType=priority/multifactor$"), "PriorityType=priority/basic"),
-    # of accelerators only a slurmdbd makes something that can be charged for
+    # needs slurmdbd, which defines billing
     (re.compile(r'(?i) TRESBillingWeights="[^"]*"'), ""),
 )
 # A network with nobody in it, and a /run of its own: in the common one it would take over the socket by which clients
@@ -70,7 +70,7 @@ COMPLAINTS_MAX = 5
 KNOWN = "stampworks-nodes"
 ACCOUNTED = re.compile(r"(?im)^AccountingStorageType=accounting_storage/slurmdbd$")
 READY = re.compile(r"Running as primary controller")
-# what every controller says that starts without a state, and what is no error of the configuration
+# messages of every controller that starts without a state, which are no errors of the configuration
 NOISE = re.compile(r"state file|state save|fed_mgr|MailProg", re.IGNORECASE)
 WRONG = re.compile(r"^\S*\s*(fatal|error): (.*)$")
 
@@ -93,7 +93,7 @@ def work(
     first = not (Path(state) / "node_state").exists()
     running = bool(services.running(service))
     stale = running and outdated(service, [str(home / "slurm.key"), PROGRAM])
-    if changed and not check:  # who only looks starts nothing
+    if changed and not check:  # a check starts nothing
         try_out(files, home / "slurm.key", owner, trial_s)
     if not check:
         for name in changed:
@@ -143,7 +143,7 @@ def trial_text(text: str, folder: Path) -> str:
 
 
 def listen(folder: Path, trial_s: float) -> str:
-    """What a controller with this configuration says until it is ready, gives up or the time is over."""
+    """Return the messages of a controller with this configuration until it is ready, gives up or the time is over."""
     log = folder / "log"
     with log.open("wb") as output:
         controller = ["slurmctld", "-D", "-c", "-f", str(folder / "slurm.conf")]

@@ -53,7 +53,7 @@ def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> 
         time.sleep(0.1)
     held = {node: states[node] for node in nodes if states[node][0].startswith(("down", "drain"))}
     back = [node for node, (_, reason) in held.items() if reason.startswith(own_reason)]
-    if not check:  # who only looks hears of it from Slurm's own words
+    if not check:  # a check reads it from Slurm's own output
         back += [node for node, seen in held.items() if came_back(*seen)]
     if back and not check:
         run(["scontrol", "update", f"nodename={','.join(back)}", "state=resume"])

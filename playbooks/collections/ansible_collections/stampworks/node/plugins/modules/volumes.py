@@ -82,7 +82,7 @@ def serials() -> Iterator[tuple[str, Path]]:
 
 
 def uuid(disk: Path) -> str:
-    """Of a file system that is ours to mount: another kind was made by somebody else, who may want it back."""
+    """Return the UUID of a file system that is ours to mount; refuse other kinds, whose owner may want them back."""
     of = contents(disk)
     if of.get("TYPE") != KIND or not of.get("UUID"):
         raise Refused(
