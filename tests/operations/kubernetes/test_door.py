@@ -55,7 +55,7 @@ class Pods(KubernetesApi):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Pods:
     made = Pods()
-    monkeypatch.setattr(KubernetesApi, "of", lambda _: made)
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: made)
     monkeypatch.setattr("time.time", lambda: made.now)
     return made
 
