@@ -17,7 +17,9 @@ import pytest
 from stampworks.cli import exits
 from stampworks.cli.main import main
 
-from tests.operations.slurm.standin import KEY, StandIn, job, node
+from tests.operations.slurm.standin import StandIn, job, node
+
+KEY = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43} alice@laptop"
 
 
 def healthy(cluster: StandIn) -> None:
@@ -154,7 +156,7 @@ def test_run_starts_no_node_of_another_pool(cluster: StandIn) -> None:
 def test_status_says_how_users_log_in(project: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     """Each with keys, by the command of the stack's output."""
     file = project / "stacks" / "Pulumi.local.yaml"
-    file.write_text(file.read_text().replace("uid: 2001}", f"uid: 2001, keys: ['{KEY} alice@laptop']}}"))
+    file.write_text(file.read_text().replace("uid: 2001}", f"uid: 2001, keys: ['{KEY}']}}"))
     assert main(["status"]) == exits.FINE
     *_, blank, line = capsys.readouterr().out.splitlines()
     assert blank == ""

@@ -114,7 +114,7 @@ def test_two_at_once(tmp_path: Path) -> None:
     seen = on_storage.look(folder, "")["turn"]
     assert on_storage.place(folder, objects, {**GIVEN, "turn": seen}) == {}
     late = {**GIVEN, "files": {"run.sh": "other"}, "turn": seen}
-    assert on_storage.place(folder, objects, late) == {"busy": "another command has been submitting it for 0 s"}
+    assert on_storage.place(folder, objects, late)["busy"].startswith("another command has been submitting it for ")
     (folder / on_storage.SECRETS).unlink()
     on_storage.watch(folder, "7")
     assert on_storage.place(folder, objects, late) == {"busy": "another command has submitted it meanwhile"}

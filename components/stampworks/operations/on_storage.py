@@ -170,7 +170,7 @@ def removed(workdir: Path, name: str) -> None:
         return
     path.unlink(missing_ok=True)
     for folder in path.parents:
-        if folder == workdir or not folder.is_dir() or any(os.scandir(folder)):
+        if folder == workdir or not folder.is_dir() or [*folder.iterdir()]:
             return
         folder.rmdir()
 

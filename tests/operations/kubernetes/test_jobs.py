@@ -17,7 +17,7 @@ from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
 from stampworks.plan import Account, Member, Plan, Queue, Roster, User
 from stampworks.schedulers import jobset
 
-from tests.operations.kubernetes.standin import StandIn
+from tests.operations.kubernetes.standin import StandIn, gang, pod
 from tests.operations.slurm.test_status import the_plan
 from tests.schedulers.test_workload import on_azure
 
@@ -214,3 +214,21 @@ def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monke
         f"delete trainjob.trainer.kubeflow.org theirs {when}",
         f"delete {beside} --field-selector=metadata.name=theirs {ours} {when}",
     ]
+
+
+def test_an_image_that_does_not_exist(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its run has its nodes and does not start: why is said, of that run alone."""
+    server = StandIn()
+    where = {"jobset.sigs.k8s.io/jobset-name": "first"}
+    stuck = pod("first-node-0-0", "n1", labels=where)
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling\nimage "no/such:1"'}
+    stuck["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
+    started = pod("other-node-0-0", "n2", labels={"jobset.sigs.k8s.io/jobset-name": "other"})
+    started["status"]["containerStatuses"] = [{"state": {"running": {}}}]
+    server.others = [run("first"), run("other"), gang("first", "n1"), gang("other", "n2"), stuck, started]
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
+    found = {each.name: (each.state, each.why) for each in KubernetesJobs(teams, ROSTER).jobs()}
+    assert found == {
+        "first": ("running", 'n1: its pod does not start: Back-off pulling image "no/such:1"'),
+        "other": ("running", ""),
+    }
