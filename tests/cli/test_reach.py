@@ -19,6 +19,8 @@ from stampworks.cli.main import main
 
 from tests.operations.slurm.standin import StandIn, job, node
 
+KEY = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43} alice@laptop"
+
 
 def healthy(cluster: StandIn) -> None:
     cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001", gres="", gres_used=""))
@@ -142,6 +144,27 @@ def test_run_says_which_nodes_are_not_there(cluster: StandIn, capfd: pytest.Capt
     cluster.roster = cluster.without("gpu-001")
     assert main(["run", "--gpus", "1", "true"]) == 0
     assert capfd.readouterr().err == ("left out: gpu-001: it does not run\nleft out: cpu-001: it has no accelerators\n")
+
+
+def test_run_starts_no_node_of_another_pool(cluster: StandIn) -> None:
+    """Slurm would start one that is not there now, where its nodes come and go with the work."""
+    cluster.roster = cluster.without("cpu-001")
+    assert main(["run", "--pool", "gpu", "true"]) == 0
+    assert srun(cluster)[-2:] == ["--exclude=cpu-001", "--gres=gpu:8"]
+
+
+def test_status_says_how_users_log_in(project: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with keys, by the command of the stack's output."""
+    file = project / "stacks" / "Pulumi.local.yaml"
+    file.write_text(file.read_text().replace("uid: 2001}", f"uid: 2001, keys: ['{KEY}']}}"))
+    assert main(["status"]) == exits.FINE
+    *_, blank, line = capsys.readouterr().out.splitlines()
+    assert blank == ""
+    assert line.startswith("alice logs in with: ")
+    assert line.endswith(" -l alice -- 10.77.0.2")
+    assert "-i '~/.ssh/id_ed25519'" in line
+    assert main(["status", "--json"]) == exits.FINE
+    assert json.loads(capsys.readouterr().out)["logins"] == {"alice": line.removeprefix("alice logs in with: ")}
 
 
 @pytest.mark.parametrize("code", [1, 2, 3, 4, 77, 254])

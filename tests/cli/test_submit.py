@@ -125,3 +125,83 @@ def test_a_job_at_work(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> 
     assert "job job of alice is at work: job 7, running\n" in capsys.readouterr().err
     cluster.jobs([queued("job", "RUNNING", comment="stampworks:job", user_name="bob")])
     assert main(OWN) == exits.FINE
+
+
+def test_a_job_that_vanishes_while_it_is_waited_for(
+    cluster: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its scheduler forgets it when it is deleted, and on Kubernetes a while after its end."""
+    monkeypatch.setattr(operations, "_BACK_S", 0.1)
+    Path("job.yaml").write_text(JOB.replace("secrets: [{name: TOKEN}]\n", ""))  # whose watch would ask Slurm, too
+    of = {"comment": "stampworks:job", "user_name": "alice"}
+    cluster.jobs([], [queued("job", "RUNNING", **of)], [])  # type: ignore[arg-type]
+    assert main([*OWN, "--wait"]) == exits.NO
+    assert capsys.readouterr().err.endswith(
+        "job job: cancelled: its scheduler knows it no more, and it has left no exit code: somebody has cancelled or "
+        "deleted it\n"
+    )
+
+
+def test_a_job_that_has_left_its_exit_code(
+    shared: Path, cluster: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("job.yaml").write_text(JOB.replace("secrets: [{name: TOKEN}]\n", ""))  # whose watch would ask Slurm, too
+    of = {"comment": "stampworks:job", "user_name": "alice"}
+    cluster.jobs([], [queued("job", "RUNNING", **of)], [])  # type: ignore[arg-type]
+    cluster.program("sbatch", f"{SBATCH}echo 5 >{shared}/job.alice/exit\n")
+    monkeypatch.setattr(operations, "_BACK_S", 0.1)
+    assert main([*OWN, "--wait"]) == 5
+    assert capsys.readouterr().err.endswith("job job: failed: exit code 5\n")
+
+
+_BREAKS = """#!/bin/sh
+{answer}
+echo "client_loop: send disconnect: Broken pipe" >&2
+exit 255
+"""
+
+
+def test_an_answer_that_was_lost(shared: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """The connection breaks after sbatch: a job that waits needs its secrets, and is found when Slurm answers."""
+    waits = [queued("job", "PENDING", comment="stampworks:job", user_name="alice")]
+    cluster.program("sbatch", _BREAKS.format(answer=""))
+    cluster.jobs([], waits)
+    assert main(OWN) == exits.FINE
+    assert "job job is submitted: job 7 on 2 nodes" in capsys.readouterr().out
+    assert (shared / "job.alice" / "secrets.sh").exists()
+
+
+def test_an_answer_that_stays_lost(shared: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it needs stays, and how to find out is said."""
+    cluster.program("sbatch", _BREAKS.format(answer='touch "$HERE/unreachable"'))
+    assert main(OWN) == exits.UNKNOWN
+    folder = shared / "job.alice"
+    assert capsys.readouterr().err.endswith(
+        f"job job may be submitted or not, and what it needs stays in {folder}: head cannot be reached: "
+        "client_loop: send disconnect: Broken pipe\n"
+        "  hint: stampworks jobs shows it if it is; then cancel it, or wait: logs job --follow\n"
+    )
+    assert (folder / "secrets.sh").exists()
+
+
+def test_a_refusal_of_slurm(shared: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing has taken it: its secrets go, and the next command need not wait."""
+    cluster.program("sbatch", "#!/bin/sh\necho 'Batch job submission failed: Invalid account' >&2\nexit 1\n")
+    assert main(OWN) != exits.FINE
+    assert "Invalid account" in capsys.readouterr().err
+    assert not {"secrets.sh", "claim"} & {path.name for path in (shared / "job.alice").iterdir()}
+    cluster.program("sbatch", SBATCH)
+    assert main(OWN) == exits.FINE
+
+
+def test_two_commands_at_once(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second one is refused at the name, and leaves the folder of the first as it is."""
+    assert main(OWN) == exits.FINE
+    (shared / "job.alice" / "claim").touch()
+    Path("job.yaml").write_text(f"name: job\n{JOB}")
+    capsys.readouterr()
+    assert main(OWN) == exits.WRONG_INPUT
+    said = capsys.readouterr().err
+    assert "job.yaml:1:7: name: job job of alice: another command has been submitting it for " in said
+    assert "hint: stampworks logs job --follow, or another name: --name NAME\n" in said
+    assert (shared / "job.alice" / "number").exists()

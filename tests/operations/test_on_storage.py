@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stampworks.operations import on_storage
@@ -14,6 +16,7 @@ from stampworks.operations import on_storage
 from tests.project import wait_for
 
 SQUEUE = """#!/bin/sh
+echo "$@" >>"$HERE/asked"
 case $(cat "$HERE/answer") in
     gone) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1 ;;
     silent) echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1 ;;
@@ -60,6 +63,16 @@ def test_a_job_that_was_never_submitted(answer: Path, secrets: Path) -> None:
     os.utime(secrets, (0, 0))
     on_storage.sweep(secrets.parents[1])
     assert not secrets.exists()
+    assert (answer.parent / "asked").read_text().splitlines()[-1] == "--noheader --me --name=job --format=%T"
+
+
+def test_a_job_whose_number_was_lost(answer: Path, secrets: Path) -> None:
+    """The connection broke after sbatch had queued it: it is known by its name, and its secrets stay."""
+    answer.write_text("PENDING")
+    (secrets.parent / "number").unlink()
+    os.utime(secrets, (0, 0))
+    on_storage.sweep(secrets.parents[1])
+    assert secrets.exists()
 
 
 def test_a_watch(answer: Path, secrets: Path) -> None:
@@ -86,9 +99,54 @@ def test_a_new_attempt_leaves_nothing_of_the_last_one(answer: Path, secrets: Pat
     folder = secrets.parent
     for name in (on_storage.LOG, on_storage.EXIT):
         (folder / name).write_text("old")
-    given = {"files": {"run.sh": "new"}, "secrets": "", "manifest": None}
-    on_storage.place(folder, folder.parent / ".objects", given)
-    assert sorted(path.name for path in folder.iterdir()) == ["run.sh"]
+    given = {"files": {"run.sh": "new"}, "secrets": "", "manifest": None, "turn": ""}
+    assert on_storage.place(folder, folder.parent / ".objects", given) == {}
+    on_storage.watch(folder, "8")
+    assert sorted(path.name for path in folder.iterdir()) == ["number", "run.sh", "turn"]
+
+
+GIVEN: dict[str, Any] = {"files": {"run.sh": "x"}, "secrets": "export TOKEN=x\n", "manifest": None}
+
+
+def test_two_at_once(tmp_path: Path) -> None:
+    """One of two commands that have looked at the same time submits; the other one is told so, before and after."""
+    folder, objects = tmp_path / "job.alice", tmp_path / ".objects"
+    seen = on_storage.look(folder, "")["turn"]
+    assert on_storage.place(folder, objects, {**GIVEN, "turn": seen}) == {}
+    late = {**GIVEN, "files": {"run.sh": "other"}, "turn": seen}
+    assert on_storage.place(folder, objects, late)["busy"].startswith("another command has been submitting it for ")
+    (folder / on_storage.SECRETS).unlink()
+    on_storage.watch(folder, "7")
+    assert on_storage.place(folder, objects, late) == {"busy": "another command has submitted it meanwhile"}
+    assert (folder / "run.sh").read_text() == "x"
+    assert on_storage.place(folder, objects, {**GIVEN, "turn": on_storage.look(folder, "")["turn"]}) == {}
+
+
+def test_many_at_once(tmp_path: Path) -> None:
+    """Processes that all begin with the same look: one of them wins."""
+    program = Path(on_storage.__file__).read_text()
+    command = [sys.executable, "-I", "-c", program, "place", str(tmp_path / "job.alice"), str(tmp_path / ".objects")]
+    text = json.dumps({**GIVEN, "turn": ""})
+    with contextlib.ExitStack() as stack:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        started = [stack.enter_context(subprocess.Popen(command, text=True, **pipes)) for _ in range(6)]  # type: ignore[call-overload]
+        answers = [json.loads(each.communicate(text, timeout=20)[0]) for each in started]
+    assert answers.count({}) == 1, answers
+    assert all("another command" in each["busy"] for each in answers if each)
+
+
+@pytest.mark.parametrize("how", ["failed", "broken off"])
+def test_a_submission_that_came_to_nothing(how: str, tmp_path: Path) -> None:
+    """The next one need not wait: at once where it said so, and after a while where it was killed."""
+    folder, objects = tmp_path / "job.alice", tmp_path / ".objects"
+    on_storage.place(folder, objects, {**GIVEN, "turn": ""})
+    if how == "failed":
+        on_storage.forget(folder)
+    else:
+        os.utime(folder / on_storage.CLAIM, (0, 0))
+    again = {**GIVEN, "turn": on_storage.look(folder, "")["turn"]}
+    assert on_storage.place(folder, objects, again) == {}
+    assert (folder / on_storage.SECRETS).exists()
 
 
 @pytest.mark.parametrize(
@@ -99,4 +157,4 @@ def test_a_folder_as_an_image(tmp_path: Path, make: str, wrong: str) -> None:
     image = tmp_path / "image"
     if make:
         (image / make).mkdir(parents=True)
-    assert on_storage.look(tmp_path / "job", str(image)) == {"mine": True, "image": wrong}
+    assert on_storage.look(tmp_path / "job", str(image)) == {"mine": True, "image": wrong, "turn": ""}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -26,6 +27,31 @@ def test_what_git_would_commit(tmp_path: Path) -> None:
         ("kept.py", "600"),
         ("new.py", "700"),
     ]
+
+
+def test_submodules(tmp_path: Path) -> None:
+    """Their files as well, tracked and new ones, at each depth; one that was never fetched has none."""
+    own = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
+    for name in ("inner", "outer", "top"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.py").write_text(name)
+        git = [*own, "-C", str(tmp_path / name)]
+        subprocess.run([*git, "init", "--quiet"], check=True)
+        if name != "inner":
+            below = {"outer": "inner", "top": "outer"}[name]
+            subprocess.run([*git, "submodule", "--quiet", "add", str(tmp_path / below), "lib"], check=True)
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message=x"], check=True)
+    git = [*own, "-C", str(tmp_path / "top")]
+    names = [name for name, _, _ in workdir.scan(tmp_path / "top").entries]
+    assert names == [".gitmodules", "lib/.gitmodules", "lib/outer.py", "top.py"]
+    subprocess.run([*git, "submodule", "--quiet", "update", "--init", "--recursive"], check=True)
+    (tmp_path / "top" / "lib" / "new.py").write_text("new")
+    (tmp_path / "top" / "lib" / "lib" / ".gitignore").write_text("*.bin\n")
+    (tmp_path / "top" / "lib" / "lib" / "data.bin").write_text("data")
+    names = [name for name, _, _ in workdir.scan(tmp_path / "top").entries]
+    more = ["lib/lib/.gitignore", "lib/lib/inner.py", "lib/new.py", "lib/outer.py", "top.py"]
+    assert names == [".gitmodules", "lib/.gitmodules", *more]
 
 
 def test_a_folder_without_git(tmp_path: Path) -> None:
@@ -67,7 +93,9 @@ def sent(folder: Path, there: Path) -> list[str]:
     for part in own_jobs._parts({digest: found.contents[digest] for digest in missing}):
         on_storage.put(there / ".objects", part)
     given = {"files": {"run.sh": "x"}, "secrets": "", "manifest": [list(entry) for entry in found.entries]}
-    on_storage.place(there / "job", there / ".objects", given)
+    given["turn"] = on_storage.look(there / "job", "")["turn"]
+    assert on_storage.place(there / "job", there / ".objects", given) == {}
+    on_storage.watch(there / "job", "1")
     return missing
 
 
@@ -88,6 +116,35 @@ def test_only_what_changed_travels(tmp_path: Path) -> None:
     assert {each.name: each.read_text() for each in copy.iterdir()} == {"a": "a", "c": "new", "checkpoint": "mine"}
     assert sent(folder, there) == []
     assert (there / "job").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_becomes_a_file_and_back(tmp_path: Path) -> None:
+    """No empty folder is left. What the job has written into it is nobody's to remove, and keeps the file out."""
+    folder, there = tmp_path / "folder", tmp_path / "there"
+    for each in (folder / "pkg" / "deep", there):
+        each.mkdir(parents=True)
+    (folder / "pkg" / "deep" / "a.py").write_text("a")
+    sent(folder, there)
+    copy = there / "job" / "workdir"
+    shutil.rmtree(folder / "pkg")
+    (folder / "pkg").write_text("file")
+    sent(folder, there)
+    assert (copy / "pkg").read_text() == "file"
+    (folder / "pkg").unlink()
+    sent(folder, there)
+    assert list(copy.iterdir()) == []
+    (folder / "pkg").mkdir()
+    (folder / "pkg" / "a.py").write_text("a")
+    sent(folder, there)
+    (copy / "pkg" / "checkpoint").write_text("of the job")
+    shutil.rmtree(folder / "pkg")
+    (folder / "pkg").write_text("file")
+    with pytest.raises(SystemExit, match="pkg is a folder with files of the job, and a file in what was submitted"):
+        sent(folder, there)
+    assert (copy / "pkg" / "checkpoint").read_text() == "of the job"
+    (copy / "pkg" / "checkpoint").unlink()
+    (copy / "pkg").rmdir()
+    sent(folder, there)
 
 
 def test_large_and_empty_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

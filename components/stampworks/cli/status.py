@@ -13,6 +13,7 @@ from stampworks.cli import clusters, exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.operations.status import ClusterStatus, NodesStatus, StatusTable
+    from stampworks.plan import Plan, Roster
 
 _IN_A_PIPE = 10_000
 
@@ -28,12 +29,27 @@ def show_status(arguments: argparse.Namespace) -> int:
     """Fine when every planned node is there and takes jobs."""
     from stampworks.cli.output import Progress
     from stampworks.operations import status_of
+    from stampworks.text.printable import printable
 
     with Progress(f"asking the scheduler of stack {arguments.stack}"):
         plan = clusters.plan_of(arguments.stack)
-        found = status_of(plan, clusters.asked_of(plan, arguments.stack))
-    print(json.dumps(dataclasses.asdict(found), indent=2) if arguments.json else "\n".join(text(found)))
+        roster = clusters.asked_of(plan, arguments.stack)
+        found = status_of(plan, roster)
+    logins = _logins(plan, roster)
+    if arguments.json:
+        print(json.dumps({**dataclasses.asdict(found), "logins": logins}, indent=2))
+    else:
+        ways = [f"{user} logs in with: {command}" for user, command in logins.items()]
+        print("\n".join([*text(found), *([""] if ways else []), *map(printable, ways)]))
     return exits.OF_VERDICT[found.verdict]
+
+
+def _logins(plan: Plan, roster: Roster) -> dict[str, str]:
+    """Return the commands of the stack's output `logins`, to a user with a connection her own."""
+    from stampworks.operations.logins import login_commands
+
+    found = login_commands(plan, roster)
+    return found if roster.user in ("", "root") else {user: way for user, way in found.items() if user == roster.user}
 
 
 def print_nodes(found: NodesStatus, as_json: bool) -> None:

@@ -17,7 +17,6 @@ from stampworks import configuration, qualification
 from stampworks.cluster import clouds, kubernetes
 from stampworks.cluster.approval import check_approved
 from stampworks.cluster.disk_space import check_disk_space
-from stampworks.cluster.logins import login_commands
 from stampworks.cluster.plugin import check_plugin, check_programs
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
@@ -47,6 +46,12 @@ def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
 def _known_endings(ready: Output[Any], endings: Output[Any]) -> Output[list[dict[str, str]]]:
     """Nothing where an earlier version of the toolkit has asked nobody."""
     return Output.all(ready, endings).apply(lambda both: list(both[1] or ()))
+
+
+def _logins(plan: Plan, roster: RosterData) -> dict[str, str]:
+    from stampworks.operations.logins import login_commands  # which takes long to import: not before it is needed
+
+    return login_commands(plan, roster)
 
 
 def _login(roster: RosterData) -> str:
@@ -157,7 +162,7 @@ class Cluster(pulumi.ComponentResource):
             lambda data: next(one.address for one in data.members if one.group == plan.controller.name)
         )
         self.ssh = ready.apply(_login)
-        self.logins = ready.apply(lambda data: login_commands(plan, data))
+        self.logins = ready.apply(lambda data: _logins(plan, data))
         self.inventory = Output.all(ready, playbook.inventory).apply(lambda both: str(both[1]))
         self.mounts = Output.all(ready, self._attached).apply(
             lambda both: {each.path: each.source for each in both[1].mounts}

@@ -171,9 +171,19 @@ def cancel(plan: Plan, roster: Roster, name: str) -> Job:
 def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]:
     """What a run has said so far; live, also what it says until it has ended, with pauses in between."""
     log = events = 0
-    stopped = 0.0
+    stopped = gone = 0.0
+    job: Job | None = None
     while True:
-        job = _found(plan, roster, name)  # asked first: what it said before its end is read afterwards
+        last = job
+        try:
+            job = _found(plan, roster, name)  # asked first: what it said before its end is read afterwards
+        except InputError:
+            if last is None:
+                raise
+            job = _vanished(plan, roster, last)
+            gone = gone or time.monotonic()  # programs of a job that was deleted may be at their end for a while
+            if job.state == "cancelled" and live and time.monotonic() - gone < _BACK_S:
+                job = replace(last, state="ending")
         folder = _folder_of(plan, job)
         more = True
         while more:
@@ -187,6 +197,16 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
         if stopped and time.monotonic() - stopped > _BACK_S:
             return
         time.sleep(_POLL_S)
+
+
+def _vanished(plan: Plan, roster: Roster, last: Job) -> Job:
+    """Return the end of a job that its scheduler knew a moment ago, as its folder tells it."""
+    folder = _folder_of(plan, last)
+    job = _of_folder(folder.rpartition("/")[2], runs.look(plan, roster, folder), None)
+    if job is None or job.state == "unknown":
+        why = "its scheduler knows it no more, and it has left no exit code: somebody has cancelled or deleted it"
+        return replace(last, state="cancelled", why=why)
+    return replace(job, id=last.id)
 
 
 def of_cluster(plan: Plan, roster: Roster) -> JobScheduler:

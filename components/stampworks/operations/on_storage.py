@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import stat
 import subprocess
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 SECRETS, WORKDIR, MANIFEST, LOG, EXIT, NUMBER = "secrets.sh", "workdir", "workdir.json", "log", "exit", "number"
+CLAIM, TURN = "claim", "turn"
+"""A submission that is going on, and a name for the last one that began."""
 KEPT_S = 14 * 24 * 3600
 """Contents that no job has used for so long are deleted."""
 _POLL_S = 5.0
@@ -39,7 +42,42 @@ def look(folder: Path, image: str) -> dict[str, Any]:
         elif not os.access(path, os.R_OK):
             wrong = "cannot be read"
     mine = not folder.exists() or (not folder.is_symlink() and folder.stat().st_uid == os.geteuid())
-    return {"mine": mine, "image": wrong}
+    return {"mine": mine, "image": wrong, "turn": said(folder / TURN) if mine else ""}
+
+
+def said(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def claim(folder: Path, seen: str) -> str:
+    """Begin a submission: return a reason where another command has begun one since the folder was looked at.
+
+    One that has neither ended nor failed after a while was broken off, and the next command takes its place.
+    """
+    path, own = folder / CLAIM, secrets.token_hex(8)
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            try:
+                age = time.time() - path.lstat().st_mtime
+                if age < _SUBMITTED_S:
+                    return f"another command has been submitting it for {age:.0f} s"
+                path.rename(folder / f".{CLAIM}.{own}")  # of several commands one does this
+            except FileNotFoundError:
+                continue
+            (folder / f".{CLAIM}.{own}").unlink()
+            continue
+        break
+    os.close(descriptor)
+    if said(folder / TURN) != seen:
+        path.unlink()
+        return "another command has submitted it meanwhile"
+    whole(folder / TURN, own.encode(), 0o600)
+    return ""
 
 
 def missing(objects: Path, digests: list[str]) -> dict[str, Any]:
@@ -80,6 +118,8 @@ def digest_of(path: Path) -> str:
 def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
     """Write all files of a job; what its workdir had of an earlier copy and has no more goes, other files stay."""
     private(folder)
+    if busy := claim(folder, given["turn"]):
+        return {"busy": busy}
     sweep(folder.parent)
     for name in (LOG, EXIT, SECRETS, NUMBER):
         (folder / name).unlink(missing_ok=True)
@@ -88,7 +128,11 @@ def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
     if given["secrets"]:
         whole(folder / SECRETS, given["secrets"].encode(), 0o600)
     if given["manifest"] is not None:
-        copied(folder, objects, given["manifest"])
+        try:
+            copied(folder, objects, given["manifest"])
+        except BaseException:
+            forget(folder)
+            raise
     return {}
 
 
@@ -100,11 +144,13 @@ def copied(folder: Path, objects: Path, manifest: list[list[str]]) -> None:
     except (OSError, ValueError):
         before = {}
     for name in before.keys() - {entry[0] for entry in manifest}:
-        (workdir / name).unlink(missing_ok=True)
+        removed(workdir, name)
     for entry in manifest:
         name, kind, value = entry
         path = workdir / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir() and not path.is_symlink():
+            sys.exit(f"{path} is a folder with files of the job, and a file in what was submitted: move it away")
         if kind == "link":
             path.unlink(missing_ok=True)
             path.symlink_to(value)
@@ -115,6 +161,18 @@ def copied(folder: Path, objects: Path, manifest: list[list[str]]) -> None:
             draft.chmod(int(kind, 8))
             draft.replace(path)
     whole(folder / MANIFEST, json.dumps(manifest).encode(), 0o600)
+
+
+def removed(workdir: Path, name: str) -> None:
+    """Remove what was copied earlier, and folders that are empty without it. What the job has put there stays."""
+    path = workdir / name
+    if path.is_dir() and not path.is_symlink():
+        return
+    path.unlink(missing_ok=True)
+    for folder in path.parents:
+        if folder == workdir or not folder.is_dir() or [*folder.iterdir()]:
+            return
+        folder.rmdir()
 
 
 def same(path: Path, digest: str) -> bool:
@@ -144,11 +202,9 @@ def whole(path: Path, content: bytes, mode: int) -> None:
     draft.replace(path)
 
 
-def gone(number: str) -> bool:
+def gone(*which: str) -> bool:
     """Whether Slurm says that a job has left the queue; one that waits for another attempt has not."""
-    done = subprocess.run(
-        ["squeue", "--noheader", f"--jobs={number}", "--format=%T"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["squeue", "--noheader", *which, "--format=%T"], capture_output=True, text=True, check=False)
     return "Invalid job id" in done.stderr if done.returncode else not done.stdout.strip()
 
 
@@ -162,16 +218,19 @@ def sweep(runs: Path) -> None:
             continue
 
 
-def _left_over(secrets: Path) -> bool:
-    number = secrets.parent / NUMBER
+def _left_over(file: Path) -> bool:
+    """Whether no job needs the secrets. One whose number was lost on its way back is known by its name."""
+    number = file.parent / NUMBER
     if number.exists():
-        return gone(number.read_text().strip())
-    return time.time() - secrets.stat().st_mtime > _SUBMITTED_S
+        return gone(f"--jobs={number.read_text().strip()}")
+    late = time.time() - file.stat().st_mtime > _SUBMITTED_S
+    return late and gone("--me", f"--name={file.parent.name.partition('.')[0]}")
 
 
 def watch(folder: Path, number: str) -> dict[str, Any]:
     """Remember a job's number, and remove its secrets when it has left the queue, however it ends."""
     whole(folder / NUMBER, number.encode(), 0o600)
+    (folder / CLAIM).unlink(missing_ok=True)
     if not (folder / SECRETS).exists():
         return {}
     sys.stdout.flush()
@@ -182,7 +241,7 @@ def watch(folder: Path, number: str) -> dict[str, Any]:
     for descriptor in range(3):
         os.dup2(nothing, descriptor)
     while (folder / SECRETS).exists() and (folder / NUMBER).read_text() == number:
-        if gone(number):
+        if gone(f"--jobs={number}"):
             (folder / SECRETS).unlink(missing_ok=True)
         time.sleep(_POLL_S)
     os._exit(0)
@@ -191,6 +250,7 @@ def watch(folder: Path, number: str) -> dict[str, Any]:
 def forget(folder: Path) -> dict[str, Any]:
     """Remove what was copied for a job that nothing has taken."""
     (folder / SECRETS).unlink(missing_ok=True)
+    (folder / CLAIM).unlink(missing_ok=True)
     return {}
 
 

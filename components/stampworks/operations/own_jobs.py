@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stampworks.jobs import Job, JobError, JobSource, Problem, resolve
@@ -13,7 +14,7 @@ from stampworks.jobs.checks import is_folder, problems
 from stampworks.jobs.script import exports
 from stampworks.operations import on_storage, runs
 from stampworks.operations import workdir as workdirs
-from stampworks.operations.errors import nearest
+from stampworks.operations.errors import OperationError, UnknownError, nearest
 from stampworks.operations.job import AT_WORK, JobScheduler
 from stampworks.operations.jobs import UsedError, as_text, of_cluster, own_folder
 from stampworks.operations.on_cluster import ClusterProgram
@@ -37,6 +38,9 @@ class Prepared:
     workdir: Workdir | None
     after: tuple[int | str, ...]
     """Ids of the jobs that it waits for."""
+    source: JobSource
+    turn: str = ""
+    """The last submission of this name, when the cluster was asked."""
 
 
 def checked(plan: Plan, source: JobSource, user: str, environment: Mapping[str, str]) -> Prepared:
@@ -57,7 +61,7 @@ def checked(plan: Plan, source: JobSource, user: str, environment: Mapping[str, 
             found.append(source.problem("workdir", str(error), error.hint))
     if found:
         raise JobError(found)
-    return Prepared(resolve(source, plan, user, runs.folder_of_all(plan)), secrets, workdir, ())
+    return Prepared(resolve(source, plan, user, runs.folder_of_all(plan)), secrets, workdir, (), source)
 
 
 def prepare(plan: Plan, roster: Roster, source: JobSource, user: str, environment: Mapping[str, str]) -> Prepared:
@@ -89,7 +93,7 @@ def prepare(plan: Plan, roster: Roster, source: JobSource, user: str, environmen
         raise JobError(found)
     if not looked.get("mine"):
         raise UsedError(f"{job.folder} belongs to somebody else", "take another name: --name NAME")
-    return Prepared(job, prepared.secrets, prepared.workdir, tuple(after))
+    return replace(prepared, after=tuple(after), turn=str(looked.get("turn", "")))
 
 
 def written_down(scheduler: JobScheduler, prepared: Prepared) -> dict[str, str]:
@@ -111,16 +115,35 @@ def submit(plan: Plan, roster: Roster, prepared: Prepared) -> int | str:
         "files": files,
         "secrets": exports(prepared.secrets) if on_slurm else "",
         "manifest": prepared.workdir.entries if prepared.workdir else None,
+        "turn": prepared.turn,
     }
-    _PROGRAM.ask(plan, roster, job.user, ["place", job.folder, objects], json.dumps(given))
+    placed = _PROGRAM.ask(plan, roster, job.user, ["place", job.folder, objects], json.dumps(given))
+    if busy := placed.get("busy"):
+        hint = f"stampworks logs {job.name} --follow, or another name: --name NAME"
+        raise JobError([prepared.source.problem("name", f"job {job.name} of {job.user}: {busy}", hint)])
     try:
         number = scheduler.submit_own(job, prepared.secrets, prepared.after)
-    except BaseException:
+    except UnknownError as error:
+        if prepared.secrets and not on_slurm:  # its Secret comes after the job, and may be missing
+            hint = f"stampworks cancel {job.name}, and submit it again: without its Secret it would not start"
+            raise UnknownError(str(error).splitlines()[0], hint) from None
+        number = _although_lost(scheduler, job, error)
+    except OperationError:
         _PROGRAM.ask(plan, roster, job.user, ["forget", job.folder])
         raise
-    if on_slurm:
-        _PROGRAM.ask(plan, roster, job.user, ["watch", job.folder, str(number)])
+    _PROGRAM.ask(plan, roster, job.user, ["watch", job.folder, str(number)])
     return number
+
+
+def _although_lost(scheduler: JobScheduler, job: Job, error: UnknownError) -> int | str:
+    """Return the id of a job whose submission was not answered. Its secrets stay while it may be in the queue."""
+    with contextlib.suppress(OperationError):
+        for each in scheduler.jobs():
+            if (each.name, each.user) == (job.name, job.user) and each.state in AT_WORK and each.id is not None:
+                return each.id
+    lost = str(error).splitlines()[0]
+    what = f"job {job.name} may be submitted or not, and what it needs stays in {job.folder}: {lost}"
+    raise UnknownError(what, f"stampworks jobs shows it if it is; then cancel it, or wait: logs {job.name} --follow")
 
 
 def _send(plan: Plan, roster: Roster, user: str, objects: str, workdir: Workdir) -> None:

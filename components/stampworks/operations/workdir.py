@@ -69,7 +69,10 @@ _LESS = "put data on the cluster's storage, and name in .gitignore what a job do
 
 
 def _of_git(folder: Path) -> list[str] | None:
-    """List what git would commit, without what was deleted since; None where the folder is in no work tree."""
+    """List what git would commit, without what was deleted since; None where the folder is in no work tree.
+
+    A folder that git lists is a repository of its own, as a submodule is: it is asked in turn.
+    """
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_GIT_S, check=False)
@@ -79,13 +82,14 @@ def _of_git(folder: Path) -> list[str] | None:
         raise WorkdirError(f"git did not list {folder} within {_GIT_S} s", "look there: git status") from None
     if done.returncode:
         return None
-    names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
-    return [name for name in names if _is_entry(folder / name)]
-
-
-def _is_entry(path: Path) -> bool:
-    """Whether a path is a file or a link: a folder that git lists is a repository of its own."""
-    return path.is_symlink() or (path.exists() and not path.is_dir())
+    found = []
+    for name in (os.fsdecode(name).rstrip("/") for name in done.stdout.split(b"\0") if name):
+        path = folder / name
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            found.append(name)
+        elif (path / ".git").exists():  # a submodule that was never fetched is an empty folder
+            found += [f"{name}/{below}" for below in _of_git(path) or ()]
+    return found
 
 
 def _of_folder(folder: Path) -> Iterator[str]:

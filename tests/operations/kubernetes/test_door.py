@@ -55,7 +55,7 @@ class Pods(KubernetesApi):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Pods:
     made = Pods()
-    monkeypatch.setattr(KubernetesApi, "of", lambda _: made)
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: made)
     monkeypatch.setattr("time.time", lambda: made.now)
     return made
 
@@ -153,5 +153,6 @@ def test_all_are_closed_before_a_claim_goes(server: Pods) -> None:
     """Nobody waits for them, and whatever has mounted something there is told first."""
     kubernetes_door.close(server)
     assert server.told == [
-        f"delete pods {WHERE} --selector=stampworks/door --ignore-not-found --grace-period=1 --wait=false"
+        f"delete pods {WHERE} --selector=stampworks/door --ignore-not-found --grace-period=1 --wait=false",
+        "delete jobs.batch --all-namespaces --selector=stampworks/files --ignore-not-found --wait=false",
     ]

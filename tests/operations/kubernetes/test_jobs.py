@@ -17,7 +17,7 @@ from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
 from stampworks.plan import Account, Member, Plan, Queue, Roster, User
 from stampworks.schedulers import jobset
 
-from tests.operations.kubernetes.standin import StandIn
+from tests.operations.kubernetes.standin import StandIn, gang, pod
 from tests.operations.slurm.test_status import the_plan
 from tests.schedulers.test_workload import on_azure
 
@@ -152,7 +152,7 @@ def test_an_earlier_attempt_that_does_not_end_is_named(teams: Plan, monkeypatch:
                 raise RefusedError("error: timed out waiting for the condition on jobsets/first", "")
             raise AssertionError(words)
 
-    monkeypatch.setattr(KubernetesApi, "of", lambda _: Stuck())
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: Stuck())
     with pytest.raises(OperationError, match="pods of the earlier attempt of first have not ended within 60 s"):
         KubernetesJobs(teams, ROSTER).submit(wanted(teams), "alice")
 
@@ -170,7 +170,7 @@ def test_a_jobset_that_somebody_else_has_written_is_shown_as_it_is(
         run("bare", replicatedJobs=[node_job()]),
         run("empty"),
     ]
-    monkeypatch.setattr(KubernetesApi, "of", lambda _: server)
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
     found = KubernetesJobs(teams, ROSTER).jobs()
     assert [(each.name, each.wanted) for each in found] == [("ours", 2), ("pair", 8), ("bare", 1), ("empty", 0)]
     assert {(each.state, each.user) for each in found} == {("waiting", "")}
@@ -190,7 +190,7 @@ def test_who_says_that_something_makes_its_jobset_has_nothing_else_deleted(
     """It is the administrator who cancels, and may delete what no team may."""
     server = StandIn()
     server.others = [run("own", ownerReferences=[{**owner, "controller": True}])]
-    monkeypatch.setattr(KubernetesApi, "of", lambda _: server)
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
     KubernetesJobs(teams, ROSTER).cancel(Job("own", "training", "running", "research/own", "", (), 1, None, ""))
     assert server.told[0].startswith("delete jobsets.jobset.x-k8s.io own ")
     assert server.told[1].startswith("delete configmaps --field-selector=metadata.name=own ")
@@ -202,7 +202,7 @@ def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monke
     trainer = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "controller": True}
     for name, owners in (("own", []), ("theirs", [{**trainer, "name": "theirs"}])):
         server.others.append({"metadata": {"name": name, "namespace": "research", "ownerReferences": owners}})
-    monkeypatch.setattr(KubernetesApi, "of", lambda _: server)
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
     for name in ("own", "theirs"):
         job = Job(name, "training", "running", f"research/{name}", "root", (), 1, None, "")
         KubernetesJobs(teams, ROSTER).cancel(job)
@@ -214,3 +214,21 @@ def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monke
         f"delete trainjob.trainer.kubeflow.org theirs {when}",
         f"delete {beside} --field-selector=metadata.name=theirs {ours} {when}",
     ]
+
+
+def test_an_image_that_does_not_exist(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its run has its nodes and does not start: why is said, of that run alone."""
+    server = StandIn()
+    where = {"jobset.sigs.k8s.io/jobset-name": "first"}
+    stuck = pod("first-node-0-0", "n1", labels=where)
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling\nimage "no/such:1"'}
+    stuck["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
+    started = pod("other-node-0-0", "n2", labels={"jobset.sigs.k8s.io/jobset-name": "other"})
+    started["status"]["containerStatuses"] = [{"state": {"running": {}}}]
+    server.others = [run("first"), run("other"), gang("first", "n1"), gang("other", "n2"), stuck, started]
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
+    found = {each.name: (each.state, each.why) for each in KubernetesJobs(teams, ROSTER).jobs()}
+    assert found == {
+        "first": ("running", 'n1: its pod does not start: Back-off pulling image "no/such:1"'),
+        "other": ("running", ""),
+    }

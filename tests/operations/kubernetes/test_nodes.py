@@ -31,7 +31,7 @@ FANS = DrainReason("person", "alice", "new fans")
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     stand_in = StandIn(node("gpu-001"), node("gpu-002"))
-    monkeypatch.setattr(KubernetesApi, "of", lambda _: stand_in)
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: stand_in)
     return stand_in
 
 

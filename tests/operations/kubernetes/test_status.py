@@ -41,7 +41,7 @@ def queue(plan: Plan, team: str, used: object) -> Any:
 def status(monkeypatch: pytest.MonkeyPatch, plan: Plan, *there: Any) -> KubernetesStatus:
     server = StandIn()
     server.listed = lambda *_, **__: list(there)  # type: ignore[method-assign]
-    monkeypatch.setattr(KubernetesApi, "of", lambda _: server)
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
     return kubernetes_status.status(plan)
 
 

@@ -13,7 +13,7 @@ from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm.nodes import out_of_order
 from stampworks.operations.status import holder
 from stampworks.operations.users import expect_user
-from stampworks.plan import Group, Plan, Roster
+from stampworks.plan import Group, Plan, Queue, Roster
 from stampworks.text.names import fold
 
 IMMEDIATE_S = 60
@@ -43,7 +43,7 @@ class SlurmCommands:
             ways = [f"ask for 1 to {len(able)}"] if able else []
             ways += ["--wait waits for nodes on which jobs run"] if busy and not asked.wait else []
             raise _too_few(of, len(able), asked.nodes, left_out, "; ".join(ways))
-        others = [each.name for each in self._roster.members if each.group in queue.pools and each.name not in able]
+        others = [name for name in self._in_queue(queue) if name not in able]
         name = f"stampworks-run-{secrets.token_hex(4)}"
         srun = ["srun", f"--nodes={asked.nodes or len(able)}", "--ntasks-per-node=1", f"--partition={queue.name}"]
         srun += [f"--job-name={name}", "--chdir=/tmp"]  # the one directory that every node has
@@ -64,6 +64,12 @@ class SlurmCommands:
 
     def _ask(self, command: list[str]) -> None:
         remote.ask(self._roster, remote.head(self._roster).name, command, timeout_s=10)
+
+    def _in_queue(self, queue: Queue) -> list[str]:
+        """Nodes that Slurm could take: also those that it would start, in whichever pool of the queue."""
+        there = [member.name for member in self._roster.members if member.group in queue.pools]
+        starts = [node.name for pool in self._plan.pools if pool.name in queue.pools for node in pool.nodes]
+        return list(dict.fromkeys((*there, *starts)))
 
     def _absent(self, pools: Sequence[Group]) -> dict[str, str]:
         """Nodes that always run, and do not."""

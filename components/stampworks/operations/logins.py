@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
+from stampworks.operations import remote
 from stampworks.plan import CONTROLLER, Plan, Roster, User
 
 OWN_FILES = {
@@ -18,15 +19,13 @@ OWN_FILES = {
 
 def login_commands(plan: Plan, roster: Roster) -> dict[str, str]:
     """For each user with keys the command that logs in to a login node, or to the head where there is none."""
-    from stampworks import operations  # takes long to import, and only a cluster needs it
-
     places = [group.name for group in plan.login] or [CONTROLLER]
     node = next((member.name for member in roster.members if member.group in places), "")
     if not node:
         return {}
     return {
         user.name: shlex.join(
-            operations.ssh_command(replace(roster, user=user.name, identity_file=f"~/.ssh/{_file(user)}"), node)
+            remote.ssh_command(replace(roster, user=user.name, identity_file=f"~/.ssh/{_file(user)}"), node)
         )
         for user in plan.users
         if user.keys
