@@ -74,6 +74,9 @@ KNOWN: dict[str, Any] = {
     "endpoints": [],
     "ways_out": [],
     "spreads": [],
+    "owned_networks": [],
+    "owned_subnets": [],
+    "owned_groups": [],
 }
 
 

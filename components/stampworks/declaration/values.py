@@ -27,6 +27,7 @@ REGION_PATTERN = r"^[A-Za-z][A-Za-z0-9-]{0,39}$"
 ZONE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9:-]{0,63}$"
 FOLDER_PATTERN = r"^([A-Za-z0-9_=-][A-Za-z0-9._=-]*/)*$"
 TIER_PATTERN = r"^[A-Za-z][A-Za-z0-9_ -]{0,39}$"
+PART_PATTERN = r"^$|^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 ADMIN_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9+=,.@_:/-]{0,1023}$"
 IMAGE_PATTERN = r"^$|^[a-z0-9][A-Za-z0-9._:/-]{0,500}(@sha256:[0-9a-f]{64})?$"
@@ -189,6 +190,11 @@ def zone(value: str) -> str:
 def reservation(value: str) -> str:
     """Refuse what no cloud calls capacity that was bought before."""
     return _of_a_cloud(value, RESERVATION_PATTERN, "reservation", "cr-0123456789abcdef0")
+
+
+def part(value: str) -> str:
+    """Refuse what no cloud calls a part of an account; the cloud's own forms are a matter of planning."""
+    return value and _of_a_cloud(value, PART_PATTERN, "part of an account", "vpc-0123456789abcdef0")
 
 
 def admin(value: str) -> str:
@@ -409,6 +415,7 @@ Url = Annotated[str, TextForm(url, URL_PATTERN)]
 Region = Annotated[str, TextForm(region, REGION_PATTERN)]
 Zone = Annotated[str, TextForm(zone, ZONE_PATTERN)]
 Reservation = Annotated[str, TextForm(reservation, RESERVATION_PATTERN)]
+PartId = Annotated[str, TextForm(part, PART_PATTERN)]
 Admin = Annotated[str, TextForm(admin, ADMIN_PATTERN)]
 TagName = Annotated[str, TextForm(tag_name, TAG_PATTERN)]
 TagValue = Annotated[str, TextForm(tag_value, TAG_VALUE_PATTERN)]

@@ -10,7 +10,20 @@ from typing import Protocol, get_args
 from stampworks import catalog
 from stampworks.changes.charges import Cost
 from stampworks.changes.outcomes import NOT_STAMPED, Outcome
-from stampworks.plan import SPINE, Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint, log_group
+from stampworks.plan import (
+    SPINE,
+    Expectation,
+    Group,
+    Launch,
+    Leaf,
+    Machine,
+    Network,
+    Plan,
+    Rail,
+    existing_parts,
+    fingerprint,
+    log_group,
+)
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold
 from stampworks.text.printable import printable
@@ -150,6 +163,10 @@ def _subnets(plan: Plan, width: int) -> list[str]:
         for each in plan.network.subnets
     ]
     header = ("subnet", "range", "addresses", "kept by the cloud", "needed", "free")
+    if existing := plan.network.existing:
+        named = [existing.used(each, plan.network.zone).id for each in plan.network.subnets]
+        rows = [(*row, id_) for row, id_ in zip(rows, named, strict=True)]
+        header = (*header, "existing")
     lines = [f"Subnets of {plan.network.cidr}", *table(header, rows, width)] if rows else []
     rails = [
         f"Rails ({plan.fabric.kind}): {fold(rail.interface for rail in same)}, {_rate(rate)} each"
@@ -174,12 +191,28 @@ def _launches(plan: Plan, width: int) -> list[str]:
     ]
     if not rows:
         return []
-    way = {"nat": "through NAT", "none": "in no way, but for the endpoints"}[plan.network.egress or "none"]
     return [
         "How nodes start",
         *sparse(("group", "type", "image", "disk", "NICs", "placed"), rows, width),
-        *paragraph(f"They reach the world {way}. Endpoints: {', '.join(plan.network.endpoints) or 'none'}", width, ""),
+        *paragraph(_reach(plan.network), width, ""),
     ]
+
+
+def _reach(network: Network) -> str:
+    """Say how nodes reach the internet."""
+    if network.existing:
+        by = {"nat": "by its routes", "none": "in no way, but for its endpoints"}[network.egress or "none"]
+        return f"They are in {network.existing.vpc}, and reach the world {by}"
+    way = {"nat": "through NAT", "none": "in no way, but for the endpoints"}[network.egress or "none"]
+    return f"They reach the world {way}. Endpoints: {', '.join(network.endpoints) or 'none'}"
+
+
+def _existing(plan: Plan, width: int) -> list[str]:
+    """List the parts that belong to the account's owners."""
+    rows = existing_parts(plan)
+    if not rows:
+        return []
+    return ["Existing parts, of which nothing is changed or deleted", *table(("part", "id"), rows, width)]
 
 
 def _cards(launch: Launch) -> str:
@@ -482,6 +515,7 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _networks,
     _pods,
     _launches,
+    _existing,
     _fabric,
     _storage,
     _scheduler,

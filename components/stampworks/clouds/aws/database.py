@@ -107,7 +107,7 @@ def _for_head(name: str, place: Place, opts: ResourceOptions) -> ec2.SecurityGro
     """Create the security group of the database, which only the head reaches."""
     tags = place.tags("accounting")
     group = ec2.SecurityGroup(
-        name, vpc_id=place.vpc.id, description=f"database of {place.cluster}", tags=tags, opts=opts
+        name, vpc_id=place.vpc_id, description=f"database of {place.cluster}", tags=tags, opts=opts
     )
     (head,) = place.of_head
     for rule, own, other in (

@@ -8,6 +8,7 @@ from stampworks.plan import Interface
 from stampworks.planning.clouds.choices import (
     Accounts,
     Choices,
+    Existing,
     GroupSize,
     Launches,
     Managed,
@@ -240,6 +241,9 @@ ACCOUNT = Accounts(
     of_one_zone=("gateways",),
 )
 
+# Amazon EC2 User Guide, "Resource IDs": 17 digits, and 8 of older resources (read 2026-11-28).
+_ID = "[0-9a-f]{8}(?:[0-9a-f]{9})?"
+
 CHOICES = Choices(
     controller_machine="m7i",
     purchases=("on-demand", "spot", "reserved", "block"),
@@ -266,6 +270,12 @@ CHOICES = Choices(
     managed=MANAGED,
     log_days=_LOG_DAYS,
     managed_database=True,
+    existing=Existing(
+        vpc=f"vpc-{_ID}",
+        subnet=f"subnet-{_ID}",
+        security_group=f"sg-{_ID}",
+        hint="write the id that the console shows, like {}-0123456789abcdef0",
+    ),
     # Amazon EKS User Guide, "Use EKS-optimized accelerated AMIs for GPU instances"; NVIDIA, "NVIDIA GPU Operator with
     # Amazon EKS"; both read 2026-11-24.
     brings={

@@ -179,6 +179,17 @@ class Accounts:
 
 
 @dataclass(frozen=True)
+class Existing:
+    """Existing parts of an account that clusters of a cloud can use, by their forms of names."""
+
+    vpc: str
+    """Regular expression, like the next two."""
+    subnet: str
+    security_group: str
+    hint: str
+
+
+@dataclass(frozen=True)
 class Choices:
     controller_machine: str
     """The catalog's name of the controller's machine."""
@@ -224,6 +235,8 @@ class Choices:
     """Add-ons, and parts of them, that its Kubernetes or its node images contain, each with the reason."""
     no_charts: str = ""
     """Why no charts are installed; empty when they are."""
+    existing: Existing | None = None
+    """None when clusters make all their parts themselves."""
     told: str = ""
     """The way people are notified of spending and of ending capacity; empty when nothing is created for that."""
 

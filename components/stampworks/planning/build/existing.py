@@ -1,0 +1,122 @@
+"""A network that exists already: choose its subnets for a cluster, and refuse those that do not fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network
+
+from stampworks.declaration import Declaration
+from stampworks.declaration import ExistingNetwork as Declared
+from stampworks.declaration.wording import shown
+from stampworks.plan import DATABASE, ExistingNetwork, ExistingSubnet, Subnet
+from stampworks.planning.build.notes import Notes
+from stampworks.planning.clouds.choices import Choices, Subnets
+
+WHERE = "network.existing"
+
+
+def network(declaration: Declaration, choices: Choices, notes: Notes) -> ExistingNetwork | None:
+    """Return the existing network of a cluster; None for one that makes its own, or whose cloud cannot use any."""
+    declared = declaration.network.existing
+    if not declared.vpc:
+        if declared.given():
+            hint = "write vpc beside it, or take existing out"
+            notes.problem(WHERE, "which network it is about is not written", hint)
+        return None
+    if choices.existing is None or choices.subnets is None:
+        problem = f"clusters on {declaration.cloud} use no network that exists already"
+        notes.problem(WHERE, problem, "take it out")
+        return None
+    if choices.runs(declaration.scheduler.kind):
+        problem = f"{choices.managed.what if choices.managed else 'a managed Kubernetes'} gets a network of its own here"
+        notes.problem(WHERE, problem, "take it out, or write scheduler: {kind: slurm}")
+    _check_forms(declared, choices, notes)
+    _check_groups(declared, declaration, notes)
+    groups = declared.security_groups
+    subnets = tuple(ExistingSubnet(each.purpose, each.zone, each.id) for each in declared.subnets)
+    notes.reason(WHERE, "it belongs to the account's owners: the cluster uses it, and changes and deletes nothing of it")
+    return ExistingNetwork(declared.vpc, subnets, groups.nodes, groups.storage)
+
+
+def subnets(
+    declaration: Declaration, needs: Sequence[tuple[str, int]], rules: Subnets, notes: Notes
+) -> tuple[Subnet, ...]:
+    """Return the declared subnets of the cluster's zone, with the addresses that it needs."""
+    zone = declaration.pools[0].zone
+    if not zone:
+        zones = sorted({each.zone for each in declaration.network.existing.subnets})
+        problem = "an existing subnet is in one zone, and no zone is written"
+        notes.problem("pools[0].zone", problem, f"write zone: {zones[0]}" if zones else "write the zone of the subnets")
+        return ()
+    managed = [(DATABASE, 1)] if declaration.scheduler.database == "managed" else []
+    return tuple(_chosen(declaration, [*needs, *managed], zone, rules, notes))
+
+
+def _chosen(
+    declaration: Declaration, needs: Sequence[tuple[str, int]], zone: str, rules: Subnets, notes: Notes
+) -> Iterator[Subnet]:
+    declared = declaration.network.existing.subnets
+    for name, need in needs:
+        beside = name == DATABASE
+        fits = [
+            index
+            for index, each in enumerate(declared)
+            if each.purpose == name and (each.zone != zone) is beside
+        ]
+        where = f"another zone than {zone}" if beside else zone
+        if not fits:
+            hint = f"write one with its zone, as - {{purpose: {name}, zone: {'ZONE' if beside else zone}, id: ..., cidr: ...}}"
+            notes.problem(f"{WHERE}.subnets", f"there is no subnet for {name} in {where}", hint)
+            continue
+        for index in fits[1:]:
+            problem = f"{declared[index].id} is a second subnet for {name} in {where}"
+            notes.problem(f"{WHERE}.subnets[{index}]", problem, f"keep one, as {declared[fits[0]].id}")
+        chosen = declared[fits[0]]
+        made = Subnet(name, chosen.cidr, rules.reserved, need, public=False)
+        room = made.size - made.reserved
+        if need > room:
+            problem = f"{chosen.id} has {room} addresses, and {name} needs {need}; {rules.reserved_why}"
+            notes.problem(f"{WHERE}.subnets[{fits[0]}].cidr", problem, "take a larger subnet, or take nodes out")
+        yield made
+
+
+def _check_forms(declared: Declared, choices: Choices, notes: Notes) -> None:
+    """Refuse ids that the cloud does not give, and ranges outside of the network."""
+    forms = choices.existing
+    if forms is None:
+        return
+    groups = declared.security_groups
+    named = [("vpc", declared.vpc, forms.vpc), *_of_subnets(declared, forms.subnet)]
+    named += [(f"security_groups.{name}", getattr(groups, name), forms.security_group) for name in ("nodes", "storage")]
+    for path, id_, form in named:
+        if id_ and not re.fullmatch(form, id_):
+            problem = f"{shown(id_)} is no id of {form.partition('-')[0]}-..."
+            notes.problem(f"{WHERE}.{path}", problem, forms.hint.format(form.partition("-")[0]))
+
+
+def _of_subnets(declared: Declared, form: str) -> Iterator[tuple[str, str, str]]:
+    for index, each in enumerate(declared.subnets):
+        yield f"subnets[{index}].id", each.id, form
+
+
+def _check_groups(declared: Declared, declaration: Declaration, notes: Notes) -> None:
+    groups, where = declared.security_groups, f"{WHERE}.security_groups"
+    if bool(groups.nodes) != bool(groups.storage):
+        there, lacks = ("nodes", "storage") if groups.nodes else ("storage", "nodes")
+        problem = f"there is a group of {there}, and none of {lacks}: one has rules about the other"
+        notes.problem(where, problem, f"write {lacks} beside it, which may be the same group")
+    elif not groups.nodes and declaration.network.egress == "none":
+        problem = "the endpoints of services belong to the network, and let in groups that their owners know"
+        notes.problem(WHERE, problem, "write security_groups: {nodes: ..., storage: ...}, which the endpoints let in")
+
+
+def check_ranges(declaration: Declaration, cidr: str, notes: Notes) -> None:
+    """Refuse subnets outside of the network's range."""
+    whole = IPv4Network(cidr)
+    for index, each in enumerate(declaration.network.existing.subnets):
+        if not IPv4Network(each.cidr).subnet_of(whole):
+            problem = f"{each.cidr} is not in {cidr}, which network.cidr says the whole network has"
+            notes.problem(f"{WHERE}.subnets[{index}].cidr", problem, "write the range of the network, and its part here")
+
+
