@@ -77,6 +77,11 @@ KNOWN: dict[str, Any] = {
     "owned_networks": [],
     "owned_subnets": [],
     "owned_groups": [],
+    "owned_storage": [],
+    "owned_keys": [],
+    "owned_profiles": [],
+    "boundaries": [],
+    "tag_rules": [],
 }
 
 

@@ -113,6 +113,8 @@ class Review:
     unstamped: str
     """Why no `up` of the stack is possible; empty when one is."""
     unknown: tuple[str, ...]
+    existing: tuple[tuple[str, str], ...] = ()
+    """Parts of the account's owners that the stack uses, before or after, with their ids."""
 
     @property
     def effects(self) -> tuple[Effect, ...]:

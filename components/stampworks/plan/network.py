@@ -121,6 +121,19 @@ class Network:
     """None when the cluster makes a network of its own."""
 
 
+@dataclass(frozen=True)
+class AccountTerms:
+    """Terms of the account's owners for all that the cluster makes in it; each is empty when there is none."""
+
+    key: str = ""
+    """The key that encrypts disks, file systems, buckets and the database."""
+    permissions_boundary: str = ""
+    role_path: str = ""
+    head_profile: str = ""
+    """Existing rights of the head and of login nodes."""
+    nodes_profile: str = ""
+
+
 SPINE, CORE = "spine", "core"
 """Names of the only spine of a rail, and of the core that joins several spines."""
 

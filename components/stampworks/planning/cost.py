@@ -32,7 +32,7 @@ def cost(plan: Plan) -> Cost:
     """Add up everything that is billed by the hour. The sum is unknown when a part is; unknown parts are named."""
     groups = plan.running
     nodes = [_of_group(plan, each) for each in groups]
-    storage = [_of_storage(plan, each) for each in plan.storage if each.name not in by_use(plan)]
+    storage = [_of_storage(plan, each) for each in plan.storage if each.name not in by_use(plan) and not each.existing]
     charges = (*nodes, *storage, *_of_parts(plan, groups))
     return Cost(charges, tuple(_uncounted(plan)) if any(each.sold for each in nodes) else ())
 
@@ -80,7 +80,8 @@ def by_use(plan: Plan) -> list[str]:
     if CLOUDS[plan.cloud].launches is None:
         return []
     rows = {each.name: file_systems.resolve(options(each)) for each in plan.storage if each.kind != DIRECTORY}
-    return [name for name, row in rows.items() if row is not None and row.capacity == ()]
+    own = {each.name for each in plan.storage if not each.existing}
+    return [name for name, row in rows.items() if name in own and row is not None and row.capacity == ()]
 
 
 def _uncounted(plan: Plan) -> Iterator[str]:

@@ -74,6 +74,7 @@ def create(
         allocated_storage=_DISK_GIB,
         max_allocated_storage=_DISK_GIB_MAX,
         storage_encrypted=True,
+        kms_key_id=place.key,
         availability_zone=place.subnets["storage"].availability_zone,
         db_subnet_group_name=subnets.name,
         vpc_security_group_ids=[_for_head(name, place, within).id],

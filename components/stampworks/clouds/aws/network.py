@@ -154,7 +154,10 @@ class Connections(pulumi.ComponentResource):
         """Log refused traffic: it shows attempts from outside and connections that a node lacks."""
         name, tags, opts = f"{self._name}-traffic", self.place.tags("traffic"), self._opts
         group = cloudwatch.LogGroup(name, retention_in_days=_LOG_DAYS, tags=tags, opts=opts)
-        writer = iam.Role(name, assume_role_policy=assumed_by("vpc-flow-logs.amazonaws.com"), tags=tags, opts=opts)
+        terms = self.place.role_terms()
+        writer = iam.Role(
+            name, assume_role_policy=assumed_by("vpc-flow-logs.amazonaws.com"), **terms, tags=tags, opts=opts
+        )
         iam.RolePolicy(name, role=writer.id, policy=group.arn.apply(_may_write), opts=opts)
         ec2.FlowLog(
             name,

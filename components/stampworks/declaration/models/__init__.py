@@ -5,7 +5,13 @@ says what adding or removing an entry does; of a section, it is the strictest of
 """
 
 from stampworks.declaration.models.addons import AddOns
-from stampworks.declaration.models.existing import ExistingNetwork, ExistingSubnet, SecurityGroups
+from stampworks.declaration.models.existing import (
+    AccountTerms,
+    ExistingNetwork,
+    ExistingSubnet,
+    InstanceProfiles,
+    SecurityGroups,
+)
 from stampworks.declaration.models.network import Fabric, Network
 from stampworks.declaration.models.pools import Fallback, Pool
 from stampworks.declaration.models.running import Budget, Check, Extras, Logs, Proof, Role, Roll, Tag
@@ -19,6 +25,7 @@ __all__ = [
     "CHANGE_KEY",
     "VERSION",
     "Account",
+    "AccountTerms",
     "AddOns",
     "Budget",
     "Change",
@@ -30,6 +37,7 @@ __all__ = [
     "Extras",
     "Fabric",
     "Fallback",
+    "InstanceProfiles",
     "Logs",
     "Model",
     "Network",

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stampworks.declaration.models.section import REFUSE, FromList, Section
+from stampworks.declaration.models.section import IN_PLACE, REFUSE, FromList, Section
 from stampworks.declaration.ranges import Cidr
-from stampworks.declaration.values import PartId, Zone
+from stampworks.declaration.values import PartId, RolePath, Zone
 
 Purpose = Literal["nodes", "storage", "database"]
 
@@ -57,5 +57,45 @@ class ExistingNetwork(Section):
     security_groups: SecurityGroups = Field(
         default=SecurityGroups(),
         description="Existing groups of rules; without them, the cluster makes its own in the network.",
+        json_schema_extra=REFUSE,
+    )
+
+
+class InstanceProfiles(Section):
+    """Rights of machines that the account's owners give."""
+
+    head: PartId = Field(
+        default="",
+        description="The profile of head and login nodes; without it, the cluster makes one for each.",
+        json_schema_extra=REFUSE,
+    )
+    nodes: PartId = Field(
+        default="",
+        description="The profile of the nodes of all pools.",
+        json_schema_extra=REFUSE,
+    )
+
+
+class AccountTerms(Section):
+    """Terms of the account's owners for all that a cluster makes in it."""
+
+    key: PartId = Field(
+        default="",
+        description="The key that encrypts every disk, file system, bucket and database; without it, the cloud's own.",
+        json_schema_extra=REFUSE,
+    )
+    permissions_boundary: PartId = Field(
+        default="",
+        description="The policy that limits every role that the cluster makes.",
+        json_schema_extra=IN_PLACE,
+    )
+    role_path: RolePath = Field(
+        default="",
+        description="The path of every role that the cluster makes, as /teams/training/.",
+        json_schema_extra=REFUSE,
+    )
+    instance_profiles: InstanceProfiles = Field(
+        default=InstanceProfiles(),
+        description="Existing rights of machines, in the place of roles that the cluster makes.",
         json_schema_extra=REFUSE,
     )

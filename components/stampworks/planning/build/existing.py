@@ -1,4 +1,4 @@
-"""A network that exists already: choose its subnets for a cluster, and refuse those that do not fit."""
+"""Parts of an account that exist already: choose those of a cluster, and refuse those that do not fit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from ipaddress import IPv4Network
 
 from stampworks.declaration import Declaration
 from stampworks.declaration import ExistingNetwork as Declared
-from stampworks.declaration.wording import shown
-from stampworks.plan import DATABASE, ExistingNetwork, ExistingSubnet, Subnet
+from stampworks.declaration import Storage as DeclaredStorage
+from stampworks.declaration.wording import alternatives, shown
+from stampworks.plan import DATABASE, AccountTerms, ExistingNetwork, ExistingSubnet, Subnet
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices, Subnets
 
@@ -120,3 +121,63 @@ def check_ranges(declaration: Declaration, cidr: str, notes: Notes) -> None:
             notes.problem(f"{WHERE}.subnets[{index}].cidr", problem, "write the range of the network, and its part here")
 
 
+
+
+def terms(declaration: Declaration, choices: Choices, notes: Notes) -> AccountTerms:
+    """Return the terms of the account's owners; refuse those that the cloud cannot keep."""
+    declared = declaration.account
+    profiles = declared.instance_profiles
+    found = AccountTerms(
+        declared.key, declared.permissions_boundary, declared.role_path, profiles.head, profiles.nodes
+    )
+    forms = choices.existing
+    if found == AccountTerms():
+        return found
+    if forms is None:
+        notes.problem("account", f"nothing that is made on {declaration.cloud} has terms of an account", "take it out")
+        return found
+    region = declaration.region
+    if found.key and not re.fullmatch(forms.key(region), found.key):
+        hint = f"write the whole ARN of a key of {region}: a key encrypts what is in its own region"
+        notes.problem("account.key", f"{shown(found.key)} is not a key of {region}", hint)
+    if found.permissions_boundary and not re.fullmatch(forms.boundary, found.permissions_boundary):
+        problem = f"{shown(found.permissions_boundary)} is not a policy"
+        notes.problem("account.permissions_boundary", problem, "write the whole ARN of the policy")
+    for name, profile in (("head", found.head_profile), ("nodes", found.nodes_profile)):
+        where = f"account.instance_profiles.{name}"
+        if profile and not re.fullmatch(forms.profile, profile):
+            notes.problem(where, f"{shown(profile)} is no name of an instance profile", "write its name, and no ARN")
+        elif profile and choices.runs(declaration.scheduler.kind):
+            problem = "a managed Kubernetes takes roles, and no instance profiles"
+            notes.problem(where, problem, "take it out, or write permissions_boundary and role_path")
+        elif profile and any(pool.count_min not in (None, pool.count) for pool in declaration.pools):
+            problem = "the head starts elastic nodes with rights that the cluster makes for them"
+            notes.problem(where, problem, "take it out, or take count_min out of the pools")
+    for index, storage in enumerate(declaration.storage):
+        if found.key and not storage.existing and storage.tier.startswith(forms.without_key):
+            problem = f"{storage.tier} is encrypted with a key of the cloud, and takes no other"
+            notes.problem(f"storage[{index}].tier", problem, "take a persistent tier, or take account.key out")
+    return found
+
+
+def check_storage(path: str, storage: DeclaredStorage, declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    """Refuse an existing file system that the cluster cannot use, and options that would change it."""
+    if not storage.existing:
+        return
+    forms = choices.existing.storage if choices.existing else {}
+    if (form := forms.get(storage.kind)) is None:
+        problem = f"clusters on {declaration.cloud} use no {storage.kind} that exists already"
+        kinds = f", or a storage of kind {alternatives(sorted(forms))}" if forms else ""
+        notes.problem(f"{path}.existing", problem, f"take it out{kinds}")
+        return
+    if not re.fullmatch(form, storage.existing):
+        problem = f"{shown(storage.existing)} is no {storage.kind}"
+        example = "like fs-0123456789abcdef0" if form.startswith("fs-") else "in small letters, digits, dots and hyphens"
+        notes.problem(f"{path}.existing", problem, f"write what the cloud calls it, {example}")
+    for name in ("repository", "expire_days", "expire_folder"):
+        if getattr(storage, name):
+            problem = f"{storage.existing} belongs to the account's owners, and nothing of it is changed"
+            notes.problem(f"{path}.{name}", problem, "take it out, and ask its owners for it")
+    if storage.kind != "s3" and not declaration.network.existing.vpc:
+        problem = f"{storage.existing} is in a network that exists already, and the cluster makes one of its own"
+        notes.problem(f"{path}.existing", problem, "write network.existing, with the network that it is in")

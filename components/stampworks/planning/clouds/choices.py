@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stampworks import catalog
-from stampworks.plan import Egress, Interface, Purchase, SchedulerKind, traits_of
+from stampworks.plan import Egress, Interface, Plan, Purchase, SchedulerKind, traits_of
 
 ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
 """Reason for the controller's machine, where servers have no size names."""
@@ -187,6 +187,16 @@ class Existing:
     subnet: str
     security_group: str
     hint: str
+    storage: Mapping[str, str]
+    """Forms of file systems and buckets by their kinds."""
+    key: Callable[[str], str]
+    """Form of keys of a region."""
+    without_key: tuple[str, ...]
+    """Beginnings of tiers that take no key of the account's."""
+    boundary: str
+    profile: str
+    rights: Callable[[Plan], tuple[str, ...]]
+    """Actions that roles of nodes need, which a boundary must allow."""
 
 
 @dataclass(frozen=True)

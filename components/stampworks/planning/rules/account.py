@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from stampworks.plan import from_dict
 from stampworks.planning.rules.days import day_number
-from stampworks.planning.rules.owned import OwnedGroup, OwnedNetwork, OwnedSubnet
+from stampworks.planning.rules.owned import (
+    Boundary,
+    OwnedGroup,
+    OwnedKey,
+    OwnedNetwork,
+    OwnedStorage,
+    OwnedSubnet,
+    TagRule,
+)
 
 VERSION: Final = 5
 
@@ -185,6 +193,13 @@ class Account:
     """Like the fields below, of the existing parts that the plan uses, those that the account has in the region."""
     owned_subnets: tuple[OwnedSubnet, ...] | None
     owned_groups: tuple[OwnedGroup, ...] | None
+    owned_storage: tuple[OwnedStorage, ...] | None
+    owned_keys: tuple[OwnedKey, ...] | None
+    owned_profiles: tuple[str, ...] | None
+    """Instance profiles."""
+    boundaries: tuple[Boundary, ...] | None
+    tag_rules: tuple[TagRule, ...] | None
+    """What the organisation of the account asks of the names that the plan's tags have; not only of existing parts."""
 
     def why(self, fact: str) -> str:
         """Return why a fact is unknown."""

@@ -44,3 +44,52 @@ class OwnedGroup:
     id: str
     network: str
     openings: tuple[Opening, ...]
+
+
+@dataclass(frozen=True)
+class OwnedStorage:
+    """A file system or bucket."""
+
+    id: str
+    kind: str
+    networks: tuple[str, ...]
+    """Networks that it can be mounted in; empty for a bucket."""
+    zones: tuple[str, ...]
+    """Zones in which it has an address."""
+    tier: str
+    """As a declaration has it; empty for none."""
+    capacity: int
+    efa: bool
+    region: str
+
+
+@dataclass(frozen=True)
+class OwnedKey:
+    id: str
+    state: str
+    """Enabled, or why it encrypts nothing now."""
+    encrypts: bool
+    """Whether it is a key for encrypting data, and not for signatures."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The policy that limits roles: patterns of actions, as s3:Get*."""
+
+    id: str
+    allowed: tuple[str, ...]
+    denied: tuple[str, ...]
+    depends: tuple[str, ...]
+    """Actions that are allowed or denied under conditions, for some resources, or by their absence in a list."""
+
+
+@dataclass(frozen=True)
+class TagRule:
+    """What the organisation asks of one tag."""
+
+    name: str
+    """The name with its only right spelling."""
+    values: tuple[str, ...]
+    """Allowed values, with * for any end; empty for all."""
+    enforced: bool
+    """Whether the cloud refuses to make what violates it."""

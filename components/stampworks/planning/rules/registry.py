@@ -26,6 +26,7 @@ from stampworks.planning.rules import (
     reservations,
     scheduler,
     storage,
+    terms,
     training,
 )
 from stampworks.planning.rules.findings import Facts, Finding
@@ -230,6 +231,16 @@ RULES: Final = (
             ),
         ),
     ),
+    Rule(
+        "existing.storage",
+        FACTS,
+        terms.storage,
+        tuple(f"storage[].{field}" for field in ("existing", "tier", "capacity", "efa")),
+    ),
+    Rule("existing.key", FACTS, terms.keys, ("account.key",)),
+    Rule("existing.profile", FACTS, terms.profiles, ("account.instance_profiles.*",)),
+    Rule("existing.boundary", FACTS, terms.boundary, ("account.permissions_boundary",)),
+    Rule("tags.policy", FACTS, terms.tags, ("tags", "tags[]", "tags[].name", "tags[].value")),
     Rule("existing.egress", FACTS, existing.ways, ("network.egress",)),
     Rule("placement.near", FACTS, network_now.nearness, ("pools", "pools[]")),
     Rule("image.there", BOTH, images.images, ("region",)),

@@ -9,7 +9,7 @@ from functools import cached_property
 from ipaddress import IPv4Network
 from typing import Any
 
-from stampworks.clouds.aws.facts import images, owned, parts
+from stampworks.clouds.aws.facts import images, owned, parts, terms
 from stampworks.clouds.aws.session import Api, AwsUnansweredError
 from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
@@ -358,4 +358,9 @@ FACTS: tuple[Fact, ...] = (
         _owned(owned.subnets),
     ),
     Fact("owned_groups", ("ec2:DescribeSecurityGroups",), _owned(owned.groups)),
+    Fact("owned_storage", owned.STORAGE_ACTIONS, _owned(owned.storage)),
+    Fact("owned_keys", ("kms:DescribeKey",), _owned(terms.keys)),
+    Fact("owned_profiles", ("iam:GetInstanceProfile",), _owned(terms.profiles)),
+    Fact("boundaries", ("iam:GetPolicy", "iam:GetPolicyVersion"), _owned(terms.boundaries)),
+    Fact("tag_rules", ("organizations:DescribeEffectivePolicy",), _owned(terms.tag_rules)),
 )

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stampworks.clouds.aws.session import Api
+from stampworks.clouds.aws.session import Api, AwsUnansweredError
 from stampworks.plan import ExistingNetwork, Plan
 
 WORLD = "0.0.0.0/0"
+STORAGE_ACTIONS = (
+    *("ec2:DescribeSubnets", "fsx:DescribeFileSystems", "s3:GetBucketLocation"),
+    *(f"elasticfilesystem:Describe{what}" for what in ("FileSystems", "MountTargets")),
+)
+"""Actions that read existing file systems and buckets."""
 
 
 def subnet_ids(plan: Plan) -> dict[str, str]:
@@ -123,3 +128,61 @@ def _peers(permissions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _filter(name: str, *values: str) -> list[dict[str, Any]]:
     return [{"Name": name, "Values": [*values]}]
+
+
+def storage(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return existing file systems and buckets."""
+    readers = {"fsx-lustre": _lustre, "efs": _efs, "s3": _bucket}
+    return [
+        {"id": each.existing, "kind": each.kind, **found}
+        for each in plan.storage
+        if each.existing and (found := readers[each.kind](api, each.existing)) is not None
+    ]
+
+
+def _lustre(api: Api, id_: str) -> dict[str, Any] | None:
+    found = api.ask("fsx:DescribeFileSystems")["FileSystems"]
+    one = next((each for each in found if each["FileSystemId"] == id_ and each["FileSystemType"] == "LUSTRE"), None)
+    if one is None:
+        return None
+    own = one.get("LustreConfiguration", {})
+    tier = str(own.get("DeploymentType", ""))
+    if tier.startswith("PERSISTENT"):
+        tier += f" {one.get('StorageType', 'SSD')}"
+    there = described_subnets(api, dict.fromkeys(one["SubnetIds"], ""))
+    networks_ = {one["VpcId"]} if one.get("VpcId") else {each["VpcId"] for each in there}
+    return {
+        "networks": sorted(networks_),
+        "zones": sorted({each["AvailabilityZone"] for each in there}),
+        "tier": tier,
+        "capacity": one.get("StorageCapacity", 0),
+        "efa": bool(own.get("EfaEnabled")),
+        "region": api.region,
+    }
+
+
+def _efs(api: Api, id_: str) -> dict[str, Any] | None:
+    found = api.ask("elasticfilesystem:DescribeFileSystems")["FileSystems"]
+    one = next((each for each in found if each["FileSystemId"] == id_), None)
+    if one is None:
+        return None
+    ends = api.ask("elasticfilesystem:DescribeMountTargets", FileSystemId=id_)["MountTargets"]
+    return {
+        "networks": sorted({each["VpcId"] for each in ends}),
+        "zones": sorted({each["AvailabilityZoneName"] for each in ends}),
+        "tier": "one zone" if one.get("AvailabilityZoneName") else "regional",
+        "capacity": 0,
+        "efa": False,
+        "region": api.region,
+    }
+
+
+def _bucket(api: Api, name: str) -> dict[str, Any] | None:
+    try:
+        found = api.ask("s3:GetBucketLocation", Bucket=name)
+    except AwsUnansweredError as error:
+        if error.code == "NoSuchBucket":
+            return None
+        raise
+    where = found.get("LocationConstraint") or "us-east-1"  # S3 says nothing of its first region
+    return {"networks": [], "zones": [], "tier": "", "capacity": 0, "efa": False, "region": where}
