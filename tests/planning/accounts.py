@@ -74,6 +74,14 @@ KNOWN: dict[str, Any] = {
     "endpoints": [],
     "ways_out": [],
     "spreads": [],
+    "owned_networks": [],
+    "owned_subnets": [],
+    "owned_groups": [],
+    "owned_storage": [],
+    "owned_keys": [],
+    "owned_profiles": [],
+    "boundaries": [],
+    "tag_rules": [],
 }
 
 

@@ -120,6 +120,8 @@ class Review:
     unknown: tuple[str, ...]
     id: str = ""
     """The id with which a person accepts the change; empty where an `up` needs no approval."""
+    existing: tuple[tuple[str, str], ...] = ()
+    """Parts of the account's owners that the stack uses, before or after, with their ids."""
 
     @property
     def effects(self) -> tuple[Effect, ...]:

@@ -27,6 +27,9 @@ REGION_PATTERN = r"^[A-Za-z][A-Za-z0-9-]{0,39}$"
 ZONE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9:-]{0,63}$"
 FOLDER_PATTERN = r"^([A-Za-z0-9_=-][A-Za-z0-9._=-]*/)*$"
 TIER_PATTERN = r"^[A-Za-z][A-Za-z0-9_ -]{0,39}$"
+ROLE_PATH_MAX = 512  # CreateRole of the IAM API, Path
+ROLE_PATH_PATTERN = r"^$|^/([A-Za-z0-9+=,.@_-]+/)+$"
+PART_PATTERN = r"^$|^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 ADMIN_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9+=,.@_:/-]{0,1023}$"
 IMAGE_PATTERN = r"^$|^[a-z0-9][A-Za-z0-9._:/-]{0,500}(@sha256:[0-9a-f]{64})?$"
@@ -189,6 +192,19 @@ def zone(value: str) -> str:
 def reservation(value: str) -> str:
     """Refuse what no cloud calls capacity that was bought before."""
     return _of_a_cloud(value, RESERVATION_PATTERN, "reservation", "cr-0123456789abcdef0")
+
+
+def role_path(value: str) -> str:
+    """Refuse what is not a path of roles: names between slashes, which it begins and ends with."""
+    if len(value) > ROLE_PATH_MAX or not re.fullmatch(ROLE_PATH_PATTERN, value):
+        hint = "begin and end it with a slash, with letters, digits and +=,.@_- between, like /teams/training/"
+        raise wrong(f"{shown(value)} is not a path of roles", hint)
+    return value
+
+
+def part(value: str) -> str:
+    """Refuse what no cloud calls a part of an account; the cloud's own forms are a matter of planning."""
+    return value and _of_a_cloud(value, PART_PATTERN, "part of an account", "vpc-0123456789abcdef0")
 
 
 def admin(value: str) -> str:
@@ -409,6 +425,8 @@ Url = Annotated[str, TextForm(url, URL_PATTERN)]
 Region = Annotated[str, TextForm(region, REGION_PATTERN)]
 Zone = Annotated[str, TextForm(zone, ZONE_PATTERN)]
 Reservation = Annotated[str, TextForm(reservation, RESERVATION_PATTERN)]
+RolePath = Annotated[str, TextForm(role_path, ROLE_PATH_PATTERN)]
+PartId = Annotated[str, TextForm(part, PART_PATTERN)]
 Admin = Annotated[str, TextForm(admin, ADMIN_PATTERN)]
 TagName = Annotated[str, TextForm(tag_name, TAG_PATTERN)]
 TagValue = Annotated[str, TextForm(tag_value, TAG_VALUE_PATTERN)]

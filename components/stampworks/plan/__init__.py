@@ -5,15 +5,20 @@ order. So two plans can be compared, and a plan can be written to a file, read b
 """
 
 from stampworks.plan.conversion import from_dict, from_json, to_dict, to_json
+from stampworks.plan.existing import existing_parts
 from stampworks.plan.marks import COUNTED, FIRST, IDENTITY, NUMBERED, RELEASE, UNORDERED, WORDS, apart, ordered, settled
 from stampworks.plan.network import (
     CORE,
+    DATABASE,
     OVER_EFA,
     OVER_TCP,
     OVER_VERBS,
     SPINE,
+    AccountTerms,
     Domain,
     Egress,
+    ExistingNetwork,
+    ExistingSubnet,
     Fabric,
     Leaf,
     Network,
@@ -91,6 +96,7 @@ __all__ = [
     "CONTROLLER",
     "CORE",
     "COUNTED",
+    "DATABASE",
     "ENDS_SOON_DAYS",
     "EVERYBODY",
     "FIRST",
@@ -112,6 +118,7 @@ __all__ = [
     "WORDS",
     "WORKLOADS_IMAGE",
     "Account",
+    "AccountTerms",
     "AddOn",
     "Attached",
     "Budget",
@@ -121,6 +128,8 @@ __all__ = [
     "Driven",
     "Egress",
     "Ending",
+    "ExistingNetwork",
+    "ExistingSubnet",
     "Expectation",
     "Extras",
     "Fabric",
@@ -176,6 +185,7 @@ __all__ = [
     "Volume",
     "apart",
     "declared_pools",
+    "existing_parts",
     "fingerprint",
     "from_dict",
     "from_json",

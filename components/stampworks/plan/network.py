@@ -23,6 +23,8 @@ OVER_VERBS: Mapping[str, str] = {"NCCL_NET": "IB"}
 """Variables that keep a collective on InfiniBand or RoCE: NCCL has its own network module for both."""
 
 Egress = Literal["", "nat", "none"]
+DATABASE = "database"
+"""Name of the subnet in another zone; a managed database requires it besides the subnet of file systems."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,33 @@ class Pods:
 
 
 @dataclass(frozen=True)
+class ExistingSubnet:
+    """A declared subnet of an existing network."""
+
+    name: str
+    """The purpose, which is the name of its subnet in the plan."""
+    zone: str
+    id: str
+
+
+@dataclass(frozen=True)
+class ExistingNetwork:
+    """A network of the account's owners. The cluster uses it, and neither changes nor deletes any part of it."""
+
+    vpc: str
+    subnets: tuple[ExistingSubnet, ...]
+    """All declared ones, in their order; the cluster uses those of its zone."""
+    nodes_group: str
+    """Security group of nodes; empty, like the next one, when the cluster makes its own."""
+    storage_group: str
+
+    def used(self, subnet: Subnet, zone: str) -> ExistingSubnet:
+        """Return the existing subnet behind one of the plan. A database is in another zone than the nodes."""
+        beside = subnet.name == DATABASE
+        return next(each for each in self.subnets if each.name == subnet.name and (each.zone != zone) is beside)
+
+
+@dataclass(frozen=True)
 class Network:
     cidr: str = field(metadata=IDENTITY)
     """The whole range that the cluster may use; empty when nodes come with addresses."""
@@ -88,6 +117,21 @@ class Network:
     """The cloud's services that have a private endpoint in the network, as the cloud names them."""
     card_addresses: bool = False
     """Whether each network card of a node's fabric has an address; else a node has one."""
+    existing: ExistingNetwork | None = field(default=None, metadata=IDENTITY)
+    """None when the cluster makes a network of its own."""
+
+
+@dataclass(frozen=True)
+class AccountTerms:
+    """Terms of the account's owners for all that the cluster makes in it; each is empty when there is none."""
+
+    key: str = ""
+    """The key that encrypts disks, file systems, buckets and the database."""
+    permissions_boundary: str = ""
+    role_path: str = ""
+    head_profile: str = ""
+    """Existing rights of the head and of login nodes."""
+    nodes_profile: str = ""
 
 
 SPINE, CORE = "spine", "core"

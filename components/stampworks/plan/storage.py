@@ -33,6 +33,8 @@ class Storage:
     """The folder whose objects expire; empty for the whole bucket."""
     homes: bool = False
     """Whether homes are declared to be here, and not on the first one that can have them."""
+    existing: str = field(default="", metadata=IDENTITY)
+    """The cloud's name for a file system or bucket of the account's owners; empty for one that the cluster makes."""
     driver: str = field(default="", metadata=RELEASE)
     """The cloud's name for the CSI driver that mounts it in pods; empty without a Kubernetes run by the cloud."""
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 
 from stampworks.plan.marks import FIRST, IDENTITY, NUMBERED, RELEASE, UNORDERED, WORDS, common
-from stampworks.plan.network import Fabric, Network
+from stampworks.plan.network import AccountTerms, Fabric, Network
 from stampworks.plan.nodes import Group
 from stampworks.plan.release import Release
 from stampworks.plan.running import Budget, Extras, Logs, Proof, Roll, Tag
@@ -63,6 +63,7 @@ class Plan:
     reasons: tuple[Reason, ...] = field(metadata=WORDS)
     teams: tuple[Team, ...] = field(default=(), metadata=UNORDERED)
     """The declared groups of users."""
+    account: AccountTerms = field(default=AccountTerms(), metadata=IDENTITY)
 
     @property
     def controller(self) -> Group:

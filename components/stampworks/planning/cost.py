@@ -32,7 +32,7 @@ def cost(plan: Plan) -> Cost:
     """Add up everything that is billed by the hour. The sum is unknown when a part is; unknown parts are named."""
     groups = plan.running
     nodes = [_of_group(plan, each) for each in groups]
-    storage = [_of_storage(plan, each) for each in plan.storage if each.name not in by_use(plan)]
+    storage = [_of_storage(plan, each) for each in plan.storage if each.name not in by_use(plan) and not each.existing]
     charges = (*nodes, *storage, *_of_parts(plan, groups))
     return Cost(charges, tuple(_uncounted(plan)) if any(each.sold for each in nodes) else ())
 
@@ -49,13 +49,14 @@ def _of_parts(plan: Plan, groups: Sequence[Group]) -> Iterator[Charge]:
     least = sum(group.count_min * gib for group, gib, _ in disks)
     most = sum(group.count * gib for group, gib, _ in disks)
     yield _of_part(plan, "disks", "disk", basis, least, most)
-    if plan.network.egress == "nat":
+    own = plan.network.existing is None  # the way out of another network is its owners' bill
+    if plan.network.egress == "nat" and own:
         yield _of_part(plan, "NAT gateway", "NAT gateway", "1 x NAT gateway")
         yield _of_part(plan, "public address", "public address", "1 x public address, of the NAT gateway")
     if plan.scheduler.database == "managed":
         why = f"no price of a managed database in {plan.region} is known"
         yield Charge("database of the accounting", "1 x database", None, None, why)
-    if addressed := [each for each in plan.network.endpoints if each not in launches.routed]:
+    if own and (addressed := [each for each in plan.network.endpoints if each not in launches.routed]):
         basis = f"{len(addressed)} x endpoint: {', '.join(addressed)}"
         yield _of_part(plan, "endpoints", "endpoint", basis, len(addressed), len(addressed))
 
@@ -79,7 +80,8 @@ def by_use(plan: Plan) -> list[str]:
     if CLOUDS[plan.cloud].launches is None:
         return []
     rows = {each.name: file_systems.resolve(options(each)) for each in plan.storage if each.kind != DIRECTORY}
-    return [name for name, row in rows.items() if row is not None and row.capacity == ()]
+    own = {each.name for each in plan.storage if not each.existing}
+    return [name for name, row in rows.items() if name in own and row is not None and row.capacity == ()]
 
 
 def _uncounted(plan: Plan) -> Iterator[str]:
@@ -88,9 +90,11 @@ def _uncounted(plan: Plan) -> Iterator[str]:
     if launches is None:
         yield "whatever else is billed, as disks and traffic may be"
         return
-    if plan.network.egress == "nat":
+    if plan.network.existing:
+        yield "what its owners bill for the existing network"
+    elif plan.network.egress == "nat":
         yield "each GB that passes through the NAT gateway"
-    if {*plan.network.endpoints} - {*launches.routed}:
+    if {*plan.network.endpoints} - {*launches.routed} and not plan.network.existing:
         yield "each GB that passes through the endpoints"
     if used := by_use(plan):
         yield f"what storage {', '.join(used)} holds and moves"

@@ -12,6 +12,7 @@ from stampworks.changes.differences import Difference, PathStep, differences
 from stampworks.plan import Group, Plan, Queue, Storage, Team, User, fingerprint, to_dict
 from stampworks.text.names import fold
 from stampworks.text.printable import printable
+from stampworks.views.existing import SHARED, shared
 from stampworks.views.table import INDENT
 
 Verdict = Literal["equal", "different", "unknown"]
@@ -96,6 +97,7 @@ def comparison_text(a: ComparedSide, b: ComparedSide) -> str:
         f"{a.name} and {b.name}: {verdict(a, b)}": sentences(first, a.name, b.name),
         "What follows from that": after,
         "Expected between siblings": sentences(expected, a.name, b.name),
+        SHARED: [each["text"] for each in shared(a.plan, b.plan, a.name, b.name)],
         "Fingerprints": [_stamped(a), _stamped(b)],
     }
     title = next(iter(sections))
@@ -115,7 +117,8 @@ def comparison_data(a: ComparedSide, b: ComparedSide) -> dict[str, Any]:
         }
         for each in differences(a.plan, b.plan)
     ]
-    return {"verdict": verdict(a, b), "a": _side(a), "b": _side(b), "differences": found}
+    both = shared(a.plan, b.plan, a.name, b.name)
+    return {"verdict": verdict(a, b), "a": _side(a), "b": _side(b), "differences": found, "shared": both}
 
 
 def sentences(found: Sequence[Difference], a: str, b: str) -> list[str]:

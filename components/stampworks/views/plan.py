@@ -10,10 +10,21 @@ from typing import Protocol, get_args
 from stampworks import catalog
 from stampworks.changes.charges import Cost
 from stampworks.changes.outcomes import NOT_STAMPED, Outcome
-from stampworks.plan import SPINE, Expectation, Group, Launch, Leaf, Machine, Plan, Rail, fingerprint, log_group
+from stampworks.plan import (
+    SPINE,
+    Expectation,
+    Group,
+    Leaf,
+    Machine,
+    Plan,
+    Rail,
+    fingerprint,
+    log_group,
+)
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold
 from stampworks.text.printable import printable
+from stampworks.views import existing, launches
 from stampworks.views.money import uncounted, usd
 from stampworks.views.table import INDENT, explained, paragraph, sparse, table
 
@@ -145,49 +156,22 @@ def _networks(plan: Plan, width: int) -> list[str]:
 
 def _subnets(plan: Plan, width: int) -> list[str]:
     """Return the subnets from which a cloud assigns addresses, and the rails, most of which have none."""
+    network = plan.network
     rows = [
-        (each.name, each.cidr, each.size, each.reserved, _known(each.needed), _known(each.room))
-        for each in plan.network.subnets
+        (
+            *(each.name, each.cidr, each.size, each.reserved, _known(each.needed), _known(each.room)),
+            *([network.existing.used(each, network.zone).id] if network.existing else []),
+        )
+        for each in network.subnets
     ]
-    header = ("subnet", "range", "addresses", "kept by the cloud", "needed", "free")
+    named = ["existing"] if network.existing else []
+    header = ("subnet", "range", "addresses", "kept by the cloud", "needed", "free", *named)
     lines = [f"Subnets of {plan.network.cidr}", *table(header, rows, width)] if rows else []
     rails = [
         f"Rails ({plan.fabric.kind}): {fold(rail.interface for rail in same)}, {_rate(rate)} each"
         for rate, same in ((rate, list(its)) for rate, its in groupby(plan.fabric.rails, lambda rail: rail.rate_mbps))
     ]
     return [*lines, *([""] if lines and rails else []), *rails]
-
-
-def _launches(plan: Plan, width: int) -> list[str]:
-    """Return how a cloud starts the nodes, and how these reach the internet."""
-    rows = [
-        (
-            group.name,
-            launch.instance_type,
-            launch.image or "not looked up",
-            f"{launch.disk_gib} GiB",
-            _cards(launch),
-            "together" if launch.placed_together else "",
-        )
-        for group in plan.groups
-        if (launch := group.launch)
-    ]
-    if not rows:
-        return []
-    way = {"nat": "through NAT", "none": "in no way, but for the endpoints"}[plan.network.egress or "none"]
-    return [
-        "How nodes start",
-        *sparse(("group", "type", "image", "disk", "NICs", "placed"), rows, width),
-        *paragraph(f"They reach the world {way}. Endpoints: {', '.join(plan.network.endpoints) or 'none'}", width, ""),
-    ]
-
-
-def _cards(launch: Launch) -> str:
-    own = [each for each in launch.interfaces if not each.fabric]
-    cards = fold(str(each.card) for each in launch.interfaces if each.fabric)
-    addressed = ", each with an address" if launch.interfaces[-1].address else ""
-    parts = ([f"{len(own)}"] if own else []) + ([f"for the fabric cards {cards}{addressed}"] if cards else [])
-    return ", and ".join(parts)
 
 
 def _pods(plan: Plan, width: int) -> list[str]:
@@ -481,7 +465,8 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _groups,
     _networks,
     _pods,
-    _launches,
+    launches.lines,
+    existing.lines,
     _fabric,
     _storage,
     _scheduler,

@@ -14,6 +14,7 @@ from stampworks.plan import to_dict
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold
 from stampworks.views.comparison import sentences, shown, summary
+from stampworks.views.existing import UNTOUCHED
 from stampworks.views.money import uncounted, usd
 from stampworks.views.quoted import prose, quoted
 
@@ -48,11 +49,18 @@ def review_markdown(review: Review) -> str:
         _order(review),
         *(_expectations(title, found) for title, found in _tables(review.expectations)),
         _cost(review),
+        _existing(review.existing),
         _rules(review.rules),
         _siblings(review),
         _unknown(review.unknown),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def _existing(parts: Sequence[tuple[str, str]]) -> list[str]:
+    if not parts:
+        return []
+    return [f"**{UNTOUCHED}**", "", *(f"- {prose(part)}: {quoted(id_)}" for part, id_ in parts)]
 
 
 def unreadable_markdown(side: str, problems: Sequence[Mapping[str, Any]]) -> str:
@@ -107,6 +115,7 @@ def review_data(review: Review) -> dict[str, Any]:
             "leave": [dataclasses.asdict(each) for each in review.leave],
         },
         "order": [dataclasses.asdict(each) for each in review.order],
+        "existing": [{"part": part, "id": id_} for part, id_ in review.existing],
         "cost": {
             "before_usd_per_hour_min": review.before.usd_per_hour_min,
             "before_usd_per_hour": review.before.usd_per_hour,

@@ -11,6 +11,8 @@ from pulumi_aws import s3
 
 from stampworks.clouds.aws.owner import Owner
 
+USE_OF_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
+"""Actions with which objects under a key are read and written."""
 _OLD_DAYS, _UNFINISHED_DAYS = 30, 7
 
 
@@ -24,14 +26,19 @@ def _of_either_version(name: str) -> Any:
     return getattr(s3, name if hasattr(s3, "BucketVersioning") else f"{name}V2")
 
 
-def may_use(arns: Sequence[str]) -> str:
+def may_use(arns: Sequence[str], key: str | None = None) -> str:
     """Return the policy that a mount needs by default, without deletion (Mountpoint, CONFIGURATION.md; read
-    2026-11-23)."""
+    2026-11-23).
+
+    A key of the account needs rights of its own, unlike S3's key.
+    """
     objects = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
     statements = [
         {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [*arns]},
         {"Effect": "Allow", "Action": objects, "Resource": [f"{arn}/*" for arn in arns]},
     ]
+    if key:
+        statements.append({"Effect": "Allow", "Action": [*USE_OF_KEY], "Resource": [key]})
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
@@ -60,7 +67,7 @@ def private(
     _of_either_version("BucketServerSideEncryptionConfiguration")(
         name,
         bucket=bucket.id,
-        rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "aws:kms"}, "bucket_key_enabled": True}],
+        rules=[{"apply_server_side_encryption_by_default": _encryption(place.key), "bucket_key_enabled": True}],
         opts=within,
     )
     _of_either_version("BucketLifecycleConfiguration")(
@@ -79,3 +86,7 @@ def private(
         opts=within,
     )
     return bucket
+
+
+def _encryption(key: str | None) -> dict[str, str]:
+    return {"sse_algorithm": "aws:kms", **({"kms_master_key_id": key} if key else {})}

@@ -51,12 +51,13 @@ def publish(name: str, place: Owner, into: Any, file: Output[str], opts: Resourc
     )
 
 
-def may_read(cluster: str, arn: str) -> str:
+def may_read(cluster: str, arn: str, key: str | None = None) -> str:
     """Return the policy of a node that starts later.
 
-    It needs no kms action: keys that AWS manages allow the requests of their own service.
+    It needs no kms action without a key of the account: keys that AWS manages allow the requests of their own service.
     """
     parameter = f"arn:{tags.partition(arn)}:ssm:*:*:parameter{tags.key_parameter(cluster)}"
     allowed = [("s3:GetObject", f"{arn}/{tags.BUNDLE}"), ("ssm:GetParameter", parameter)]
+    allowed += [("kms:Decrypt", key)] if key else []
     statements = [{"Effect": "Allow", "Action": action, "Resource": of} for action, of in allowed]
     return json.dumps({"Version": "2012-10-17", "Statement": statements})

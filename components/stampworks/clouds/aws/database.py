@@ -74,6 +74,7 @@ def create(
         allocated_storage=_DISK_GIB,
         max_allocated_storage=_DISK_GIB_MAX,
         storage_encrypted=True,
+        kms_key_id=place.key,
         availability_zone=place.subnets["storage"].availability_zone,
         db_subnet_group_name=subnets.name,
         vpc_security_group_ids=[_for_head(name, place, within).id],
@@ -107,7 +108,7 @@ def _for_head(name: str, place: Place, opts: ResourceOptions) -> ec2.SecurityGro
     """Create the security group of the database, which only the head reaches."""
     tags = place.tags("accounting")
     group = ec2.SecurityGroup(
-        name, vpc_id=place.vpc.id, description=f"database of {place.cluster}", tags=tags, opts=opts
+        name, vpc_id=place.vpc_id, description=f"database of {place.cluster}", tags=tags, opts=opts
     )
     (head,) = place.of_head
     for rule, own, other in (

@@ -16,6 +16,8 @@ from stampworks.plan import Network, Rail
 from stampworks.resources import Keyring
 
 _LOG_DAYS = 30
+EGRESS = "egress"
+"""Name of what belongs to the way out."""
 _ROUTED = ("s3",)
 """Services whose endpoint is a route, which is free. The others have addresses in a subnet."""
 
@@ -33,9 +35,22 @@ class Connections(pulumi.ComponentResource):
         super().__init__("stampworks:aws:Connections", name, None, place.within(opts))
         self.place, self.ssh_public_key = place, keyring.ssh_public_key
         self._name, self._opts = name, place.within(ResourceOptions(parent=self))
+        if network.existing:
+            if network.egress == "nat" and not network.existing.nodes_group:
+                self._let_out()
+        else:
+            self._connect(network)
+        if network.pods is None:  # nobody logs in to nodes of EKS
+            self._way_in(cluster, keyring)
+        if place.bundle:
+            bundle.keep_key(name, place, keyring.slurm_key, self._opts)
+        self.register_outputs({})
+
+    def _connect(self, network: Network) -> None:
+        """Create the routes, endpoints and log of a new network. The owners of an existing one have their own."""
         private = self._table("private")
         for each in network.subnets:
-            if not each.public and each.name in place.subnets:
+            if not each.public and each.name in self.place.subnets:
                 self._join(each.name, private)
         if network.egress == "nat":
             (public,) = (each.name for each in network.subnets if each.public)
@@ -43,15 +58,10 @@ class Connections(pulumi.ComponentResource):
         for service in network.endpoints:
             self._endpoint(service, private)
         self._flow_log()
-        if network.pods is None:  # nobody logs in to nodes of EKS
-            self._way_in(cluster, keyring)
-        if place.bundle:
-            bundle.keep_key(name, place, keyring.slurm_key, self._opts)
-        self.register_outputs({})
 
     def _table(self, name: str) -> ec2.RouteTable:
         tags = self.place.tags(name)
-        return ec2.RouteTable(f"{self._name}-{name}", vpc_id=self.place.vpc.id, tags=tags, opts=self._opts)
+        return ec2.RouteTable(f"{self._name}-{name}", vpc_id=self.place.vpc_id, tags=tags, opts=self._opts)
 
     def _join(self, subnet: str, table: ec2.RouteTable) -> ec2.RouteTableAssociation:
         ids = {"subnet_id": self.place.subnets[subnet].id, "route_table_id": table.id}
@@ -60,7 +70,7 @@ class Connections(pulumi.ComponentResource):
     def _way_out(self, subnet: str, private: ec2.RouteTable) -> None:
         """Create the NAT gateway: private addresses reach the internet, and are not reachable from it."""
         name, place, tags = self._name, self.place, self.place.tags(subnet)
-        gateway = ec2.InternetGateway(name, vpc_id=place.vpc.id, tags=tags, opts=self._opts)
+        gateway = ec2.InternetGateway(name, vpc_id=place.vpc_id, tags=tags, opts=self._opts)
         public = self._table("public")
         self._route(public, "public", gateway_id=gateway.id)
         joined = self._join(subnet, public)
@@ -74,12 +84,16 @@ class Connections(pulumi.ComponentResource):
             opts=after,
         )
         self._route(private, "private", nat_gateway_id=nat.id)
+        self._let_out()
+
+    def _let_out(self) -> None:
+        """Let nodes reach every address."""
         vpc.SecurityGroupEgressRule(
-            f"{name}-world",
-            security_group_id=place.nodes.id,
+            f"{self._name}-world",
+            security_group_id=self.place.nodes.id,
             cidr_ipv4=ANYWHERE,
             ip_protocol="-1",
-            tags=tags,
+            tags=self.place.tags(EGRESS),
             opts=self._opts,
         )
 
@@ -104,7 +118,7 @@ class Connections(pulumi.ComponentResource):
             reached = {"vpc_endpoint_type": "Gateway", "route_table_ids": [private.id]}
         endpoint = ec2.VpcEndpoint(
             f"{self._name}-{service}",
-            vpc_id=place.vpc.id,
+            vpc_id=place.vpc_id,
             service_name=place.provider.region.apply(lambda region: f"com.amazonaws.{region}.{service}"),
             tags=place.tags(service),
             opts=self._opts,
@@ -140,11 +154,14 @@ class Connections(pulumi.ComponentResource):
         """Log refused traffic: it shows attempts from outside and connections that a node lacks."""
         name, tags, opts = f"{self._name}-traffic", self.place.tags("traffic"), self._opts
         group = cloudwatch.LogGroup(name, retention_in_days=_LOG_DAYS, tags=tags, opts=opts)
-        writer = iam.Role(name, assume_role_policy=assumed_by("vpc-flow-logs.amazonaws.com"), tags=tags, opts=opts)
+        terms = self.place.role_terms()
+        writer = iam.Role(
+            name, assume_role_policy=assumed_by("vpc-flow-logs.amazonaws.com"), **terms, tags=tags, opts=opts
+        )
         iam.RolePolicy(name, role=writer.id, policy=group.arn.apply(_may_write), opts=opts)
         ec2.FlowLog(
             name,
-            vpc_id=self.place.vpc.id,
+            vpc_id=self.place.vpc_id,
             traffic_type="REJECT",
             log_destination=group.arn,
             iam_role_arn=writer.arn,

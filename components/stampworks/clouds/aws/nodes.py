@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -35,9 +36,22 @@ _LEFT_ALONE = ("AZRebalance", "InstanceRefresh", "ReplaceUnhealthy")
 """Processes that would replace members by themselves. An explicit command decides which node goes, and when."""
 
 
+@dataclass(frozen=True)
+class GivenProfile:
+    """An instance profile of the account's owners."""
+
+    name: str
+
+    @property
+    def named(self) -> ec2.LaunchTemplateIamInstanceProfileArgsDict:
+        return {"name": self.name}
+
+
 class NodeGroup(pulumi.ComponentResource):
     """The members of one group."""
 
+    role: iam.Role
+    """The rights of its members, unless the account's owners give a profile."""
     generation = ""
     """Empty: an Auto Scaling group does not output its members. The roster lists them."""
 
@@ -61,8 +75,9 @@ class NodeGroup(pulumi.ComponentResource):
         self._tags = {**place.tags(group.name), tags.GROUP: group.name}
         self._of_machine = {**self._tags, tags.TEMPLATE: made_from}
         self.templates: list[ec2.LaunchTemplate] = []  # launch templates of elastic nodes
-        self.role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=self._tags, opts=self._opts)
-        profile = self._profile()
+        of_head = group.role != "worker"
+        given = place.account.head_profile if of_head else place.account.nodes_profile
+        profile = GivenProfile(given) if given else self._profile()
         if group.role == "controller":
             self._one(profile, volumes)
         else:
@@ -74,18 +89,21 @@ class NodeGroup(pulumi.ComponentResource):
 
     def _profile(self) -> iam.InstanceProfile:
         """Return the rights of a node: Systems Manager, its logs and the buckets of its cluster, nothing else."""
-        name, role, opts = self._name, self.role, self._opts
+        name, opts, terms = self._name, self._opts, self.place.role_terms()
+        trusted = assumed_by("ec2.amazonaws.com")
+        self.role = role = iam.Role(name, assume_role_policy=trusted, **terms, tags=self._tags, opts=opts)
         iam.RolePolicy(
             f"{name}-sessions", role=role.id, policy=allowed([{"Action": [*SESSIONS], "Resource": "*"}]), opts=opts
         )
         if kept := self.place.logs:
             iam.RolePolicy(f"{name}-logs", role=role.id, policy=kept.arn.apply(logs.may_write), opts=opts)
         if buckets := self.place.buckets:
-            may = Output.all(*(each.arn for each in buckets)).apply(bucket.may_use)
+            key = self.place.key
+            may = Output.all(*(each.arn for each in buckets)).apply(lambda arns: bucket.may_use(arns, key))
             iam.RolePolicy(f"{name}-buckets", role=role.id, policy=may, opts=opts)
-        return iam.InstanceProfile(name, role=role.name, tags=self._tags, opts=opts)
+        return iam.InstanceProfile(name, role=role.name, path=terms["path"], tags=self._tags, opts=opts)
 
-    def _one(self, profile: iam.InstanceProfile, volumes: Sequence[ebs.Volume]) -> None:
+    def _one(self, profile: iam.InstanceProfile | GivenProfile, volumes: Sequence[ebs.Volume]) -> None:
         """Create one instance whose volumes outlive it.
 
         A volume is attached to one instance at a time, so the old instance goes first.
@@ -101,12 +119,7 @@ class NodeGroup(pulumi.ComponentResource):
             associate_public_ip_address=False,
             iam_instance_profile=profile.name,
             metadata_options=METADATA,
-            root_block_device={
-                "volume_type": "gp3",
-                "volume_size": launch.disk_gib,
-                "encrypted": True,
-                "tags": self._tags,
-            },
+            root_block_device=self._root_disk(),
             user_data=self._network.ssh_public_key.apply(self._first_boot),
             user_data_replace_on_change=True,
             tags={**self._of_machine, tags.NODE: self.group.nodes[0].name},
@@ -122,7 +135,18 @@ class NodeGroup(pulumi.ComponentResource):
                 opts=opts,
             )
 
-    def _several(self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None) -> None:
+    def _root_disk(self) -> ec2.InstanceRootBlockDeviceArgsDict:
+        disk: ec2.InstanceRootBlockDeviceArgsDict = {
+            "volume_type": "gp3",
+            "volume_size": self._launch.disk_gib,
+            "encrypted": True,
+            "tags": self._tags,
+        }
+        if self.place.key:
+            disk["kms_key_id"] = self.place.key
+        return disk
+
+    def _several(self, profile: iam.InstanceProfile | GivenProfile, together: ec2.PlacementGroup | None) -> None:
         """Create the group of nodes that always run. Nodes that start with jobs are not part of it."""
         count, own = self.group.count_min, self.group.offers[0]
         template_ = self._template(self._name, profile, own, together, self._of_machine)
@@ -140,7 +164,7 @@ class NodeGroup(pulumi.ComponentResource):
             opts=ResourceOptions.merge(self._opts, ResourceOptions(custom_timeouts=_ENDS)),
         )
 
-    def _elastic(self, profile: iam.InstanceProfile, together: ec2.PlacementGroup | None) -> None:
+    def _elastic(self, profile: iam.InstanceProfile | GivenProfile, together: ec2.PlacementGroup | None) -> None:
         """Create a launch template for each offer of elastic nodes.
 
         The controller chooses an offer. It can start nothing without a template.
@@ -149,7 +173,8 @@ class NodeGroup(pulumi.ComponentResource):
         cluster = place.cluster
         names = {offer: template_name(cluster, group, offer) for offer in group.offers}
         # On destroy: delete the templates, so that no node can start, then end the nodes, then delete their parts.
-        within = ResourceOptions(depends_on=[profile, *([together] if together else [])])
+        of_nodes = [each for each in (profile, together) if isinstance(each, pulumi.Resource)]
+        within = ResourceOptions(depends_on=of_nodes)
         nodes = ElasticNodes(
             self._name,
             cluster=cluster,
@@ -171,13 +196,13 @@ class NodeGroup(pulumi.ComponentResource):
             )
             for offer, name in names.items()
         ]
-        reads = place.bundle.arn.apply(lambda arn: bundle.may_read(cluster, arn))
+        reads = place.bundle.arn.apply(lambda arn: bundle.may_read(cluster, arn, place.key))
         iam.RolePolicy(f"{self._name}-bundle", role=self.role.id, policy=reads, opts=self._opts)
 
     def _template(
         self,
         resource: str,
-        profile: iam.InstanceProfile,
+        profile: iam.InstanceProfile | GivenProfile,
         offer: Offer,
         together: ec2.PlacementGroup | None,
         of: dict[str, str],
@@ -198,9 +223,9 @@ class NodeGroup(pulumi.ComponentResource):
             instance_type=launch.instance_type,
             image_id=launch.image,
             update_default_version=True,
-            iam_instance_profile={"arn": profile.arn},
+            iam_instance_profile=profile.named if isinstance(profile, GivenProfile) else {"arn": profile.arn},
             metadata_options=_READS_TAGS if name else METADATA,
-            block_device_mappings=disks(launch),
+            block_device_mappings=disks(launch, place.key),
             network_interfaces=nics(launch, place, subnet_id),
             placement={"group_name": together.name} if together and offer.placed_together else None,
             instance_market_options=MARKETS.get(offer.purchase),
@@ -230,7 +255,7 @@ class NodeGroup(pulumi.ComponentResource):
         return known.apply(lambda all_: cloud_config(all_[0], agent, (*joins, *map(str, all_[1:]))))
 
 
-def disks(launch: Launch) -> list[ec2.LaunchTemplateBlockDeviceMappingArgsDict]:
+def disks(launch: Launch, key: str | None) -> list[ec2.LaunchTemplateBlockDeviceMappingArgsDict]:
     """Return the root disk of a node, which is deleted with it."""
     disk: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = {
         "volume_type": "gp3",
@@ -238,6 +263,8 @@ def disks(launch: Launch) -> list[ec2.LaunchTemplateBlockDeviceMappingArgsDict]:
         "encrypted": "true",
         "delete_on_termination": "true",
     }
+    if key:
+        disk["kms_key_id"] = key
     return [{"device_name": launch.root_device, "ebs": disk}]
 
 

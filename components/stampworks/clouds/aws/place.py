@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi import ResourceOptions
+from pulumi import Output, ResourceOptions
 from pulumi_aws import cloudwatch, ec2, get_availability_zones_output, vpc
 
 from stampworks.clouds.aws import alarms, bundle, logs, tags
@@ -19,14 +20,22 @@ ELSEWHERE = ("database", "control-plane")
 """Subnets in another zone than the rest, created together with their contents."""
 
 
+@dataclass(frozen=True)
+class ExistingPart:
+    """A subnet or security group of the account's owners. It is known by its id, and is no resource of the stack."""
+
+    id: Output[str]
+    availability_zone: Output[str]
+
+
 class Place(Owner):
     """The VPC, subnets and security groups that the other resources of the cluster are in."""
 
-    vpc: ec2.Vpc
-    subnets: Mapping[str, ec2.Subnet]
+    vpc_id: Output[str]
+    subnets: Mapping[str, ec2.Subnet | ExistingPart]
     """Subnets by their names in the plan."""
-    nodes: ec2.SecurityGroup
-    storage: ec2.SecurityGroup
+    nodes: ec2.SecurityGroup | ExistingPart
+    storage: ec2.SecurityGroup | ExistingPart
     rules: Sequence[pulumi.Resource]
     """Rules of the two security groups. FSx checks them while it creates a file system, and fails if they come
     later."""
@@ -42,44 +51,10 @@ class Place(Owner):
     def __init__(self, name: str, plan: Plan, opts: ResourceOptions) -> None:
         super().__init__("stampworks:aws:Place", name, plan, opts)
         within = self.within(ResourceOptions(parent=self))
-        self.vpc = ec2.Vpc(
-            name,
-            cidr_block=plan.network.cidr,
-            enable_dns_hostnames=True,  # private names of endpoints and file systems need both
-            enable_dns_support=True,
-            tags=self.tags("network"),
-            opts=within,
-        )
-        ec2.DefaultSecurityGroup(
-            name, vpc_id=self.vpc.id, ingress=[], egress=[], tags=self.tags("nothing"), opts=within
-        )
-        subnets: dict[str, ec2.Subnet] = {}
-        for subnet in plan.network.subnets:
-            if subnet.name not in ELSEWHERE:
-                # without a declared zone, AWS chooses one for nodes, and would choose another one for file systems and
-                # endpoints
-                near = subnets["nodes"].availability_zone if subnets else None
-                subnets[subnet.name] = ec2.Subnet(
-                    f"{name}-{subnet.name}",
-                    vpc_id=self.vpc.id,
-                    cidr_block=subnet.cidr,
-                    availability_zone=plan.network.zone or near,
-                    map_public_ip_on_launch=False,
-                    tags=self.tags(subnet.name),
-                    opts=within,
-                )
-        self.subnets = subnets
-        self.nodes = self.security_group(name, "nodes", "nodes", within)
-        self.storage = self.security_group(name, "storage", "file systems, and endpoints of services", within)
-        # EFA carries traffic only if the security group allows everything to and from itself by its own id. File
-        # systems reached over EFA need the same rules (EC2 User Guide, "Get started with EFA"; FSx for Lustre User
-        # Guide, "File system access control"; read 2026-11-22).
-        pairs = (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage"))
-        self.rules = [
-            rule
-            for one, other in pairs
-            for rule in self.allow(f"{name}-{one}-{other}", getattr(self, one), getattr(self, other), within)
-        ]
+        self._existing = plan.network.existing
+        self._zone = plan.network.zone
+        self.vpc_id, self.subnets = self._network(name, plan.network, within)
+        self.nodes, self.storage, self.rules = self._groups(name, within)
         managed = plan.scheduler.database == "managed"
         self.of_head = [self.security_group(name, "head", "the head", within)] if managed else []
         self.buckets = []
@@ -87,13 +62,76 @@ class Place(Owner):
         self.logs = logs.create(name, self, plan)
         self.register_outputs({})
 
+    def _network(
+        self, name: str, network: Network, opts: ResourceOptions
+    ) -> tuple[Output[str], Mapping[str, ec2.Subnet | ExistingPart]]:
+        """Return the VPC's id and the subnets: the owners', or new ones."""
+        if existing := self._existing:
+            found = {each.name: self._given(existing.used(each, network.zone).id) for each in network.subnets}
+            return Output.from_input(existing.vpc), found
+        made = ec2.Vpc(
+            name,
+            cidr_block=network.cidr,
+            enable_dns_hostnames=True,  # private names of endpoints and file systems need both
+            enable_dns_support=True,
+            tags=self.tags("network"),
+            opts=opts,
+        )
+        ec2.DefaultSecurityGroup(name, vpc_id=made.id, ingress=[], egress=[], tags=self.tags("nothing"), opts=opts)
+        subnets: dict[str, ec2.Subnet | ExistingPart] = {}
+        for subnet in network.subnets:
+            if subnet.name not in ELSEWHERE:
+                # without a declared zone, AWS chooses one for nodes, and would choose another one for file systems and
+                # endpoints
+                near = subnets["nodes"].availability_zone if subnets else None
+                subnets[subnet.name] = ec2.Subnet(
+                    f"{name}-{subnet.name}",
+                    vpc_id=made.id,
+                    cidr_block=subnet.cidr,
+                    availability_zone=network.zone or near,
+                    map_public_ip_on_launch=False,
+                    tags=self.tags(subnet.name),
+                    opts=opts,
+                )
+        return made.id, subnets
+
+    def _given(self, id_: str) -> ExistingPart:
+        return ExistingPart(Output.from_input(id_), Output.from_input(self._zone))
+
+    def _groups(
+        self, name: str, opts: ResourceOptions
+    ) -> tuple[ec2.SecurityGroup | ExistingPart, ec2.SecurityGroup | ExistingPart, list[pulumi.Resource]]:
+        """Return the groups of nodes and of storage, with the rules that were made for them.
+
+        EFA carries traffic only if the security group allows everything to and from itself by its own id. File systems
+        reached over EFA need the same rules (EC2 User Guide, "Get started with EFA"; FSx for Lustre User Guide, "File
+        system access control"; read 2026-11-22). Groups of the owners have them, or the plan says that they lack them.
+        """
+        if (existing := self._existing) and existing.nodes_group:
+            return self._given(existing.nodes_group), self._given(existing.storage_group), []
+        nodes = self.security_group(name, "nodes", "nodes", opts)
+        storage = self.security_group(name, "storage", "file systems, and endpoints of services", opts)
+        named = {"nodes": nodes, "storage": storage}
+        pairs = (("nodes", "nodes"), ("nodes", "storage"), ("storage", "nodes"), ("storage", "storage"))
+        return (
+            nodes,
+            storage,
+            [
+                rule
+                for one, other in pairs
+                for rule in self.allow(f"{name}-{one}-{other}", named[one], named[other], opts)
+            ],
+        )
+
     def elsewhere(
         self, name: str, subnet: str, network: Network, opts: ResourceOptions, without: Sequence[str] = ()
-    ) -> ec2.Subnet:
-        """Create a subnet in another zone.
+    ) -> ec2.Subnet | ExistingPart:
+        """Return a subnet in another zone: the owners', or a new one.
 
         Ignore changes of the zone: a zone that opens later is no reason to move.
         """
+        if subnet in self.subnets:
+            return self.subnets[subnet]
         there = get_availability_zones_output(
             state="available",
             filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
@@ -102,7 +140,7 @@ class Place(Owner):
         own = self.subnets["storage"].availability_zone
         return ec2.Subnet(
             name,
-            vpc_id=self.vpc.id,
+            vpc_id=self.vpc_id,
             cidr_block=next(each.cidr for each in network.subnets if each.name == subnet),
             availability_zone=pulumi.Output.all(there.names, there.zone_ids, own).apply(
                 lambda of: zone_beside(of[2], dict(zip(of[0], of[1], strict=True)), without, f"{self.cluster}-{subnet}")
@@ -115,14 +153,18 @@ class Place(Owner):
     def security_group(self, name: str, each: str, whose: str, opts: ResourceOptions) -> ec2.SecurityGroup:
         return ec2.SecurityGroup(
             f"{name}-{each}",
-            vpc_id=self.vpc.id,
+            vpc_id=self.vpc_id,
             description=f"{whose} of {self.cluster}",
             tags=self.tags(each),
             opts=opts,
         )
 
     def allow(
-        self, name: str, one: ec2.SecurityGroup, other: ec2.SecurityGroup, opts: ResourceOptions
+        self,
+        name: str,
+        one: ec2.SecurityGroup | ExistingPart,
+        other: ec2.SecurityGroup | ExistingPart,
+        opts: ResourceOptions,
     ) -> list[pulumi.Resource]:
         """Allow all traffic between two groups, in both directions."""
         return [

@@ -183,7 +183,8 @@ class ControlPlane(pulumi.ComponentResource):
         more: dict[str, Any] = {}
         if driver == _OF_BUCKETS:
             role, _ = self._role("buckets", "pods.eks.amazonaws.com", [], "sts:TagSession")
-            may = Output.all(*(each.arn for each in self.place.buckets)).apply(bucket.may_use)
+            arns, key = Output.all(*(each.arn for each in self.place.buckets)), self.place.key
+            may = arns.apply(lambda found: bucket.may_use(found, key))
             after.append(iam.RolePolicy(f"{self._name}-buckets", role=role.id, policy=may, opts=self._opts))
             more = {"pod_identity_associations": [{"role_arn": role.arn, "service_account": _ACCOUNT_OF_BUCKETS}]}
         self._addon(driver, self._child(depends_on=after), **more)
@@ -222,7 +223,11 @@ class ControlPlane(pulumi.ComponentResource):
         """
         name = f"{self._name}-{what}"
         role = iam.Role(
-            name, assume_role_policy=assumed_by(service, *more), tags=self.place.tags(what), opts=self._opts
+            name,
+            assume_role_policy=assumed_by(service, *more),
+            **self.place.role_terms(),
+            tags=self.place.tags(what),
+            opts=self._opts,
         )
         return role, attach(name, role, policies, self._opts)
 
@@ -233,7 +238,8 @@ class ControlPlane(pulumi.ComponentResource):
         has only the rights of its team's role in the team's namespace.
         """
         name, own = f"{self._name}-{user}", self.place.tags(user)  # IAM allows 64 characters
-        role = iam.Role(name, assume_role_policy=self.cluster.arn.apply(_of_account), tags=own, opts=self._opts)
+        trusted, terms = self.cluster.arn.apply(_of_account), self.place.role_terms()
+        role = iam.Role(name, assume_role_policy=trusted, **terms, tags=own, opts=self._opts)
         may = self.cluster.arn.apply(lambda arn: allowed([{"Action": "eks:DescribeCluster", "Resource": arn}]))
         iam.RolePolicy(name, role=role.id, policy=may, opts=self._opts)
         eks.AccessEntry(
@@ -286,7 +292,8 @@ class NodePool(pulumi.ComponentResource):
         self._name, self._place, self._group = name, place, group
         self._opts = place.within(ResourceOptions(parent=self))
         self._tags = {**place.tags(group.name), tags.GROUP: group.name}
-        role = iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=self._tags, opts=self._opts)
+        trusted, terms = assumed_by("ec2.amazonaws.com"), place.role_terms()
+        role = iam.Role(name, assume_role_policy=trusted, **terms, tags=self._tags, opts=self._opts)
         attached = attach(name, role, ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"], self._opts)
         at_once = min(dict(control_plane.plan.roll.unavailable_max).get(group.name, 1), _UNAVAILABLE_MAX)
         sessions = allowed([{"Action": [*SESSIONS], "Resource": "*"}])
@@ -328,7 +335,7 @@ class NodePool(pulumi.ComponentResource):
             image_id=launch.image,
             update_default_version=True,
             metadata_options=METADATA,
-            block_device_mappings=disks(launch),
+            block_device_mappings=disks(launch, place.key),
             network_interfaces=nics(launch, place),
             placement={"group_name": together.name} if together else None,
             instance_market_options=MARKETS["block"] if group.purchase == "block" else None,

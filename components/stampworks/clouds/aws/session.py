@@ -22,7 +22,7 @@ _OWN = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws")
 """Domains of AWS's own endpoints."""
 PAUSES_S = (5.0, 15.0, 30.0)
 """Seconds before each retry of a throttled call."""
-_SERVICES = {"servicequotas": "service-quotas"}
+_SERVICES = {"elasticfilesystem": "efs", "servicequotas": "service-quotas"}
 """SDK names of services that have another name in policies."""
 _REASON_CHARACTERS_MAX = 160
 

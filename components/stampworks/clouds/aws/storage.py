@@ -8,7 +8,7 @@ import pulumi
 from pulumi import ResourceOptions
 from pulumi_aws import ebs, efs, fsx
 
-from stampworks.clouds.aws import bucket
+from stampworks.clouds.aws import bucket, existing
 from stampworks.clouds.aws.place import Place
 from stampworks.plan import Driven, Group, Mount, Storage, Volume
 
@@ -30,6 +30,11 @@ def create(
 
     Deleting the data takes an explicit confirmation. The data stays when the stack forgets the file system.
     """
+    if storage.existing:
+        found = existing.Existing(name, place, storage, place.within(opts))
+        if storage.kind == "s3":
+            place.buckets.append(found)
+        return found
     guard = ResourceOptions(protect=storage.protect, retain_on_delete=storage.protect, depends_on=[*place.rules])
     made = _KINDS[storage.kind](name, place, storage, ResourceOptions.merge(place.within(opts), guard))
     if storage.repository:
@@ -82,6 +87,7 @@ def _lustre(name: str, place: Place, storage: Storage, opts: ResourceOptions) ->
         root_squash_configuration=_ROOT_SQUASH if "root-squash" in storage.features else None,
         automatic_backup_retention_days=(_BACKUP_DAYS if backups else 0) if may_be_saved else None,
         copy_tags_to_backups=may_be_saved or None,
+        kms_key_id=place.key,
         tags=place.tags(storage.name),
         # FSx fixes this value at creation, with or without backups. Another value would replace the file system by an
         # empty one.
@@ -114,6 +120,7 @@ def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> ef
     made = efs.FileSystem(
         name,
         encrypted=True,
+        kms_key_id=place.key,
         availability_zone_name=place.subnets["storage"].availability_zone if one_zone else None,
         throughput_mode="elastic",
         tags=place.tags(storage.name),
@@ -155,6 +162,7 @@ def _zfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fs
         },
         automatic_backup_retention_days=_BACKUP_DAYS if "backups" in storage.features else 0,
         copy_tags_to_backups=True if "backups" in storage.features else None,
+        kms_key_id=place.key,
         skip_final_backup=not storage.protect,  # no one needs that backup, and it would be billed
         tags=place.tags(storage.name),
         opts=opts,
@@ -256,6 +264,7 @@ def create_volume(
         size=volume.gib,
         type="gp3",
         encrypted=True,
+        kms_key_id=place.key,
         tags=place.tags(f"{group.name}-{volume.name}"),
         opts=ResourceOptions.merge(place.within(opts), ResourceOptions(protect=protect, retain_on_delete=protect)),
     )

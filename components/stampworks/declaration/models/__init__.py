@@ -5,6 +5,13 @@ says what adding or removing an entry does; of a section, it is the strictest of
 """
 
 from stampworks.declaration.models.addons import AddOns
+from stampworks.declaration.models.existing import (
+    AccountTerms,
+    ExistingNetwork,
+    ExistingSubnet,
+    InstanceProfiles,
+    SecurityGroups,
+)
 from stampworks.declaration.models.network import Fabric, Network
 from stampworks.declaration.models.pools import Fallback, Pool
 from stampworks.declaration.models.running import Budget, Check, Extras, Logs, Proof, Role, Roll, Tag
@@ -18,15 +25,19 @@ __all__ = [
     "CHANGE_KEY",
     "VERSION",
     "Account",
+    "AccountTerms",
     "AddOns",
     "Budget",
     "Change",
     "Check",
     "Checkpoints",
     "Declaration",
+    "ExistingNetwork",
+    "ExistingSubnet",
     "Extras",
     "Fabric",
     "Fallback",
+    "InstanceProfiles",
     "Logs",
     "Model",
     "Network",
@@ -38,6 +49,7 @@ __all__ = [
     "Roll",
     "Scheduler",
     "Section",
+    "SecurityGroups",
     "Storage",
     "Tag",
     "Tracker",

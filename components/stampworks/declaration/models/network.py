@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from stampworks.declaration.models.existing import ExistingNetwork
 from stampworks.declaration.models.section import IN_PLACE, REFUSE, REPLACE, ROLL, Section
 from stampworks.declaration.ranges import Cidr
 from stampworks.declaration.values import Whole
@@ -30,6 +31,11 @@ class Network(Section):
         description="On aws: whether each network card of the fabric has an address, as IP over all of them and images "
         "without EFA-only interfaces need; else a node has one.",
         json_schema_extra=ROLL,
+    )
+    existing: ExistingNetwork = Field(
+        default=ExistingNetwork(),
+        description="A network that exists already, which the cluster uses and never changes.",
+        json_schema_extra=REFUSE,
     )
     pods_cidr: Cidr = Field(
         default="10.240.0.0/12",

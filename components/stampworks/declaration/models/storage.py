@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from stampworks.declaration.models.section import IN_PLACE, REFUSE, ROLL, FromList, Section
-from stampworks.declaration.values import BucketFolder, Mount, Name, Repository, StorageKind, StorageTier
+from stampworks.declaration.values import BucketFolder, Mount, Name, PartId, Repository, StorageKind, StorageTier
 
 Feature = Literal["backups", "compression", "root-squash", "data-repository", "hdd-read-cache"]
 
@@ -81,6 +81,12 @@ class Storage(Section):
         default="",
         description="Of s3: only what is below this goes, as checkpoints/; without it, all that the bucket holds.",
         json_schema_extra=IN_PLACE,
+    )
+    existing: PartId = Field(
+        default="",
+        description="What the cloud calls one that exists already, as fs-0123456789abcdef0, or a bucket's name; it "
+        "is mounted, and never changed or deleted. Its other options say how it was made.",
+        json_schema_extra=REFUSE,
     )
     mount: Mount = Field(description="Where the nodes mount it: an absolute path.", json_schema_extra=ROLL)
     homes: bool = Field(

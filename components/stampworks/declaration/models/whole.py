@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from stampworks.catalog import Cloud
+from stampworks.declaration.models.existing import AccountTerms
 from stampworks.declaration.models.network import Fabric, Network
 from stampworks.declaration.models.pools import Pool
 from stampworks.declaration.models.running import Budget, Extras, Logs, Proof, Roll, Tag
@@ -55,6 +56,11 @@ class Declaration(Section):
     logs: Logs = Field(default=Logs(), description="What nodes say, kept apart from them.", json_schema_extra=IN_PLACE)
     network: Network = Field(
         default=Network(), description="Which addresses the cluster takes.", json_schema_extra=REFUSE
+    )
+    account: AccountTerms = Field(
+        default=AccountTerms(),
+        description="What the owners of a cloud account ask of everything that is made in it.",
+        json_schema_extra=REFUSE,
     )
     pools: Annotated[tuple[Pool, ...], FromList] = Field(
         min_length=1,

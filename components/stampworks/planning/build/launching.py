@@ -8,15 +8,14 @@ from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, DeclarationSource
-from stampworks.plan import Egress, Group, Launch, Network, Release, Software, Subnet, Tag
+from stampworks.plan import DATABASE, Egress, Group, Launch, Network, Release, Software, Subnet, Tag
 from stampworks.planning.clouds.choices import Choices, Launches, Subnets
+from stampworks.planning.build import existing
 from stampworks.planning.build.ports import STORAGE
 from stampworks.planning.build.notes import Notes
 
 EGRESS = "egress"
 """Name of the subnet of the NAT gateway."""
-DATABASE = "database"
-"""Name of the subnet in another zone; a managed database requires it besides the subnet of file systems."""
 MAKE_IMAGE = "make an image that has the release, and lock that, as docs/aws.md says"
 
 
@@ -110,6 +109,7 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     """Return the network with a way out for its nodes, and the endpoints that they need."""
     wanted, card_addresses = declaration.network.egress, declaration.network.card_addresses
     if choices.launches is None:
+        existing.network(declaration, choices, notes)  # refused
         if card_addresses:
             problem = f"nothing says which NICs the nodes of {declaration.cloud} are given"
             notes.problem("network.card_addresses", problem, "take it out")
@@ -121,6 +121,16 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     endpoints = _endpoints(egress, declaration, how, choices)
     if not wanted:
         notes.reason("network.egress", "nodes have private addresses, and packages and images come from the world")
+    found = existing.network(declaration, choices, notes)
+    if found:
+        return replace(
+            network,
+            zone=declaration.pools[0].zone,
+            egress=egress,
+            endpoints=endpoints,
+            card_addresses=card_addresses,
+            existing=found,
+        )
     managed = declaration.scheduler.database == "managed"
     addressed = {"endpoints": len({*endpoints} - {*how.routed}), "database": int(managed)}
     more = sum(addressed.values())

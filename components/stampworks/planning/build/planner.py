@@ -10,6 +10,7 @@ from stampworks.declaration import Declaration, DeclarationSource
 from stampworks.plan import (
     BUDGET_MINUTES,
     PLAN_VERSION,
+    AccountTerms,
     Budget,
     Extras,
     Fabric,
@@ -29,6 +30,7 @@ from stampworks.plan import (
     User,
 )
 from stampworks.planning.build import (
+    existing,
     expectations,
     extras,
     fabric,
@@ -79,6 +81,7 @@ class Draft:
     tags: tuple[Tag, ...] = _LATER
     pods: Pods | None = _LATER
     network: Network = _LATER
+    account: AccountTerms = _LATER
     fabric: Fabric = _LATER
     storage: tuple[Storage, ...] = _LATER
     scheduler: Scheduler = _LATER
@@ -112,6 +115,7 @@ STAGES: tuple[tuple[str, Callable[[Draft], Any]], ...] = (
     ("groups", lambda d: hardware.equipped(d.groups, d.release, d.declared, d.notes)),
     ("pods", lambda d: pods.build(d.declared, d.placed.network, d.placed.groups, d.choices, d.notes)),
     ("network", lambda d: launching.connected(d.with_pods, d.declared, d.choices, d.notes)),
+    ("account", lambda d: existing.terms(d.declared, d.choices, d.notes)),
     ("fabric", lambda d: fabric.build(d.declared, d.placed, d.choices, d.notes)),
     ("storage", lambda d: storage.build(d.declared, d.choices, d.notes)),
     ("groups", lambda d: storage.reached(d.groups, d.declared, d.notes)),

@@ -13,7 +13,7 @@ from stampworks.declaration.wording import alternatives, only
 from stampworks.physics import checkpoints
 from stampworks.physics.bounds import Bound, rounded
 from stampworks.plan import Expectation, Group, Storage, traits_of
-from stampworks.planning.build import file_systems
+from stampworks.planning.build import existing, file_systems
 from stampworks.planning.build.file_systems import Delivered, Options
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices, Managed
@@ -34,6 +34,7 @@ def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Sto
         notes.step(_check, f"storage[{index}]", storage, declaration.cloud, choices, notes)
         notes.step(_check_repository, f"storage[{index}]", storage, declaration, notes)
         notes.step(_check_expiry, f"storage[{index}]", storage, notes)
+        notes.step(existing.check_storage, f"storage[{index}]", storage, declaration, choices, notes)
     managed = choices.runs(declaration.scheduler.kind)
     return tuple(_driven(_planned(each, notes), managed, notes) for each in declaration.storage)
 
@@ -137,7 +138,7 @@ def subnet_addresses(storage: Declared, reserved: int) -> int | catalog.Unknown:
     """Return the addresses that a storage takes from the subnet of file systems; object stores and local disks take
     none."""
     kind = catalog.file_systems().get(storage.kind)
-    if kind is None or kind.protocol in WITHOUT_SUBNET:
+    if kind is None or kind.protocol in WITHOUT_SUBNET or storage.existing:
         return 0
     found = catalog.file_system_subnets().get(storage.kind)
     return found.addresses(storage.capacity, reserved) if found else catalog.UNKNOWN

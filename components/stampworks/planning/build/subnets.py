@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from stampworks import catalog
 from stampworks.catalog import UNKNOWN
-from stampworks.planning.build import addresses
+from stampworks.planning.build import addresses, existing
 from stampworks.declaration import AbsentError, Declaration
 from stampworks.declaration import Storage as DeclaredStorage
 from stampworks.plan import Group, Subnet, traits_of
@@ -40,6 +40,8 @@ def cut(
     if choices.subnets is None:
         return ()
     needs, small, less = _on_nodes(declaration, groups, choices)
+    if declaration.network.existing.vpc and choices.existing:
+        return _given(cidr, declaration, groups, needs, choices.subnets, notes)
     rails = [rail for rail in range(rails_met(declaration, machines)) if has_own_subnet(rail, machines)]
     needs += [(f"rail{rail}", on_rail(groups, rail)) for rail in rails]
     cut_ = addresses.subnets(cidr, needs, small, choices.subnets, notes, less)
@@ -49,6 +51,21 @@ def cut(
         notes.reason(f"network.subnets.{STORAGE}.needed", f"unknown: nobody has published it of {', '.join(unsaid)}")
     _say_needs(groups, subnets, _has_card_addresses(declaration), notes)
     return subnets
+
+
+def _given(
+    cidr: str,
+    declaration: Declaration,
+    groups: Sequence[Group],
+    needs: Sequence[tuple[str, int]],
+    rules: Subnets,
+    notes: Notes,
+) -> tuple[Subnet, ...]:
+    """Return the subnets of an existing network, with what they need."""
+    existing.check_ranges(declaration, cidr, notes)
+    found = existing.subnets(declaration, needs, rules, notes)
+    _say_needs(groups, found, _has_card_addresses(declaration), notes)
+    return found
 
 
 def _has_card_addresses(declaration: Declaration) -> bool:

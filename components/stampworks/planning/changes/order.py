@@ -118,6 +118,8 @@ def _steps(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[tupl
     for step in gone:
         if step.field == "groups":
             yield "removal", "the group of login nodes" if _logins(step.key, a) else f"pool {step.key}"
+        elif any(each.name == step.key and each.existing for each in a.storage):
+            yield "removal", f"the mount of storage {step.key}, which itself stays"
         else:
             yield "removal", f"storage {step.key}, and all it holds is lost"
     yield from (("removal", f"namespace {name}, and all that is in it") for name in namespaces_gone(a, b))

@@ -28,6 +28,10 @@ DECLARED: Mapping[str, str] = {
     "network.pods.cidr": "network.pods_cidr",
     "network.pods.services_cidr": "network.services_cidr",
     "network.pods.per_node": "scheduler.pods_per_node",
+    "network.existing.nodes_group": "network.existing.security_groups.nodes",
+    "network.existing.storage_group": "network.existing.security_groups.storage",
+    "account.head_profile": "account.instance_profiles.head",
+    "account.nodes_profile": "account.instance_profiles.nodes",
     "roll.unavailable_max": "roll.max_unavailable_percent",
     "scheduler.accounts[].users": "",
     "training.node_ranks": "training.ranks",
@@ -115,10 +119,8 @@ def decided_by(way: Sequence[PathStep], a: Plan, b: Plan) -> str:
 def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> DeclaredChange:
     policy = _policy(each, field)
     why, loses = "", tuple(one.name for one in stateful.anew(each.way, a, b) if not one.protect)
-    if isinstance(each.a, Storage) and each.b is None and each.a.protect:
-        policy, why = "refuse", "it is protected: write protect: false and stamp that first"
-    elif isinstance(each.a, Storage) and each.b is None:
-        loses = (each.a.name,)
+    if isinstance(each.a, Storage) and each.b is None:
+        policy, why, loses = _without(each.a, policy)
     elif each.way[0].field == "storage" and (gone := _expiring(each, a, b)):
         why, loses = f"{gone} is deleted", (gone,)
     elif each.way[0].field == "storage" and (of_vendor := _of_file_system(each, a, b)):
@@ -136,6 +138,15 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Decla
         why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
     restarts = sum(nodes.count for nodes in order.staying(order.restarting(each, policy, a, b), a, b))
     return DeclaredChange(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
+
+
+def _without(storage: Storage, policy: Policy | None) -> tuple[Policy | None, str, tuple[str, ...]]:
+    """Return policy, reason and losses when a storage is taken out."""
+    if storage.existing:
+        return policy, f"nodes do not mount it any more; {storage.existing} itself stays as it is", ()
+    if storage.protect:
+        return "refuse", "it is protected: write protect: false and stamp that first", ()
+    return policy, "", (storage.name,)
 
 
 def _policy(each: Difference, field: str) -> Policy | None:
@@ -174,6 +185,8 @@ def _of_file_system(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, 
     before, after = ({one.name: one for one in plan.storage}.get(each.way[0].key) for plan in (a, b))
     if before is None or after is None or DIRECTORY in (before.kind, after.kind):
         return None
+    if before.existing and before.existing == after.existing and each.way[-1].field not in ("mount", "kind"):
+        return "in place", f"only what is said about {after.existing} changes"
     field = each.way[-1].field
     names = {*before.features, *after.features} if field == "features" else {field}
     found = [one for one in file_systems.change(options(before), options(after)).options if one.option in names]

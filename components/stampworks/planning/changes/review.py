@@ -12,7 +12,7 @@ from stampworks.changes.charges import Cost
 from stampworks.changes.differences import Difference, PathStep, differences
 from stampworks.changes.outcomes import NOT_STAMPED
 from stampworks.changes.review import DeclaredChange, Operation, Reach, Review, Ruling, Sibling, Verdict
-from stampworks.plan import Group, Plan, Storage
+from stampworks.plan import Group, Plan, Storage, existing_parts
 from stampworks.planning.changes import order, stateful
 from stampworks.planning.changes.access import access
 from stampworks.planning.changes.policies import API, LOGIN, decided_by, declared, of_lock, ruled, spelled
@@ -68,6 +68,7 @@ def review(
         unstamped=next((each.text for each in head.findings if each.id == NOT_STAMPED), ""),
         unknown=tuple(dict.fromkeys((*contents, *_unknown(changes, base, head, before, after), *unknown))),
         id=_id(changes, base.plan, head.plan),
+        existing=tuple(dict.fromkeys(part for side in (base, head) if side.plan for part in existing_parts(side.plan))),
     )
 
 
@@ -146,6 +147,9 @@ def _of_whole(each: Difference, base: Plan | None) -> DeclaredChange:
     written = spelled(field, each) or each.path
     if base is None:
         return DeclaredChange(each, field, written, "create", 0, public(each.b) if field == API else access(each))
+    if isinstance(each.a, Storage) and each.a.existing:
+        why = f"nodes do not mount it any more; {each.a.existing} itself stays as it is"
+        return DeclaredChange(each, field, written, "destroy", 0, why)
     if isinstance(each.a, Storage) and each.a.protect:
         return DeclaredChange(
             each, field, written, "refuse", 0, "it is protected: write protect: false and stamp that first"

@@ -59,11 +59,13 @@ def _database(plan: Plan) -> Iterator[Stateful]:
 
 def _in_one_zone(one: Storage) -> bool:
     rows = (row for row in catalog.file_system_tiers().values() if row.kind == one.kind)
-    return any(row.zone == "zone" for row in rows if one.tier in ("", row.tier))
+    return not one.existing and any(row.zone == "zone" for row in rows if one.tier in ("", row.tier))
 
 
 def _in_the_network(one: Storage) -> bool:
-    return one.kind != DIRECTORY and catalog.file_systems()[one.kind].protocol not in WITHOUT_SUBNET
+    return (
+        one.kind != DIRECTORY and not one.existing and catalog.file_systems()[one.kind].protocol not in WITHOUT_SUBNET
+    )
 
 
 def _storage(one: Storage) -> Stateful:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from stampworks import catalog
-from stampworks.plan import Interface
+from stampworks.plan import Interface, Plan
 from stampworks.planning.clouds.choices import (
     Accounts,
     Choices,
+    Existing,
     GroupSize,
     Launches,
     Managed,
@@ -240,6 +241,29 @@ ACCOUNT = Accounts(
     of_one_zone=("gateways",),
 )
 
+# Amazon EC2 User Guide, "Resource IDs": 17 digits, and 8 of older resources (read 2026-11-28).
+_ID = "[0-9a-f]{8}(?:[0-9a-f]{9})?"
+
+_SESSIONS = (
+    "ssm:UpdateInstanceInformation",
+    *(f"ssmmessages:{what}{channel}Channel" for what in ("Create", "Open") for channel in ("Control", "Data")),
+)
+
+
+def _rights(plan: Plan) -> tuple[str, ...]:
+    """Return the actions of the policies that nodes get: tunnels, logs, buckets, keys, and starts of other nodes."""
+    found = [*_SESSIONS]
+    if plan.logs.days:
+        found += ["logs:CreateLogStream", "logs:PutLogEvents"]
+    if any(each.kind == "s3" for each in plan.storage):
+        found += ["s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"]
+        found += ["kms:Decrypt", "kms:GenerateDataKey"] if plan.account.key else []
+    if any(group.elastic for group in plan.pools):
+        found += ["ec2:RunInstances", "ec2:CreateTags", "ec2:TerminateInstances", "ec2:DescribeInstances"]
+        found += ["iam:PassRole", "s3:GetObject", "ssm:GetParameter"]
+    return tuple(sorted({*found}))
+
+
 CHOICES = Choices(
     controller_machine="m7i",
     purchases=("on-demand", "spot", "reserved", "block"),
@@ -266,6 +290,18 @@ CHOICES = Choices(
     managed=MANAGED,
     log_days=_LOG_DAYS,
     managed_database=True,
+    existing=Existing(
+        vpc=f"vpc-{_ID}",
+        subnet=f"subnet-{_ID}",
+        security_group=f"sg-{_ID}",
+        hint="write the id that the console shows, like {}-0123456789abcdef0",
+        storage={"fsx-lustre": f"fs-{_ID}", "efs": f"fs-{_ID}", "s3": "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"},
+        key=lambda region: f"arn:aws[a-z-]*:kms:{region}:[0-9]{{12}}:key/[a-z0-9-]+",
+        without_key=("SCRATCH",),
+        boundary="arn:aws[a-z-]*:iam::(?:[0-9]{12}|aws):policy/.+",
+        profile="[A-Za-z0-9+=,.@_-]{1,128}",
+        rights=_rights,
+    ),
     # Amazon EKS User Guide, "Use EKS-optimized accelerated AMIs for GPU instances"; NVIDIA, "NVIDIA GPU Operator with
     # Amazon EKS"; both read 2026-11-24.
     brings={

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stampworks import catalog
-from stampworks.plan import Egress, Interface, Purchase, SchedulerKind, traits_of
+from stampworks.plan import Egress, Interface, Plan, Purchase, SchedulerKind, traits_of
 
 ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
 """Reason for the controller's machine, where servers have no size names."""
@@ -179,6 +179,27 @@ class Accounts:
 
 
 @dataclass(frozen=True)
+class Existing:
+    """Existing parts of an account that clusters of a cloud can use, by their forms of names."""
+
+    vpc: str
+    """Regular expression, like the next two."""
+    subnet: str
+    security_group: str
+    hint: str
+    storage: Mapping[str, str]
+    """Forms of file systems and buckets by their kinds."""
+    key: Callable[[str], str]
+    """Form of keys of a region."""
+    without_key: tuple[str, ...]
+    """Beginnings of tiers that take no key of the account's."""
+    boundary: str
+    profile: str
+    rights: Callable[[Plan], tuple[str, ...]]
+    """Actions that roles of nodes need, which a boundary must allow."""
+
+
+@dataclass(frozen=True)
 class Choices:
     controller_machine: str
     """The catalog's name of the controller's machine."""
@@ -224,6 +245,8 @@ class Choices:
     """Add-ons, and parts of them, that its Kubernetes or its node images contain, each with the reason."""
     no_charts: str = ""
     """Why no charts are installed; empty when they are."""
+    existing: Existing | None = None
+    """None when clusters make all their parts themselves."""
     told: str = ""
     """The way people are notified of spending and of ending capacity; empty when nothing is created for that."""
 

@@ -9,8 +9,17 @@ from typing import Any, Final
 
 from stampworks.plan import from_dict
 from stampworks.planning.rules.days import day_number
+from stampworks.planning.rules.owned import (
+    Boundary,
+    OwnedGroup,
+    OwnedKey,
+    OwnedNetwork,
+    OwnedStorage,
+    OwnedSubnet,
+    TagRule,
+)
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 
 @dataclass(frozen=True)
@@ -174,11 +183,23 @@ class Account:
     newest: tuple[Newest, ...] | None
     services: tuple[EndpointService, ...] | None
     subnets: tuple[SubnetNow, ...] | None
-    """Subnets of this cluster, like the two fields below; empty before it was created."""
+    """Subnets of this cluster, like the two fields below; empty before it was created. Of a cluster in an existing
+    network, these are its subnets there."""
     endpoints: tuple[str, ...] | None
     ways_out: tuple[str, ...] | None
     """Routes from its private subnets to the internet: nat, gateway."""
     spreads: tuple[GroupSpread, ...] | None
+    owned_networks: tuple[OwnedNetwork, ...] | None
+    """Like the fields below, of the existing parts that the plan uses, those that the account has in the region."""
+    owned_subnets: tuple[OwnedSubnet, ...] | None
+    owned_groups: tuple[OwnedGroup, ...] | None
+    owned_storage: tuple[OwnedStorage, ...] | None
+    owned_keys: tuple[OwnedKey, ...] | None
+    owned_profiles: tuple[str, ...] | None
+    """Instance profiles."""
+    boundaries: tuple[Boundary, ...] | None
+    tag_rules: tuple[TagRule, ...] | None
+    """What the organisation of the account asks of the names that the plan's tags have; not only of existing parts."""
 
     def why(self, fact: str) -> str:
         """Return why a fact is unknown."""

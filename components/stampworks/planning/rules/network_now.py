@@ -17,7 +17,7 @@ def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """The services that booting nodes need can have an endpoint in the network, and have one once it exists."""
     wanted, id_ = plan.network.endpoints, "network.endpoints"
     launches = CLOUDS[plan.cloud].launches
-    if launches is None or not wanted or facts.account is None:
+    if launches is None or not wanted or facts.account is None or plan.network.existing:
         return
     try:
         offered = {one.name: one.zones for one in known(facts, "services")}
@@ -53,7 +53,7 @@ def _have(names: Sequence[str]) -> str:
 
 def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """The existing network has a way out and addresses for further nodes, and gives no public addresses."""
-    if not plan.network.egress or facts.account is None:
+    if not plan.network.egress or facts.account is None or plan.network.existing:
         return
     try:
         subnets = {one.name: one for one in known(facts, "subnets")}

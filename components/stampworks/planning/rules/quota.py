@@ -118,7 +118,10 @@ def other_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if not plan.network.egress or facts.account is None:
         return
     together = sum(any(one.placed_together for one in pool.offers) for _, pool in launched(plan))
-    wanted = {"networks": 1, **({"gateways": 1, "addresses": 1} if plan.network.egress == "nat" else {})}
+    made = plan.network.existing is None
+    wanted = (
+        {"networks": 1, **({"gateways": 1, "addresses": 1} if plan.network.egress == "nat" else {})} if made else {}
+    )
     nics = sum(group.count * len(group.launch.interfaces) for _, group in launched(plan) if group.launch)
     wanted |= {"interfaces": nics, "placement_groups": together}
     own = CLOUDS[plan.cloud].account

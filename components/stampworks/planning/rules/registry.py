@@ -11,6 +11,7 @@ from stampworks.planning.rules import (
     addons,
     addresses,
     cost,
+    existing,
     fabric,
     images,
     managed,
@@ -25,6 +26,7 @@ from stampworks.planning.rules import (
     reservations,
     scheduler,
     storage,
+    terms,
     training,
 )
 from stampworks.planning.rules.findings import Facts, Finding
@@ -188,6 +190,58 @@ RULES: Final = (
             Id("network.egress", "A route leads from the private subnets to the world.", ("network.egress",)),
         ),
     ),
+    Rule("existing.network", FACTS, existing.networks, ("network.existing.vpc", "network.cidr")),
+    Rule(
+        "existing.subnets",
+        FACTS,
+        existing.subnets,
+        ("network.existing.subnets", "network.existing.subnets[]", "network.existing.subnets[].*"),
+    ),
+    Rule(
+        "existing.groups",
+        FACTS,
+        existing.groups,
+        several=(
+            Id(
+                "existing.groups",
+                "Existing security groups let nodes and file systems reach each other, and nodes the world.",
+                ("network.existing.security_groups", "network.existing.security_groups.*"),
+            ),
+            Id(
+                "existing.efa",
+                "The existing group of nodes allows all traffic from and to itself, as EFA needs.",
+                ("network.existing.security_groups.nodes",),
+            ),
+        ),
+    ),
+    Rule(
+        "existing.room",
+        FACTS,
+        existing.rooms,
+        several=(
+            Id(
+                "existing.room",
+                "Existing subnets have free addresses for what comes into them.",
+                ("network.existing.subnets", "network.existing.subnets[].id"),
+            ),
+            Id(
+                "existing.public",
+                "The existing subnet of nodes gives no public addresses.",
+                ("network.existing.subnets[].id",),
+            ),
+        ),
+    ),
+    Rule(
+        "existing.storage",
+        FACTS,
+        terms.storage,
+        tuple(f"storage[].{field}" for field in ("existing", "tier", "capacity", "efa")),
+    ),
+    Rule("existing.key", FACTS, terms.keys, ("account.key",)),
+    Rule("existing.profile", FACTS, terms.profiles, ("account.instance_profiles.*",)),
+    Rule("existing.boundary", FACTS, terms.boundary, ("account.permissions_boundary",)),
+    Rule("tags.policy", FACTS, terms.tags, ("tags", "tags[]", "tags[].name", "tags[].value")),
+    Rule("existing.egress", FACTS, existing.ways, ("network.egress",)),
     Rule("placement.near", FACTS, network_now.nearness, ("pools", "pools[]")),
     Rule("image.there", BOTH, images.images, ("region",)),
     Rule("fabric.nics", NOTHING, fabric.fabrics, ("pools[].machine",)),

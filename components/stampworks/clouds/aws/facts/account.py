@@ -9,7 +9,7 @@ from functools import cached_property
 from ipaddress import IPv4Network
 from typing import Any
 
-from stampworks.clouds.aws.facts import images, parts
+from stampworks.clouds.aws.facts import images, owned, parts, terms
 from stampworks.clouds.aws.session import Api, AwsUnansweredError
 from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
@@ -280,32 +280,40 @@ def _services(asked: AccountQuestion) -> list[dict[str, Any]]:
 
 
 def _subnets(asked: AccountQuestion) -> list[dict[str, Any]]:
-    prefix = f"{asked.plan.name}-"
+    prefix, existing = f"{asked.plan.name}-", owned.subnet_ids(asked.plan)
+    found = owned.described_subnets(asked.api, existing) if existing else asked.own("ec2:DescribeSubnets", "Subnets")
     return [
         {
-            "name": _tags(one).get("Name", "").removeprefix(prefix),
+            "name": existing.get(one["SubnetId"]) or _tags(one).get("Name", "").removeprefix(prefix),
             "zone": one["AvailabilityZone"],
             "free": one["AvailableIpAddressCount"],
             "public": one["MapPublicIpOnLaunch"],
         }
-        for one in asked.own("ec2:DescribeSubnets", "Subnets")
+        for one in found
     ]
 
 
 def _endpoints(asked: AccountQuestion) -> list[str]:
-    found = asked.own("ec2:DescribeVpcEndpoints", "VpcEndpoints")
+    found = _of_network(asked, "ec2:DescribeVpcEndpoints", "VpcEndpoints")
     prefix = f"com.amazonaws.{asked.plan.region}."
     return sorted({one["ServiceName"].removeprefix(prefix) for one in found if one["State"].lower() == "available"})
 
 
 def _ways_out(asked: AccountQuestion) -> list[str]:
-    """Return the kinds of the default routes in all route tables of the cluster."""
-    tables = asked.own("ec2:DescribeRouteTables", "RouteTables")
-    routes = [
-        route for table in tables for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"
-    ]
-    live = [route for route in routes if route.get("State") != "blackhole"]
-    return sorted({"nat" if route.get("NatGatewayId") else "gateway" for route in live})
+    """Return the kinds of the default routes in all route tables of the cluster, or of its network."""
+    tables = _of_network(asked, "ec2:DescribeRouteTables", "RouteTables")
+    return sorted({way for table in tables for way in owned.ways_out(table)})
+
+
+def _of_network(asked: AccountQuestion, action: str, key: str) -> list[dict[str, Any]]:
+    """Return the resources of the cluster's own network, or those of the existing network that it is in."""
+    if (existing := asked.plan.network.existing) is None:
+        return asked.own(action, key)
+    return list(asked.api.ask(action, Filters=[{"Name": "vpc-id", "Values": [existing.vpc]}])[key])
+
+
+def _owned(read: Callable[[Api, Plan], Any]) -> Callable[[AccountQuestion], Any]:
+    return lambda asked: read(asked.api, asked.plan)
 
 
 def _others(asked: AccountQuestion, found: Iterable[Mapping[str, Any]]) -> int:
@@ -343,4 +351,16 @@ FACTS: tuple[Fact, ...] = (
     Fact("endpoints", ("ec2:DescribeVpcEndpoints",), _endpoints),
     Fact("ways_out", ("ec2:DescribeRouteTables",), _ways_out),
     Fact("spreads", ("ec2:DescribeInstances",), _spreads),
+    Fact("owned_networks", ("ec2:DescribeVpcs", "ec2:DescribeVpcAttribute"), _owned(owned.networks)),
+    Fact(
+        "owned_subnets",
+        ("ec2:DescribeSubnets", "ec2:DescribeRouteTables", "ec2:DescribeVpcEndpoints"),
+        _owned(owned.subnets),
+    ),
+    Fact("owned_groups", ("ec2:DescribeSecurityGroups",), _owned(owned.groups)),
+    Fact("owned_storage", owned.STORAGE_ACTIONS, _owned(owned.storage)),
+    Fact("owned_keys", ("kms:DescribeKey",), _owned(terms.keys)),
+    Fact("owned_profiles", ("iam:GetInstanceProfile",), _owned(terms.profiles)),
+    Fact("boundaries", ("iam:GetPolicy", "iam:GetPolicyVersion"), _owned(terms.boundaries)),
+    Fact("tag_rules", ("organizations:DescribeEffectivePolicy",), _owned(terms.tag_rules)),
 )
