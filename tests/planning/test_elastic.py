@@ -159,7 +159,7 @@ def test_nodes_that_could_not_configure_themselves() -> None:
     [finding] = found(bare[0], "elastic.boot")
     assert (finding.outcome, finding.place) == ("fail", "pools[0].count_min")
     assert finding.text == (
-        "4 to 16 nodes of pool gpu run, and none that starts can configure itself: release 2026.11 has no Ansible"
+        "4 to 16 nodes of pool gpu run, and none that starts can configure itself: release 2026.12 has no Ansible"
     )
     assert not found(bare[1], "elastic.boot")
     assert not found(some, "elastic.boot")

@@ -129,9 +129,9 @@ def test_no_machine_of_another_cloud_can_be_declared(name: str, plan_text_of: Pl
 
 def test_unknown_release(plan_text_of: PlanText) -> None:
     """A release is found by the catalog's name only."""
-    assert refusal(plan_text_of, 'release: "2026.12"\npools:\n  - {name: gpu, machine: sim-h100, count: 4}\n') == (
-        "cluster.yaml:4:10: release: no release is called '2026.12'\n"
-        '    release: "2026.12"\n'
+    assert refusal(plan_text_of, 'release: "2026.13"\npools:\n  - {name: gpu, machine: sim-h100, count: 4}\n') == (
+        "cluster.yaml:4:10: release: no release is called '2026.13'\n"
+        '    release: "2026.13"\n'
         "             ^\n"
         "  hint: did you mean '2026.11'?\n"
         "\n"

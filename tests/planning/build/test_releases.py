@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from typing import Any
 
 import pytest
-from stampworks import planning
+from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError, load_value
 from stampworks.plan import Plan
 from stampworks.planning.build.launching import elsewhere
 from stampworks.planning.changes.review import ReviewedStack, review
 
 UBUNTU, AMAZON = "2026.11-ubuntu", "2026.11-amazon"
+DEBIAN_2026_12, UBUNTU_2026_12, AMAZON_2026_12 = (f"2026.12{suffix}" for suffix in ("", "-ubuntu", "-amazon"))
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
 
 
@@ -36,7 +39,7 @@ def test_fsx_is_mounted_by_the_release_that_has_its_client() -> None:
 
 
 @pytest.mark.parametrize("machine", ["p6-b200", "p6-b300"])
-@pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
+@pytest.mark.parametrize("release", [*catalog.releases()])
 def test_switches_of_blackwell_have_their_manager(release: str, machine: str) -> None:
     """Without it no accelerator of such a node computes anything: a driver alone is not enough."""
     pool = {"name": "gpu", "machine": machine, "count": 2, "zone": "us-east-1a"}
@@ -45,7 +48,7 @@ def test_switches_of_blackwell_have_their_manager(release: str, machine: str) ->
     assert "nvlsm" in str(plan.release.hardware)
 
 
-@pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
+@pytest.mark.parametrize("release", [*catalog.releases()])
 def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
     """Software without a package is built: nccl-tests for all of them, the exporter of DCGM where nobody has one."""
     brought = {each.name: each for each in on_aws(release=release).release.hardware}
@@ -55,14 +58,14 @@ def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
     assert brought["nccl"].source
 
 
-@pytest.mark.parametrize("release", ["2026.11", UBUNTU, AMAZON])
+@pytest.mark.parametrize("release", [*catalog.releases()])
 def test_every_release_mounts_buckets(release: str) -> None:
     """The package that AWS publishes for no suite has its address, for an image has to bring it."""
     bucket = {"name": "archive", "kind": "s3", "mount": "/archive"}
     plan = on_aws(release=release, storage=[bucket])
     assert [said for said, _ in verdicts(plan, "release.client")] == ["pass"]
     where = {software.name: address for software, address in elsewhere(plan.release)}
-    assert (release == AMAZON) == ("fuse" not in where)
+    assert (catalog.releases()[release].suite == "al2023") == ("fuse" not in where)
 
 
 def test_every_node_keeps_the_kernel_of_its_client() -> None:
@@ -174,7 +177,7 @@ def test_a_release_of_another_cloud_is_refused(cloud: str, machine: str) -> None
         planning.plan(load_value(declared, "test"))
     assert str(error.value) == (
         f"test: release: release {UBUNTU} is for aws, and no node of {cloud} can run it\n"
-        '  hint: write release: "2026.11", which is for all clouds\n\n'
+        '  hint: write release: "2026.12", which is for all clouds\n\n'
         "1 problem in test: nothing was changed."
     )
 
@@ -185,7 +188,7 @@ def test_a_slurm_that_needs_accounting_is_refused_without() -> None:
         on_aws(release=UBUNTU, scheduler={"accounting": False})
     assert str(error.value) == (
         f"test: release: Slurm 23.11 of release {UBUNTU} runs no job where nothing keeps accounts\n"
-        '  hint: write scheduler: {accounting: true}, or release: "2026.11"\n\n'
+        '  hint: write scheduler: {accounting: true}, or release: "2026.12"\n\n'
         "1 problem in test: nothing was changed."
     )
     assert on_aws(release=UBUNTU, scheduler={"kind": "kubernetes"}).release.name == UBUNTU
@@ -214,3 +217,37 @@ def test_a_file_system_is_not_mounted_over_the_disks_of_the_machine(mount: str) 
         on_aws(storage=[{**DATA, "mount": mount}])
     assert "test: storage[0].mount: /scratch is what nodes of gpu make of the disks inside them" in str(error.value)
     assert "hint: mount it elsewhere, at /data for example" in str(error.value)
+
+
+@pytest.mark.parametrize("release", [DEBIAN_2026_12, UBUNTU_2026_12, AMAZON_2026_12])
+def test_2026_12_differs_in_the_tools_of_users_alone(release: str) -> None:
+    """The same suite, Slurm, driver and torch: a roll to it brings packages and moves no version."""
+    row = catalog.releases()[release]
+    earlier = catalog.releases()[release.replace("2026.12", "2026.11")]
+    base = row.packages["base"]
+    assert dataclasses.replace(row, name=earlier.name, packages={**row.packages, "base": ()}) == dataclasses.replace(
+        earlier, packages={**earlier.packages, "base": ()}
+    )
+    assert set(base) > set(earlier.packages["base"])
+    assert {"git", "python3-pip", "python3-setuptools", "rsync"} <= set(base)
+    assert ("python3-venv" in base) == (release != AMAZON_2026_12)  # where Python has it in a package by itself
+
+
+@pytest.mark.parametrize(
+    ("release", "digest"),
+    [("2026.11", "06e9543cad69660c"), (UBUNTU, "db48d4a17d8fa121"), (AMAZON, "e30817f8ed85f11f")],
+)
+def test_a_release_that_is_out_installs_what_it_did(release: str, digest: str) -> None:
+    """Another list would roll every node of the stacks that name it."""
+    row = catalog.releases()[release]
+    lists = [row.suite, row.base_packages, dict(row.packages), row.boot]
+    assert hashlib.sha256(json.dumps(lists).encode()).hexdigest()[:16] == digest
+
+
+def test_nodes_that_run_pods_have_the_tools_of_users_as_well() -> None:
+    """On the local cloud a pod sees the programs of its node."""
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}]
+    declared = {"version": 1, "name": "test", "cloud": "local", "pools": pools, "scheduler": {"kind": "kubernetes"}}
+    plan = planning.plan(load_value(declared, "test"))
+    assert (plan.release.name, "slurm" in dict(plan.release.packages)) == (DEBIAN_2026_12, False)
+    assert "python3-venv" in dict(plan.release.packages)["base"]
