@@ -171,7 +171,7 @@ def check_storage(path: str, storage: DeclaredStorage, declaration: Declaration,
         notes.problem(f"{path}.existing", problem, f"take it out{kinds}")
         return
     if not re.fullmatch(form, storage.existing):
-        problem = f"{shown(storage.existing)} is no {storage.kind}"
+        problem = f"the cloud calls no {storage.kind} {shown(storage.existing)}"
         example = "like fs-0123456789abcdef0" if form.startswith("fs-") else "in small letters, digits, dots and hyphens"
         notes.problem(f"{path}.existing", problem, f"write what the cloud calls it, {example}")
     for name in ("repository", "expire_days", "expire_folder"):
