@@ -242,7 +242,7 @@ def test_facts_of_sound_parts(account: tuple[Path, dict[str, Any]]) -> None:
     assert {id_: said for id_, said in found.items() if said != {"pass"}} == {}
     assert {id_.partition(".")[2] for id_ in found} == {
         *("network", "subnets", "groups", "efa", "room", "egress"),
-        *("storage", "key", "profile", "boundary", "policy"),
+        *("storage", "key", "profile", "boundary"),
     }
 
 
