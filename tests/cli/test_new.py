@@ -39,6 +39,22 @@ def test_a_sibling_of_what_was_bought(stacks: Path, capsys: pytest.CaptureFixtur
     ]
 
 
+def test_a_sibling_in_the_same_network(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The addresses of an existing network are what they are."""
+    subnets = "".join(
+        f"        - {{purpose: {purpose}, zone: us-east-1a, id: subnet-0123456789abcdef{n}, cidr: 10.20.{n}.0/24}}\n"
+        for n, purpose in enumerate(("nodes", "storage"))
+    )
+    (stacks / "Pulumi.theirs.yaml").write_text(
+        "config:\n  stampworks:cluster:\n    version: 1\n    name: theirs\n    cloud: aws\n    region: us-east-1\n"
+        "    network:\n      cidr: 10.20.0.0/16\n      existing:\n        vpc: vpc-0123456789abcdef0\n"
+        f"        subnets:\n{subnets}"
+        "    pools: [{name: gpu, machine: p5, count: 2, zone: us-east-1a}]\n"
+    )
+    assert main(["new", "canary", "--from", "theirs"]) == exits.FINE
+    assert "cluster canary, addresses 10.20.0.0/16" in capsys.readouterr().out
+
+
 def test_a_sibling(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is there, it is the same, and what to do next is said."""
     assert main(NEW) == exits.FINE

@@ -322,7 +322,7 @@ def test_a_network_that_cannot_be(changes: dict[str, Any], path: str, message: s
     assert (path, message) in refused(**changes)
 
 
-@pytest.mark.parametrize(("cloud", "machine"), [("google", "a3-high"), ("local", "sim-h100")])
+@pytest.mark.parametrize(("cloud", "machine"), [("google", "a3-highgpu-8g"), ("local", "sim-h100")])
 def test_other_clouds_use_no_existing_network(cloud: str, machine: str) -> None:
     found = refused(cloud=cloud, region="us-central1", pools__0=POOL | {"machine": machine})
     assert ("network.existing", f"clusters on {cloud} use no network that exists already") in found

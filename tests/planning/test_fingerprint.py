@@ -169,14 +169,18 @@ ONLY_ONE_VALUE = {"version"}
 OF_FILE_SYSTEMS = {
     *(f"storage[].{name}" for name in ("kind", "tier", "capacity", "mbps_per_tib", "throughput_mbps")),
     *(f"storage[].{name}" for name in ("read_cache_gib", "metadata_iops", "efa", "features", "repository")),
-    *("storage[].expire_days", "storage[].expire_folder"),
+    *("storage[].expire_days", "storage[].expire_folder", "storage[].existing"),
 }
+OF_ACCOUNTS = {path for path in fields() if path.startswith(("network.existing.", "account."))}
+OF_ACCOUNTS -= {path for path in OF_ACCOUNTS if section_of(fields()[path])}
+"""Parts of an account, and its owners' terms; test_existing.py and test_terms.py have them."""
 REFUSED_BY_THE_PLANNER = {
     *("cloud", "fabric.kind", "pools[].count_min", "pools[].purchase", "pools[].reservation"),
     *("pools[].fallbacks[].purchase", "pools[].fallbacks[].reservation"),
     *("network.egress", "network.card_addresses", "scheduler.database", "logs.days", "scheduler.workloads_image"),
     *("scheduler.api_from", "scheduler.admins", "scheduler.idle_minutes"),
     *OF_FILE_SYSTEMS,
+    *OF_ACCOUNTS,
 }
 """On the local cloud, where each has one value; test_storage.py has them on others."""
 OF_KUBERNETES = {"network.pods_cidr", "network.services_cidr", "scheduler.pods_per_node"}

@@ -75,6 +75,8 @@ def _range(name: str, folder: Path, source: DeclarationSource) -> str:
         if declaration.name == name:
             raise exits.CliError(f"the cluster of stack {stack} is called {name!r} already", "choose another name")
     cidr = source.declaration.network.cidr
+    if source.declaration.network.existing.vpc:
+        return cidr  # the sibling is in the same network
     found = free_range(cidr, [cidr, *(taken for each in others.values() for taken in _taken(each))])
     if found is None:
         size = cidr.rpartition("/")[2]

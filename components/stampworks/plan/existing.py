@@ -10,7 +10,7 @@ def existing_parts(plan: Plan) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if existing := plan.network.existing:
         found.append(("network", existing.vpc))
-        found += [(f"subnet {each.name}", existing.used(each, plan.network.zone).id) for each in plan.network.subnets]
+        found += [(f"subnet {each.name}", existing.subnet(each.name).id) for each in plan.network.subnets]
         groups = {"security group nodes": existing.nodes_group, "security group storage": existing.storage_group}
         found += [(what, id_) for what, id_ in groups.items() if id_]
     found += [(f"storage {each.name}", each.existing) for each in plan.storage if each.existing]

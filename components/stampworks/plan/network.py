@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stampworks.plan.marks import IDENTITY, UNORDERED
+from stampworks.plan.marks import IDENTITY, UNORDERED, WORDS
 from stampworks.plan.nodes import Group
 
 OVER_TCP = frozenset({"simulated", "tcp"})
@@ -71,12 +71,14 @@ class Pods:
 
 @dataclass(frozen=True)
 class ExistingSubnet:
-    """A declared subnet of an existing network."""
+    """A subnet of an existing network that the cluster uses."""
 
     name: str
-    """The purpose, which is the name of its subnet in the plan."""
+    """Name of the subnet in the plan."""
     zone: str
     id: str
+    entry: int = field(metadata=WORDS)
+    """Its index in the declaration, which may list subnets of other zones, too."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +87,13 @@ class ExistingNetwork:
 
     vpc: str
     subnets: tuple[ExistingSubnet, ...]
-    """All declared ones, in their order; the cluster uses those of its zone."""
+    """One for each subnet of the plan."""
     nodes_group: str
     """Security group of nodes; empty, like the next one, when the cluster makes its own."""
     storage_group: str
 
-    def used(self, subnet: Subnet, zone: str) -> ExistingSubnet:
-        """Return the existing subnet behind one of the plan. A database is in another zone than the nodes."""
-        beside = subnet.name == DATABASE
-        return next(each for each in self.subnets if each.name == subnet.name and (each.zone != zone) is beside)
+    def subnet(self, name: str) -> ExistingSubnet:
+        return next(each for each in self.subnets if each.name == name)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def shared(a: Plan, b: Plan, a_name: str, b_name: str) -> list[dict[str, Any]]:
 def _means(part: str, a: Plan, b: Plan, a_name: str, b_name: str) -> str:
     what, _, name = part.partition(" ")
     if what == "network":
-        return "both are in it, and no range of one may be the other's"
+        return "both are in it"
     if what == "subnet":
         return f"{a_name} takes {_needed(a, name)} of its addresses, and {b_name} {_needed(b, name)}"
     if part.startswith("security group"):

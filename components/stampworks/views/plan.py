@@ -160,7 +160,7 @@ def _subnets(plan: Plan, width: int) -> list[str]:
     rows = [
         (
             *(each.name, each.cidr, each.size, each.reserved, _known(each.needed), _known(each.room)),
-            *([network.existing.used(each, network.zone).id] if network.existing else []),
+            *([network.existing.subnet(each.name).id] if network.existing else []),
         )
         for each in network.subnets
     ]

@@ -28,6 +28,7 @@ from xml.sax.saxutils import escape
 
 import boto3
 from moto.autoscaling.responses import AutoScalingResponse
+from moto.core.exceptions import JsonRESTError
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
@@ -39,6 +40,7 @@ from moto.eks import urls as eks_urls
 from moto.eks.responses import EKSResponse
 from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.organizations.responses import OrganizationsResponse
 from moto.servicequotas.responses import ServiceQuotasResponse
 from moto.ssm.models import Parameter, ssm_backends
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -76,6 +78,7 @@ class _World:
     quotas: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     activities: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     addons: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
+    tag_policy: dict[str, Any] = field(default_factory=dict)
 
 
 _WORLD = _World()
@@ -146,6 +149,10 @@ class Simulated:
 
     def quota(self, service: str, name: str, value: float, region: str = REGION) -> None:
         _WORLD.quotas.setdefault(region, {}).setdefault(service, {})[name] = value
+
+    def tag_policy(self, policy: dict[str, Any]) -> None:
+        """What the organisation asks of tags, as it holds for the account."""
+        _WORLD.tag_policy = policy
 
     def addon(self, name: str, version: str, *for_: str, default: bool, region: str = REGION) -> None:
         """A version of one that EKS has, for these versions of Kubernetes."""
@@ -386,6 +393,13 @@ def _list_service_quotas(self: ServiceQuotasResponse) -> str:
     return json.dumps({"Quotas": quotas})
 
 
+def _describe_effective_policy(self: OrganizationsResponse) -> str:
+    if not _WORLD.tag_policy:
+        raise JsonRESTError("EffectivePolicyNotFoundException", "The effective policy doesn't exist.")
+    policy = {"PolicyContent": json.dumps(_WORLD.tag_policy), "PolicyType": "TAG_POLICY"}
+    return json.dumps({"EffectivePolicy": {**policy, "TargetId": DEFAULT_ACCOUNT_ID}})
+
+
 _SERVICES = ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "s3", "ssm", "ssmmessages", "sts")
 _NO_RESERVATION = "InvalidCapacityReservationId.NotFound"
 
@@ -439,6 +453,7 @@ _ADDED: Mapping[type, tuple[Callable[..., Any], ...]] = {
     ),
     AutoScalingResponse: (_describe_scaling_activities,),
     EKSResponse: (_describe_addon_versions,),
+    OrganizationsResponse: (_describe_effective_policy,),
     ServiceQuotasResponse: (_list_service_quotas,),
 }
 eks_urls.url_paths["{0}/addons/supported-versions$"] = eks_urls.response.dispatch

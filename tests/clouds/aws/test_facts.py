@@ -97,7 +97,7 @@ def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
     """Every fact is known, is kept beside the declaration, and says when it was read."""
     code, said, _ = facts()
     assert code == 0
-    assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 22 of 22 facts"
+    assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 30 of 30 facts"
     found = account(declared)
     assert (found.cluster, {each.fact for each in found.readings}) == ("test", {*FACTS})
     assert found.elsewhere == full.url
@@ -294,14 +294,55 @@ GROUPS = "resource-groups:POST /list-group-resources"
 """What the simulation calls ListGroupResources, of which it sees a path."""
 
 
+def with_existing(aws: Simulated) -> str:
+    """A declaration with existing parts of every kind, which are in the account as far as more is read of them."""
+    vpc = aws.client("ec2").create_vpc(CidrBlock="10.77.0.0/16")["Vpc"]["VpcId"]
+    zone, cidrs = {"VpcId": vpc, "AvailabilityZone": "us-east-1a"}, ("10.77.0.0/24", "10.77.1.0/24")
+    subnets = [aws.client("ec2").create_subnet(CidrBlock=cidr, **zone)["Subnet"]["SubnetId"] for cidr in cidrs]
+    efs = aws.client("efs").create_file_system(CreationToken="shared")["FileSystemId"]
+    lustre = aws.client("fsx").create_file_system(
+        FileSystemType="LUSTRE",
+        StorageCapacity=1200,
+        SubnetIds=subnets[:1],
+        LustreConfiguration={"DeploymentType": "SCRATCH_2"},
+    )["FileSystem"]["FileSystemId"]
+    document = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}'
+    limits = aws.client("iam").create_policy(PolicyName="limits", PolicyDocument=document)["Policy"]["Arn"]
+    one = zip(("nodes", "storage"), subnets, cidrs, strict=True)
+    listed = "".join(
+        f"      - {{purpose: {purpose}, zone: us-east-1a, id: {id_}, cidr: {cidr}}}\n" for purpose, id_, cidr in one
+    )
+    return DECLARED.replace("cr-1", ARN).replace(
+        "network: {egress: none}\n",
+        f"""\
+network:
+  egress: none
+  existing:
+    vpc: {vpc}
+    subnets:
+{listed}\
+    security_groups: {{nodes: sg-0123456789abcdef1, storage: sg-0123456789abcdef1}}
+account:
+  key: arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab
+  permissions_boundary: {limits}
+  instance_profiles: {{head: ours}}
+tags: [{{name: owner, value: research}}]
+storage:
+  - {{name: data, kind: fsx-lustre, tier: SCRATCH_2, capacity: 1200, existing: {lustre}, mount: /data}}
+  - {{name: shared, kind: efs, tier: regional, existing: {efs}, mount: /shared}}
+  - {{name: raw, kind: s3, existing: our-data, mount: /raw}}
+""",
+    )
+
+
 def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts: Call) -> None:
     """Every fact, with the action that was refused; what was read of others stays, and who asks is known."""
-    declared.write_text(DECLARED.replace("cr-1", ARN))
+    declared.write_text(with_existing(full))
     for action in {*reading.actions(), GROUPS} - {reading.WHO}:
         full.fail(action, "UnauthorizedOperation", "You are not authorized.", status=403)
     code, said, _ = facts()
     found = account(declared)
-    assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 0 of 22 facts")
+    assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 0 of 30 facts")
     for fact in reading.FACTS:
         assert getattr(found, fact.name) is None
         why = found.why(fact.name)
@@ -423,7 +464,7 @@ def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Cal
     of EKS alone asks, and what AWS asks itself."""
     shipped = json.loads((ROOT / "docs" / "aws-facts-policy.json").read_text())
     assert shipped == reading.policy()
-    declared.write_text(DECLARED.replace("cr-1", ARN))
+    declared.write_text(with_existing(full))
     started(full, "p5.48xlarge", **tagged("instance"))
     full.calls.clear()
     facts()
@@ -447,7 +488,7 @@ def test_who_may_read_facts_reads_no_keys(full: Simulated, declared: Path, facts
 
 def test_each_fact_asks_what_the_table_says(full: Simulated, declared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that what is refused to one of them can be told from the table."""
-    declared.write_text(DECLARED.replace("cr-1", ARN))
+    declared.write_text(with_existing(full))
     started(full, "p5.48xlarge", **tagged("instance"))
     plan = planning.plan(load_file(declared))
     api = Api(plan.region)

@@ -67,7 +67,7 @@ class Place(Owner):
     ) -> tuple[Output[str], Mapping[str, ec2.Subnet | ExistingPart]]:
         """Return the VPC's id and the subnets: the owners', or new ones."""
         if existing := self._existing:
-            found = {each.name: self._given(existing.used(each, network.zone).id) for each in network.subnets}
+            found = {each.name: self._given(existing.subnet(each.name).id) for each in network.subnets}
             return Output.from_input(existing.vpc), found
         made = ec2.Vpc(
             name,

@@ -17,8 +17,10 @@ from stampworks.planning.clouds.choices import Choices, Subnets
 WHERE = "network.existing"
 
 
-def network(declaration: Declaration, choices: Choices, notes: Notes) -> ExistingNetwork | None:
-    """Return the existing network of a cluster; None for one that makes its own, or whose cloud cannot use any."""
+def network(
+    declaration: Declaration, subnets_: Sequence[Subnet], choices: Choices, notes: Notes
+) -> ExistingNetwork | None:
+    """Return the existing network of a cluster, with the subnets that were chosen; None for one that makes its own, or whose cloud cannot use any."""
     declared = declaration.network.existing
     if not declared.vpc:
         if declared.given():
@@ -35,9 +37,11 @@ def network(declaration: Declaration, choices: Choices, notes: Notes) -> Existin
     _check_forms(declared, choices, notes)
     _check_groups(declared, declaration, notes)
     groups = declared.security_groups
-    subnets = tuple(ExistingSubnet(each.purpose, each.zone, each.id) for each in declared.subnets)
+    zone = declaration.pools[0].zone
+    chosen = ((each.name, _fitting(declared, each.name, zone)[0]) for each in subnets_)
+    used = (ExistingSubnet(name, declared.subnets[at].zone, declared.subnets[at].id, at) for name, at in chosen)
     notes.reason(WHERE, "it belongs to the account's owners: the cluster uses it, and changes and deletes nothing of it")
-    return ExistingNetwork(declared.vpc, subnets, groups.nodes, groups.storage)
+    return ExistingNetwork(declared.vpc, tuple(used), groups.nodes, groups.storage)
 
 
 def subnets(
@@ -60,11 +64,7 @@ def _chosen(
     declared = declaration.network.existing.subnets
     for name, need in needs:
         beside = name == DATABASE
-        fits = [
-            index
-            for index, each in enumerate(declared)
-            if each.purpose == name and (each.zone != zone) is beside
-        ]
+        fits = _fitting(declaration.network.existing, name, zone)
         where = f"another zone than {zone}" if beside else zone
         if not fits:
             hint = f"write one with its zone, as - {{purpose: {name}, zone: {'ZONE' if beside else zone}, id: ..., cidr: ...}}"
@@ -80,6 +80,16 @@ def _chosen(
             problem = f"{chosen.id} has {room} addresses, and {name} needs {need}; {rules.reserved_why}"
             notes.problem(f"{WHERE}.subnets[{fits[0]}].cidr", problem, "take a larger subnet, or take nodes out")
         yield made
+
+
+def _fitting(declared: Declared, name: str, zone: str) -> list[int]:
+    """Return the indexes of declared subnets for a subnet of the plan. A database is in another zone than the nodes."""
+    beside = name == DATABASE
+    return [
+        index
+        for index, each in enumerate(declared.subnets)
+        if each.purpose == name and (each.zone != zone) is beside
+    ]
 
 
 def _check_forms(declared: Declared, choices: Choices, notes: Notes) -> None:
@@ -171,7 +181,7 @@ def check_storage(path: str, storage: DeclaredStorage, declaration: Declaration,
         notes.problem(f"{path}.existing", problem, f"take it out{kinds}")
         return
     if not re.fullmatch(form, storage.existing):
-        problem = f"{shown(storage.existing)} is no {storage.kind}"
+        problem = f"the cloud calls no {storage.kind} {shown(storage.existing)}"
         example = "like fs-0123456789abcdef0" if form.startswith("fs-") else "in small letters, digits, dots and hyphens"
         notes.problem(f"{path}.existing", problem, f"write what the cloud calls it, {example}")
     for name in ("repository", "expire_days", "expire_folder"):

@@ -109,7 +109,7 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     """Return the network with a way out for its nodes, and the endpoints that they need."""
     wanted, card_addresses = declaration.network.egress, declaration.network.card_addresses
     if choices.launches is None:
-        existing.network(declaration, choices, notes)  # refused
+        existing.network(declaration, (), choices, notes)  # refused
         if card_addresses:
             problem = f"nothing says which NICs the nodes of {declaration.cloud} are given"
             notes.problem("network.card_addresses", problem, "take it out")
@@ -121,7 +121,7 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     endpoints = _endpoints(egress, declaration, how, choices)
     if not wanted:
         notes.reason("network.egress", "nodes have private addresses, and packages and images come from the world")
-    found = existing.network(declaration, choices, notes)
+    found = existing.network(declaration, network.subnets, choices, notes)
     if found:
         return replace(
             network,

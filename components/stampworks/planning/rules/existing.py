@@ -46,7 +46,7 @@ def subnets(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if (existing := plan.network.existing) is None:
         return
     id_ = "existing.subnets"
-    used = [(each, existing.used(each, plan.network.zone)) for each in plan.network.subnets]
+    used = [(each, existing.subnet(each.name)) for each in plan.network.subnets]
     try:
         there: dict[str, OwnedSubnet] = {one.id: one for one in known(facts, "owned_subnets")}
     except UnknownFact as unread:
@@ -54,7 +54,7 @@ def subnets(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding(id_, "unknown", f"whether {named} are as declared: {unread}", unread.hint, f"{WHERE}.subnets")
         return
     for planned, declared in used:
-        place = f"{WHERE}.subnets[{existing.subnets.index(declared)}]"
+        place = f"{WHERE}.subnets[{declared.entry}]"
         if (one := there.get(declared.id)) is None:
             yield _absent(id_, declared.id, plan, f"{place}.id")
             continue
@@ -164,8 +164,8 @@ def rooms(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding("existing.room", "unknown", text, unread.hint, f"{WHERE}.subnets")
         return
     for each in plan.network.subnets:
-        declared = existing.used(each, plan.network.zone)
-        place = f"{WHERE}.subnets[{existing.subnets.index(declared)}].id"
+        declared = existing.subnet(each.name)
+        place = f"{WHERE}.subnets[{declared.entry}].id"
         if (one := there.get(declared.id)) is None or each.needed is None:
             continue
         # nodes that run have theirs already, and so have file systems that nodes run with
@@ -193,7 +193,7 @@ def ways(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if existing is None:
         return
     id_, place, launches = "existing.egress", "network.egress", CLOUDS[plan.cloud].launches
-    nodes = next(existing.used(each, plan.network.zone).id for each in plan.network.subnets if each.name == NODES)
+    nodes = next(existing.subnet(each.name).id for each in plan.network.subnets if each.name == NODES)
     try:
         one = next((each for each in known(facts, "owned_subnets") if each.id == nodes), None)
         ends = known(facts, "endpoints")

@@ -20,7 +20,7 @@ def subnet_ids(plan: Plan) -> dict[str, str]:
     """Return the existing subnets that the plan uses: the plan's name of each by its id."""
     if (existing := plan.network.existing) is None:
         return {}
-    return {existing.used(each, plan.network.zone).id: each.name for each in plan.network.subnets}
+    return {existing.subnet(each.name).id: each.name for each in plan.network.subnets}
 
 
 def networks(api: Api, plan: Plan) -> list[dict[str, Any]]:

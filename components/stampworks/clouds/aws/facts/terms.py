@@ -22,8 +22,7 @@ def keys(api: Api, plan: Plan) -> list[dict[str, Any]]:
     if found is None:
         return []
     one = found["KeyMetadata"]
-    encrypts = one.get("KeySpec", "SYMMETRIC_DEFAULT") == "SYMMETRIC_DEFAULT" and one["KeyUsage"] == "ENCRYPT_DECRYPT"
-    return [{"id": key, "state": one["KeyState"], "encrypts": encrypts}]
+    return [{"id": key, "state": one["KeyState"], "encrypts": one["KeySpec"] == "SYMMETRIC_DEFAULT"}]
 
 
 def profiles(api: Api, plan: Plan) -> list[str]:
