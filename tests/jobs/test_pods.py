@@ -62,6 +62,7 @@ def test_what_the_file_becomes(on_kubernetes: Plan, tmp_path: Path) -> None:
     assert pod["terminationGracePeriodSeconds"] == 120
     assert pod["securityContext"] == {"runAsUser": 2001, "runAsGroup": 2001}
     [container] = pod["containers"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False}
     assert container["command"] == ["sh", "/shared/runs/train.alice/pod.sh"]
     assert container["envFrom"] == [{"secretRef": {"name": "train-u2001-secrets"}}]
     assert 'kill -USR1 -- "-$program"' in files["node.sh"]
@@ -96,8 +97,17 @@ def test_an_image_and_a_part_of_a_node(on_kubernetes: Plan, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("array: 0-9", "array: JobSet has no arrays"),
-        ("depends_on: [other]", "depends_on[0]: Kueue lets no job wait for another"),
+        (
+            "array: 0-9",
+            "job.yaml:2:8: array: jobs on Kubernetes have no tasks\n    array: 0-9\n           ^\n"
+            "  hint: submit a job for each task: --name NAME-3 --env TASK=3",
+        ),
+        (
+            "depends_on: [other]",
+            "job.yaml:2:14: depends_on[0]: no job on Kubernetes waits for another\n    depends_on: [other]\n"
+            "                 ^\n  hint: wait for the other first: "
+            "stampworks submit OTHER.yaml --wait && stampworks submit THIS.yaml",
+        ),
         ("image: /shared/image", "image: Kubernetes starts from no file: '/shared/image'"),
     ],
 )
