@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def made(plan: Plan, folder: Path, text: str) -> tuple[dict[str, str], dict[str,
 
 def test_what_the_file_becomes(on_kubernetes: Plan, tmp_path: Path) -> None:
     files, manifest = made(on_kubernetes, tmp_path, FILE)
-    assert sorted(files) == ["jobset.json", "node.sh", "pod.sh", "run.sh", "setup.sh"]
+    assert sorted(files) == ["accelerators.json", "jobset.json", "node.sh", "pod.sh", "run.sh", "setup.sh"]
     account = on_kubernetes.scheduler.accounts[0].name
     metadata, spec = manifest["metadata"], manifest["spec"]
     assert (metadata["name"], metadata["namespace"]) == ("train-u2001", account)
@@ -79,6 +80,20 @@ def test_a_secret_belongs_to_its_jobset(on_kubernetes: Plan, tmp_path: Path) -> 
     [owner] = secret["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("JobSet", "train-u2001", "an-id")
     assert secret["stringData"] == {"TOKEN": "hidden"}
+
+
+def test_a_simulated_node_shows_what_was_given(on_kubernetes: Plan, tmp_path: Path) -> None:
+    """By the program that nodes have, told where to look as the pod is."""
+    files, _ = made(on_kubernetes, tmp_path, "gpus_per_node: 2\nrun: x\n")
+    (tmp_path / "accelerators.json").write_text(files["accelerators.json"])
+    assert 'export STAMPWORKS_ACCELERATORS="$folder/accelerators.json"\n' in files["node.sh"]
+    program = ROOT / "playbooks" / "roles" / "accelerator" / "files" / "nvidia-smi"
+    environment = {"STAMPWORKS_ACCELERATORS": str(tmp_path / "accelerators.json")}
+    done = subprocess.run([sys.executable, program, "-L"], capture_output=True, text=True, env=environment, check=True)
+    assert [line.split(" (")[0] for line in done.stdout.splitlines()] == [
+        "GPU 0: Simulated H100",
+        "GPU 1: Simulated H100",
+    ]
 
 
 def test_an_image_and_a_part_of_a_node(on_kubernetes: Plan, tmp_path: Path) -> None:
