@@ -16,7 +16,7 @@ TOGETHER = (
     frozenset(
         f"tests/cluster/test_{name}.py" for name in ("connection", "login", "own_jobs", "submit", "users", "workloads")
     ),
-    frozenset({"tests/cluster/test_kubernetes.py", "tests/cluster/test_gangs.py"}),
+    frozenset(f"tests/cluster/test_{name}.py" for name in ("gangs", "identity", "kubernetes")),
 )
 """Files that share what takes long to make (tests/cluster/shared.py): one process runs those of a set."""
 

@@ -26,8 +26,10 @@ config:
       - {{name: gpu, machine: sim-h100, count: {nodes}, scheduling_only: true}}
     fabric: {{kind: simulated, rail_rate_mbps: 200, leaf_nodes: {leaf_nodes}, spine_leaves: 4, oversubscription: 1}}
     users:
-      - {{name: alice, uid: 2001, accounts: [research]}}
+      - {{name: alice, uid: 2001, accounts: [research], groups: [nlp]}}
       - {{name: bob, uid: 2002, accounts: [product]}}
+      - {{name: carol, uid: 2003, accounts: [research]}}
+    groups: [{{name: nlp, gid: 3001}}]
     scheduler:
       kind: kubernetes
       preemption: requeue

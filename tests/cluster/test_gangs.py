@@ -139,6 +139,10 @@ def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStac
         "controller": True,
     }
     part = gang("part", OWN, 64)
+    as_alice = {"runAsUser": 2001, "runAsGroup": 2001}
+    pod = part["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["securityContext"] = as_alice
+    pod["containers"][0]["securityContext"] = {"allowPrivilegeEscalation": False}
     part["metadata"]["ownerReferences"] = [owner]
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": part["metadata"]}
     job["spec"] = part["spec"]["replicatedJobs"][0]["template"]["spec"]

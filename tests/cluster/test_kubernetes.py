@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -93,18 +95,53 @@ def test_a_user_asks_with_a_certificate_of_her_own(
     for words in (
         ["get", "jobsets", "--namespace=product"],
         ["get", "secrets", "--namespace=research"],
-        ["get", "nodes"],
+        ["delete", "node", "gpu-001"],
     ):
         code, said = asks(*words)
         assert (code, "(Forbidden)" in said) == (1, True)
-    refused = kubernetes.stampworks("status", "-s", str(file))
-    assert refused.returncode == 2
-    assert refused.stderr == (
-        f"this asks all of cluster {kubernetes.cluster}, where alice has the rights of her teams alone\n"
-        "  hint: stampworks kubectl asks as her, and submit --print writes objects for it\n"
-    )
+    for verb, hint in (
+        (["run", "hostname"], "as a job: stampworks submit --wait --nodes 2 -- COMMAND"),
+        (["ssh", "gpu-001"], "declare a pool without scheduling_only: true"),
+        (["drain", "gpu-001", "--reason", "fans"], "name a stack: -s STACK"),
+    ):
+        refused = kubernetes.stampworks(*verb, "-s", str(file))
+        assert (refused.returncode, refused.stderr.splitlines()[-1]) == (2, f"  hint: {hint}"), refused.stderr
     file.chmod(0o644)
     assert asks("get", "nodes") == (2, f"{file} has a key in it, and others may read it\n  hint: chmod 600 {file}\n")
+
+
+def test_a_user_sees_the_cluster_and_what_her_teams_do(
+    kubernetes: KubernetesStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same verbs as on Slurm, without a stack: all nodes, gangs of her own team, and the end of what is hers."""
+    monkeypatch.setenv("PATH", str(Path(programs.program("kubectl")).parent), prepend=os.pathsep)
+    file = tmp_path / "alice.json"
+    kubernetes.stampworks("login", "--as", "alice", "--to", str(file))
+
+    def told(*verb: str) -> Any:
+        found = kubernetes.environment().items()
+        environment = {name: value for name, value in found if name[:6] not in ("PULUMI", "STAMPW")}
+        words = [sys.executable, "-m", "stampworks.cli.main", *verb, "-s", str(file)]
+        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    hers = gang("hers", "research", 2)
+    hers["metadata"]["labels"]["stampworks/workload"] = "job"
+    hers["metadata"]["annotations"] = {"stampworks/user": "alice"}
+    kubernetes.submit(hers, gang("theirs", "product", 2))
+    kubernetes.seen("hers", "running")
+    kubernetes.seen("theirs", "running")
+    status = told("status")
+    assert status.returncode == 0, status.stderr
+    lines = [line.split() for line in status.stdout.splitlines()]
+    assert ["gpu", "64", "of", "64", "32", "of", "512"] in lines
+    assert ["research", "384", "16", "-", "-"] in lines
+    assert "product" not in status.stdout
+    found = json.loads(told("jobs", "--json").stdout)["jobs"]
+    assert [(job["name"], job["user"], job["state"]) for job in found] == [("hers", "alice", "running")]
+    cancelled = told("cancel", "research/hers")
+    assert cancelled.returncode == 0, cancelled.stderr
+    wait_for(lambda: not kubernetes.listed("jobsets", "--namespace=research"), 60)
+    assert kubernetes.listed("jobsets", "--namespace=product")
 
 
 def test_the_stamped_plan_counts(kubernetes: KubernetesStack) -> None:

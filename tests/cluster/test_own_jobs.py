@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from typing import Any
 
@@ -96,7 +97,28 @@ run: |
 
 def test_nobody_else_sees_it(slurm: Stack) -> None:
     """Scripts, variables, log and secrets are its user's alone."""
-    assert submit(slurm, "secrets: [{name: TOKEN}]\nrun: sleep 60\n", name="mine", TOKEN=SECRET).returncode == 0
+    text = "secrets: [{name: TOKEN}]\nenv: {COLOR: blue-of-alice}\ngpus_per_node: 2\nrun: sleep 60\n"
+    assert submit(slurm, text, name="mine", TOKEN=SECRET).returncode == 0
+    wait_for(lambda: listed(slurm)["mine"]["state"] == "running", SOON_S)
+    number, [node] = listed(slurm)["mine"]["id"], listed(slurm)["mine"]["nodes"]
+
+    def as_bob(command: str) -> str:
+        return slurm.shell("head", f"cd /tmp; runuser -l bob -c {shlex.quote(command)} 2>&1 || true")
+
+    environments = f"srun --nodelist={node} --ntasks=1 --gres=gpu:1 sh -c 'cat /proc/[0-9]*/environ' | tr '\\0' '\\n'"
+    assert "SLURM_JOB_USER=bob" in as_bob(environments)
+    for command in (
+        *(f"scontrol show job {number}", "squeue --format=%all", f"sacct --job={number} --format=ALL --parsable"),
+        *(f"sacct --job={number} --batch-script", f"sacct --job={number} --env-vars"),
+        *(f"scontrol write batch_script {number} -", environments, f"srun --nodelist={node} ps -ef"),
+    ):
+        said = as_bob(command)
+        assert said, command
+        assert "blue-of-alice" not in said, command
+        assert SECRET not in said, command
+    assert "Permission denied" in as_bob(f"ls {RUNS}/mine.alice")
+    assert as_bob("ls -d /shared/home/*/*") == "ls: cannot access '/shared/home/*/*': No such file or directory"
+    assert slurm.shell("head", "stat -c '%a %U' /shared/home/alice /shared/home/bob") == "700 alice\n700 bob"
     assert (
         slurm.shell("head", f"stat -c '%a %U' {RUNS}/mine.alice {RUNS}/mine.alice/secrets.sh") == "700 alice\n600 alice"
     )

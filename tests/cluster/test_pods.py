@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stampworks import machine_room as room
+from stampworks.machine_room.programs import program
+from stampworks.schedulers.identity import LOOKS_IN, OF_ANOTHER
 
 from tests.cluster.kubernetes import KubernetesStack, gang
 from tests.cluster.pods import NODES, RUNS, TINY, asked, of_run, running, soon, through, told, until
@@ -135,6 +140,76 @@ def test_a_job_file(stack: KubernetesStack, monkeypatch: pytest.MonkeyPatch) -> 
     assert followed.returncode == 0
     assert "0: sum 1.0, token 13" in followed.stdout
     assert stack.shell(NODES[0], f"stat -c '%a %U' {RUNS}/whole.bob") == "700 bob"
+
+
+def test_a_user_by_herself(stack: KubernetesStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With her connection and nothing else: a job with all that it takes along, its log, its end; and nobody of her
+    team sees what is in it."""
+    monkeypatch.setenv("PATH", str(Path(program("kubectl")).parent), prepend=os.pathsep)
+    for user in ("alice", "carol"):
+        assert not stack.stampworks("login", "--as", user, "--to", str(tmp_path / f"{user}.json")).returncode
+    found = stack.environment().items()
+    environment = {name: value for name, value in found if name[:6] not in ("PULUMI", "STAMPW")}
+    environment |= {"STAMPWORKS_STATE": str(tmp_path / "state"), "TOKEN": "s3cr3t-of-alice"}
+
+    def told(user: str, *verb: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "stampworks.cli.main", verb[0], "-s", str(tmp_path / f"{user}.json"), *verb[1:]]
+        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "meet.py").write_text(MEET)
+    (tmp_path / "whole.yaml").write_text(JOB)
+    done = told("alice", "submit", "whole.yaml", "--wait")
+    assert done.returncode == 7, done.stdout + done.stderr
+    assert {"0: sum 1.0, token 15", "1: sum 1.0, token 15"} <= set(done.stdout.splitlines()), done.stdout
+    listed = json.loads(told("alice", "jobs", "--json").stdout)["jobs"]
+    assert [(job["name"], job["user"], job["state"], job["exit_code"]) for job in listed if job["name"] == "whole"] == [
+        ("whole", "alice", "failed", 7)
+    ]
+    assert "0: sum 1.0, token 15" in told("alice", "logs", "whole").stdout
+    assert stack.shell(NODES[0], f"stat -c '%a %U' {RUNS}/whole.alice") == "700 alice"
+    (tmp_path / "mine.yaml").write_text("secrets: [{name: TOKEN}]\nenv: {COLOR: blue-of-alice}\nrun: sleep 600\n")
+    assert told("alice", "submit", "mine.yaml").returncode == 0
+    soon(stack, "mine.alice", lambda: of_run(stack, "mine")["state"] == "running")
+    for command in (f"cat {RUNS}/mine.alice/node.sh", f"ls {RUNS}/mine.alice", "cat /proc/[0-9]*/environ"):
+        said = told("carol", "submit", "--name", "look", "--gpus", "0", "--wait", "--", "sh", "-c", command)
+        assert "blue-of-alice" not in said.stdout, said.stdout
+        assert "s3cr3t" not in said.stdout
+        assert "/proc/" in command or "Permission denied" in said.stdout, said.stdout + said.stderr
+    seen = told("carol", "kubectl", "get", "jobsets,jobs,pods,configmaps,events", "-n", "research", "-o", "yaml").stdout
+    assert "mine-u2001" in seen
+    assert "blue-of-alice" not in seen
+    assert "s3cr3t" not in seen
+    assert "s3cr3t" not in told("carol", "kubectl", "get", "secrets", "-n", "research", "-o", "yaml").stdout
+    [pod] = [name for name in pods_of(stack) if name.startswith("files-u2001-")]
+    entered = told("carol", "kubectl", "exec", pod, "-n", "research", "--", "cat", f"{RUNS}/mine.alice/node.sh")
+    assert LOOKS_IN in entered.stderr
+    refused = told("carol", "cancel", "research/mine-u2001")
+    assert OF_ANOTHER in refused.stderr
+    cancelled = told("alice", "cancel", "mine")
+    assert cancelled.returncode == 0, cancelled.stderr
+    soon(stack, "mine.alice", lambda: "mine-u2001" not in stack.kubectl("get", "jobsets,secrets", "-A", "-o", "name"))
+    run = told("alice", "submit", "training", "hers", *TINY, "--set", "steps=5", "--wait")
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_job_that_is_deleted_while_it_is_waited_for(stack: KubernetesStack) -> None:
+    """What happened is said; its folder knows its log."""
+    (stack.folder / "deleted.yaml").write_text("run: echo begun; sleep 600\n")
+    words = [sys.executable, "-m", "stampworks.cli.main", "submit", "deleted.yaml", "--user", "bob", "--wait"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, cwd=stack.folder, env=stack.environment(), **pipes) as waits:
+        soon(stack, "deleted.bob", lambda: "begun" in stack.stampworks("logs", "deleted").stdout)
+        stack.kubectl("delete", "jobset", "deleted-u2002", "--namespace=product", "--wait=false")
+        said, why = waits.communicate(timeout=120)
+    assert waits.returncode not in (0, 2), said + why
+    assert "0: begun" in said
+    assert why.endswith("as of one that is ended from outside: somebody has cancelled or deleted it\n"), why
+    assert "no run is called" not in why
+
+
+def pods_of(stack: KubernetesStack) -> list[str]:
+    return [pod["metadata"]["name"] for pod in stack.listed("pods", "--namespace=research")]
 
 
 def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def made(plan: Plan, folder: Path, text: str) -> tuple[dict[str, str], dict[str,
 
 def test_what_the_file_becomes(on_kubernetes: Plan, tmp_path: Path) -> None:
     files, manifest = made(on_kubernetes, tmp_path, FILE)
-    assert sorted(files) == ["jobset.json", "node.sh", "pod.sh", "run.sh", "setup.sh"]
+    assert sorted(files) == ["accelerators.json", "jobset.json", "node.sh", "pod.sh", "run.sh", "setup.sh"]
     account = on_kubernetes.scheduler.accounts[0].name
     metadata, spec = manifest["metadata"], manifest["spec"]
     assert (metadata["name"], metadata["namespace"]) == ("train-u2001", account)
@@ -62,6 +63,7 @@ def test_what_the_file_becomes(on_kubernetes: Plan, tmp_path: Path) -> None:
     assert pod["terminationGracePeriodSeconds"] == 120
     assert pod["securityContext"] == {"runAsUser": 2001, "runAsGroup": 2001}
     [container] = pod["containers"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False}
     assert container["command"] == ["sh", "/shared/runs/train.alice/pod.sh"]
     assert container["envFrom"] == [{"secretRef": {"name": "train-u2001-secrets"}}]
     assert 'kill -USR1 -- "-$program"' in files["node.sh"]
@@ -80,6 +82,20 @@ def test_a_secret_belongs_to_its_jobset(on_kubernetes: Plan, tmp_path: Path) -> 
     assert secret["stringData"] == {"TOKEN": "hidden"}
 
 
+def test_a_simulated_node_shows_what_was_given(on_kubernetes: Plan, tmp_path: Path) -> None:
+    """By the program that nodes have, told where to look as the pod is."""
+    files, _ = made(on_kubernetes, tmp_path, "gpus_per_node: 2\nrun: x\n")
+    (tmp_path / "accelerators.json").write_text(files["accelerators.json"])
+    assert 'export STAMPWORKS_ACCELERATORS="$folder/accelerators.json"\n' in files["node.sh"]
+    program = ROOT / "playbooks" / "roles" / "accelerator" / "files" / "nvidia-smi"
+    environment = {"STAMPWORKS_ACCELERATORS": str(tmp_path / "accelerators.json")}
+    done = subprocess.run([sys.executable, program, "-L"], capture_output=True, text=True, env=environment, check=True)
+    assert [line.split(" (")[0] for line in done.stdout.splitlines()] == [
+        "GPU 0: Simulated H100",
+        "GPU 1: Simulated H100",
+    ]
+
+
 def test_an_image_and_a_part_of_a_node(on_kubernetes: Plan, tmp_path: Path) -> None:
     _, manifest = made(
         on_kubernetes, tmp_path, "image: docker://nvcr.io#nvidia/pytorch:25.06-py3\ngpus_per_node: 2\nrun: x\n"
@@ -96,8 +112,17 @@ def test_an_image_and_a_part_of_a_node(on_kubernetes: Plan, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("array: 0-9", "array: JobSet has no arrays"),
-        ("depends_on: [other]", "depends_on[0]: Kueue lets no job wait for another"),
+        (
+            "array: 0-9",
+            "job.yaml:2:8: array: jobs on Kubernetes have no tasks\n    array: 0-9\n           ^\n"
+            "  hint: submit a job for each task: --name NAME-3 --env TASK=3",
+        ),
+        (
+            "depends_on: [other]",
+            "job.yaml:2:14: depends_on[0]: no job on Kubernetes waits for another\n    depends_on: [other]\n"
+            "                 ^\n  hint: wait for the other first: "
+            "stampworks submit OTHER.yaml --wait && stampworks submit THIS.yaml",
+        ),
         ("image: /shared/image", "image: Kubernetes starts from no file: '/shared/image'"),
     ],
 )

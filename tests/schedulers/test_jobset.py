@@ -30,6 +30,7 @@ def pods(tmp_path: Path) -> PodJob:
         team="research",
         user="alice",
         uid=2001,
+        groups=(3001,),
         folder=str(folder),
         queue="main",
         priority="normal",

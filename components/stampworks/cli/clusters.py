@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 def plan_of(stack: str) -> Plan:
     """The plan that a cluster was stamped with."""
     if found := connections.read(stack):
-        if found.kubeconfig:
-            what = f"this asks all of cluster {found.plan.name}, where {found.user} has the rights of her teams alone"
-            raise exits.CliError(what, "stampworks kubectl asks as her, and submit --print writes objects for it")
         return found.plan
     return stacks.plan_of(stack) if stack.endswith(".json") else stamped.plan_of(stack)
 
@@ -31,6 +28,8 @@ def workers_of(stack: str) -> tuple[Plan, Roster]:
     from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 
     plan = plan_of(stack)
+    if hers := connections.roster_of(stack):
+        return plan, hers
     if not plan.managed:
         return plan, members_of(plan, stack)
     if not plan.scheduler.workloads_image:
@@ -44,9 +43,20 @@ def asked_of(plan: Plan, stack: str) -> Roster:
     from stampworks.operations.schedulers import port_of
     from stampworks.plan import Roster
 
+    if hers := connections.roster_of(stack):
+        return hers
     if port_of(plan.scheduler.kind).asks_members:
         return members_of(plan, stack)
     return Roster(plan.name, plan.cloud, (), "", "", (), plan.region)
+
+
+def known_of(plan: Plan, stack: str) -> Roster:
+    """Return all members that run jobs or lead to them, for a user's connection; none of nodes that run nothing."""
+    from stampworks.operations.kubernetes import nodes as kubernetes_nodes
+
+    if plan.managed:
+        return kubernetes_nodes.roster(plan.name, plan.cloud, plan.region, [pool.name for pool in plan.pools])
+    return members_of(plan, stack) if plan.stamped else asked_of(plan, stack)
 
 
 def members_of(plan: Plan, stack: str) -> Roster:
@@ -62,6 +72,9 @@ def members_of(plan: Plan, stack: str) -> Roster:
         hint = "stampworks status, drain, return, qualify, submit, jobs, logs and kubectl ask its Kubernetes"
         raise exits.CliError(what, hint)
     if found := connections.read(stack):
+        if found.kubeconfig:
+            what = f"nodes of cluster {plan.name} are for its administrators: users reach their jobs alone"
+            raise exits.CliError(what, "stampworks jobs and logs show them, and kubectl asks as the user")
         return found.roster
     roster = members(plan.cloud, plan.name, plan.region)
     if not roster.members:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from stampworks.cli import exits, stacks
 
 if TYPE_CHECKING:
     from stampworks.operations.login import Connection
-    from stampworks.plan import Plan
+    from stampworks.plan import Plan, Roster
 
 VERSION = 1
 PRIVATE_PART = "client-key-data"
@@ -78,6 +79,14 @@ def kubeconfig_of(stack: str) -> Path | None:
     file.parent.mkdir(mode=0o700, exist_ok=True)
     write_whole(file, found.kubeconfig, 0o600)
     return file
+
+
+def roster_of(stack: str) -> Roster | None:
+    """The members of a connection, with the file by which its user is known to a Kubernetes; None without one."""
+    found = read(stack)
+    if found is None or not found.kubeconfig:
+        return found.roster if found else None
+    return replace(found.roster, identity_file=str(kubeconfig_of(stack)))
 
 
 def plan_of(stack: str) -> Plan:

@@ -204,6 +204,8 @@ def watch(pieces: Iterator[Piece], title: str, show: bool) -> Job:
                 _print(lines, progress)
             if piece.job.state == "waiting":
                 progress(f"waits: {piece.job.why}")
+            elif piece.job.state == "running" and piece.job.why:
+                progress(piece.job.why)
             elif line := running.line():
                 now = _TENTHS * running.done // running.steps if running.steps else 0
                 if progress.terminal or now != tenth or running.state:  # in a pipe, not every second

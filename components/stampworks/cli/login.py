@@ -31,7 +31,7 @@ def write_connection(arguments: argparse.Namespace) -> int:
 
     connections.expect_administrator("login", arguments.stack)
     plan = clusters.plan_of(arguments.stack)
-    connection = connect(plan, clusters.asked_of(plan, arguments.stack), arguments.user)
+    connection = connect(plan, clusters.known_of(plan, arguments.stack), arguments.user)
     file = Path(arguments.to or f"{plan.name}.{connection.user}.json")
     if file.suffix != ".json":
         raise exits.CliError(f"{file} has no name for a connection", "call it FILE.json, so that -s can name it")
@@ -45,6 +45,6 @@ def write_connection(arguments: argparse.Namespace) -> int:
         "a key of hers, which nobody else may see" if connections.PRIVATE_PART in connection.kubeconfig else "no secret"
     )
     print(printable(f"{file} connects {connection.user} to cluster {plan.name}; it has {secret} in it"))
-    begin = f"stampworks kubectl -s {file} get jobsets -n TEAM" if connection.kubeconfig else ""
-    print(printable(f"with it: {begin}" if begin else f"with it and her ssh key: stampworks status -s {file}"))
+    needs = "it" if connection.kubeconfig else "it and her ssh key"
+    print(printable(f"with {needs}: stampworks status -s {file}"))
     return exits.FINE

@@ -276,11 +276,11 @@ def _kubernetes(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
     if not plan.scheduler.traits.runs_pods:
         return
     if source.knows("array") and job.array:
-        yield source.problem("array", "JobSet has no arrays", "submit a job for each task, with --name and --env")
+        hint = "submit a job for each task: --name NAME-3 --env TASK=3"
+        yield source.problem("array", "jobs on Kubernetes have no tasks", hint)
     if source.knows("depends_on") and job.depends_on:
-        yield source.problem(
-            "depends_on[0]", "Kueue lets no job wait for another", "submit it when the other has ended"
-        )
+        hint = "wait for the other first: stampworks submit OTHER.yaml --wait && stampworks submit THIS.yaml"
+        yield source.problem("depends_on[0]", "no job on Kubernetes waits for another", hint)
 
 
 _CHECKS: tuple[Callable[[JobSource, Plan, str], Iterator[Problem]], ...] = (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import replace
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 from stampworks.jobs.checks import Job
 from stampworks.jobs.forms import seconds
@@ -17,6 +19,8 @@ NAME = "stampworks/job"
 """The annotation with what a job is called: its JobSet has the user in its name, too."""
 GONE_S = 60
 """So long after its end a JobSet with secrets is an object; its Secret goes with it."""
+ACCELERATORS = "accelerators.json"
+"""In the job's folder: accelerators of a simulated node, of which no device plug-in gives pods any."""
 _PORT = 29_500
 """Each pod has an address of its own, and with it all ports."""
 
@@ -54,7 +58,35 @@ def podjob(job: Job, plan: Plan, pods: PodJob) -> PodJob:
 
 def files(job: Job, plan: Plan, pods: PodJob) -> dict[str, str]:
     """Return all files of the job's folder."""
-    return {jobset.POD: jobset.script(pods), NODE: node(job, plan), **scripts(job)}
+    found = {jobset.POD: jobset.script(pods), NODE: node(job, plan), **scripts(job)}
+    return found | ({ACCELERATORS: accelerators(job)} if _is_simulated(job) else {})
+
+
+def _is_simulated(job: Job) -> bool:
+    machine = job.pools[0].machine
+    return machine.simulated and bool(machine.accelerators)
+
+
+def accelerators(job: Job) -> str:
+    """Return what the simulated nvidia-smi shows in a pod: as many accelerators as the job is given of a node."""
+    machine = job.pools[0].machine
+    given = [
+        {
+            "index": index,
+            "name": f"Simulated {machine.accelerator.upper()}",
+            "uuid": f"GPU-{uuid5(NAMESPACE_DNS, f'{job.folder}/{index}')}",
+            "memory_mib": (machine.accelerator_memory_gib or 0) * 1024,
+            "memory_used_mib": 0,
+            "utilization_percent": 0,
+            "temperature_c": 34,
+            "power_w": 70,
+            "ecc_uncorrected": 0,
+            "throttle_reasons": "0x0000000000000000",
+            "lost": False,
+        }
+        for index in range(job.gpus)
+    ]
+    return json.dumps({"simulated": True, "driver_version": "simulated", "accelerators": given}, indent=1) + "\n"
 
 
 def manifest(job: Job, pods: PodJob) -> dict[str, Any]:
@@ -86,6 +118,7 @@ def node(job: Job, plan: Plan) -> str:
     file = job.file
     values = exports(variables(job, plan))
     head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"
+    values += f'export STAMPWORKS_ACCELERATORS="$folder/{ACCELERATORS}"\n' if _is_simulated(job) else ""
     return head + values + _NODE.replace("@SIGNAL@", file.checkpoint.signal)
 
 

@@ -33,6 +33,8 @@ STOPPED = 75
 NAME_PATTERN = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 DERIVED = ("cluster", "peak_tflops", "price", "ranks", "programs", "notice_s")
 """Options that follow from where and how a run runs: they may be others when it goes on."""
+_SIGNALLED = (130, 137, 143)
+"""Exit codes of a program that INT, KILL or TERM has ended."""
 _POLL_S, _BACK_S = 1.0, 5.0
 
 
@@ -206,6 +208,9 @@ def _vanished(plan: Plan, roster: Roster, last: Job) -> Job:
     if job is None or job.state == "unknown":
         why = "its scheduler knows it no more, and it has left no exit code: somebody has cancelled or deleted it"
         return replace(last, state="cancelled", why=why)
+    if job.exit_code in _SIGNALLED:
+        why = f"exit code {job.exit_code}, as of one that is ended from outside: somebody has cancelled or deleted it"
+        job = replace(job, why=why)
     return replace(job, id=last.id)
 
 

@@ -30,11 +30,13 @@ def connect(plan: Plan, roster: Roster, user: str) -> Connection:
     """Opens what leads to head and login nodes without stepping into their network, and says what there is."""
     expect_user(plan, user, besides=())
     port, own = port_of(plan.scheduler.kind), replace(plan, reasons=())
-    if not port.asks_members:
-        return Connection(user, own, replace(roster, user=user), port.user_config(plan, user))
-    with contextlib.suppress(InputError):  # the first storage may be none that runs can use, and all else works
-        runs.make(plan, roster)
-    return Connection(user, own, _as_user(plan, roster, user))
+    if roster.members:
+        with contextlib.suppress(InputError):  # the first storage may be none that runs can use, and all else works
+            runs.make(plan, roster)
+    if port.asks_members:
+        return Connection(user, own, _as_user(plan, roster, user))
+    known = replace(roster, reach=(), user=user, identity_file="", proxy=())
+    return Connection(user, own, known, port.user_config(plan, user))
 
 
 def _as_user(plan: Plan, roster: Roster, user: str) -> Roster:

@@ -10,14 +10,13 @@ from typing import Any
 
 from stampworks.plan import ACCELERATOR, OVER_EFA, OVER_VERBS
 from stampworks.schedulers.batch import EXIT, LOG, LOST, NOTICE_S
+from stampworks.schedulers.identity import USER
 from stampworks.schedulers.kubernetes import OURS, PRIORITY_LABEL, QUEUE_LABEL
 from stampworks.schedulers.topology.kubernetes import POOL
 
 VERSION = "jobset.x-k8s.io/v1alpha2"
 WORKLOAD = "stampworks/workload"
 """The label of JobSets that are runs."""
-USER = "stampworks/user"
-"""The annotation with whose run it is."""
 POD = "pod.sh"
 """In the run's folder: what each pod starts."""
 STOPPED = 75
@@ -46,6 +45,8 @@ class PodJob:
     """Whose namespace they are in."""
     user: str
     uid: int
+    groups: tuple[int, ...]
+    """Numbers of the user's groups."""
     folder: str
     """Folder of the run, seen by all pods."""
     queue: str
@@ -143,25 +144,36 @@ def _pod(pods: PodJob, container: str) -> dict[str, Any]:
         "env": _environment(pods),
         "volumeMounts": mounts,
         "resources": {"limits": limits, **({"requests": dict(pods.room)} if pods.room else {})},
+        **({"securityContext": {"allowPrivilegeEscalation": False}} if pods.uid else {}),
     }
     # Kueue looks for another node when a pod is given up, and where there is none stops all the others: who goes on
     # without some is not given up.
-    given_up = {} if pods.elastic else {"tolerationSeconds": LOST_S}
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": pods.notice_s,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        **({"securityContext": {"runAsUser": pods.uid, "runAsGroup": pods.uid}} if pods.uid else {}),
+        **({"securityContext": _as_user(pods)} if pods.uid else {}),
         **({"affinity": _elsewhere(pods.without)} if pods.without else {}),
-        "tolerations": [
-            {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute", **given_up}
-            for each in ("not-ready", "unreachable")
-        ],
+        "tolerations": given_up(None if pods.elastic else LOST_S),
         "topologySpreadConstraints": [_one_a_node(pods)],
         "containers": [program],
         "volumes": volumes,
     }
+
+
+def given_up(after_s: int | None) -> list[dict[str, Any]]:
+    """Return tolerations by which a pod is given up so long after its node was lost; None for never."""
+    late = {} if after_s is None else {"tolerationSeconds": after_s}
+    return [
+        {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute", **late}
+        for each in ("not-ready", "unreachable")
+    ]
+
+
+def _as_user(pods: PodJob) -> dict[str, Any]:
+    groups = {"supplementalGroups": [*pods.groups]} if pods.groups else {}
+    return {"runAsUser": pods.uid, "runAsGroup": pods.uid, **groups}
 
 
 def mounted(claims: Mapping[str, str], read_only: Sequence[str] = ()) -> tuple[list[Any], list[Any]]:

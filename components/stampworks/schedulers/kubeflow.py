@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from stampworks.schedulers import jobset
+from stampworks.schedulers.identity import USER
 from stampworks.schedulers.jobset import POD, PodJob
 from stampworks.schedulers.kubernetes import OURS
 
@@ -51,7 +52,7 @@ def manifests(kind: Kind, pods: PodJob, options: str) -> list[Manifest]:
 
 
 def _told(pods: PodJob, files: Mapping[str, str]) -> Manifest:
-    metadata = {"name": pods.name, "namespace": pods.team, "labels": dict(OURS)}
+    metadata = {"name": pods.name, "namespace": pods.team, "labels": dict(OURS), "annotations": {USER: pods.user}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(files)}
 
 
@@ -62,7 +63,12 @@ def _trainjob(pods: PodJob) -> list[Manifest]:
     runtime = {
         "apiVersion": TRAINER,
         "kind": "TrainingRuntime",
-        "metadata": {"name": pods.name, "namespace": pods.team, "labels": dict(OURS)},
+        "metadata": {
+            "name": pods.name,
+            "namespace": pods.team,
+            "labels": dict(OURS),
+            "annotations": {USER: pods.user},
+        },
         "spec": {
             "mlPolicy": {"numNodes": pods.nodes},
             "template": {"metadata": made, "spec": jobset.spec(pods, _NODE, _STEP)},

@@ -15,7 +15,7 @@ from typing import Any
 
 from stampworks import catalog
 from stampworks.plan import ACCELERATOR, EVERYBODY, PROOF_NAMESPACE, Account, Driven, Group, Plan, Queue, own_nodes
-from stampworks.schedulers import topology
+from stampworks.schedulers import identity, topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
 
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
@@ -50,7 +50,7 @@ def objects(plan: Plan) -> list[Manifest]:
         *_left(plan, named),
         *(each for team in teams(plan) for each in _team(plan, team, named)),
     ]
-    found += _admission(plan)
+    found += [*_everybody(plan), *_admission(plan)]
     if plan.pools:
         found.append(
             _object("v1", "Namespace", PROOF_NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "privileged"})
@@ -338,6 +338,9 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
             "verbs": look,
         },
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": look},
+        # Nobody reads a Secret, and the policy `users` says which; a terminal is asked for by get, too.
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]},
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
     ]
     yield _object("rbac.authorization.k8s.io/v1", "Role", "team", team.name, rules=rules)
     if team.users:
@@ -355,6 +358,12 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
     # What reaches in from outside would be a balancer of the cloud, which may be public, or a port of every node.
     doors = {"services.loadbalancers": "0", "services.nodeports": "0"}
     yield _object("v1", "ResourceQuota", "team", team.name, spec={"hard": doors})
+
+
+def _everybody(plan: Plan) -> Iterator[Manifest]:
+    users = sorted({user for team in teams(plan) for user in team.users})
+    for kind, content in identity.looks(f"{plan.name}-users", users) if users else ():
+        yield _object("rbac.authorization.k8s.io/v1", kind, f"{plan.name}-users", **content)
 
 
 _Made = tuple[str, str, str, Sequence[str], str]
@@ -436,6 +445,9 @@ def _admission(plan: Plan) -> Iterator[Manifest]:
     yield from _policy(plan, "teams", rules, _ADMITTED, variables=[{"name": "pods", "expression": found + last}])
     if _TRAINER in added:  # which makes what it lacks, also of a job that is through
         yield from _policy(plan, "ended", [("jobset.x-k8s.io", "v1alpha2", "jobsets", ["DELETE"])], [_STAYS])
+    users = [{"name": "users", "expression": f"!{_CONTROLLER}"}]
+    judged = {"matchConditions": users, "variables": identity.variables(plan)}
+    yield from _policy(plan, "users", identity.rules(added), identity.validations(added), **judged)
 
 
 def _policy(

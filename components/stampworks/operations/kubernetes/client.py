@@ -14,7 +14,8 @@ from typing import Any
 from stampworks.clouds.contract import Access
 from stampworks.clouds.registry import CLOUDS
 from stampworks.operations.errors import InputError, OperationError, UnknownError, start
-from stampworks.plan import Plan
+from stampworks.plan import Plan, Roster
+from stampworks.schedulers.identity import FILES
 from stampworks.schedulers.kubernetes import OURS
 from stampworks.schedulers.objects import maps_at, text_at, texts_at
 from stampworks.schedulers.topology.kubernetes import HOSTNAME
@@ -75,7 +76,8 @@ def user_config(plan: Plan, user: str) -> str:
 def kubectl_with(config: Path) -> tuple[str, ...]:
     """Begins a command that asks the server that a file names."""
     if program := shutil.which("kubectl"):
-        return (program, f"--kubeconfig={config}")
+        # what kubectl has kept of another server at the same address is wrong for this one
+        return (program, f"--kubeconfig={config}", f"--cache-dir={config.with_suffix('.cache')}")
     raise UnknownError("there is no kubectl on this machine", "install it")
 
 
@@ -85,19 +87,27 @@ def _access(cloud: str) -> Access | None:
     return own.access() if own else None
 
 
-class KubernetesApi:
-    """That of a cluster, as its administrator."""
+def config_of(roster: Roster | None) -> Path | None:
+    """Return the kubeconfig of a user who asks with a connection; None for an administrator."""
+    if roster is None or roster.user in ("", "root"):
+        return None
+    return Path(roster.identity_file)
 
-    def __init__(self, cluster: str, cloud: str, region: str) -> None:
-        self.cluster, self._place = cluster, (cloud, region)
+
+class KubernetesApi:
+    """That of a cluster, as its administrator or, with a kubeconfig, as a user."""
+
+    def __init__(self, cluster: str, cloud: str, region: str, config: Path | None = None) -> None:
+        self.cluster, self._place, self._config = cluster, (cloud, region), config
 
     @cached_property
     def _kubectl(self) -> tuple[str, ...]:
-        return reach(self.cluster, *self._place)
+        return kubectl_with(self._config) if self._config else reach(self.cluster, *self._place)
 
     @classmethod
-    def of(cls, plan: Plan) -> KubernetesApi:
-        return cls(plan.name, plan.cloud, plan.region)
+    def of(cls, plan: Plan, roster: Roster | None = None) -> KubernetesApi:
+        """Ask as the user of the roster."""
+        return cls(plan.name, plan.cloud, plan.region, config_of(roster))
 
     def nodes(self) -> dict[str, dict[str, Any]]:
         """By their names."""
@@ -189,6 +199,11 @@ def owner(metadata: Manifest) -> str:
     """What it stands for: a workload has a name that nobody has chosen."""
     owners = maps_at(metadata, "ownerReferences")
     return text_at(owners[0] if owners else metadata, "name")
+
+
+def looks_at_files(each: Manifest) -> bool:
+    """Whether a workload or a pod is where a user looks at files: it is no job, and ends by itself."""
+    return owner(each["metadata"]).startswith(FILES)
 
 
 def has_started(workload: Manifest) -> bool:

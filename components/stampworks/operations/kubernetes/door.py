@@ -19,6 +19,7 @@ from stampworks.operations.errors import OperationError
 from stampworks.operations.kubernetes.client import KubernetesApi, Manifest, RefusedError, name_of
 from stampworks.plan import PROOF_NAMESPACE, PROOF_TAINT, UNPROVEN_TAINT, Plan
 from stampworks.schedulers import jobset
+from stampworks.schedulers.identity import FILES_LABEL
 from stampworks.schedulers.kubernetes import claims
 
 _DOOR = "stampworks/door"
@@ -36,8 +37,14 @@ def ask(plan: Plan, uid: int, argv: Sequence[str], limit_s: float, given: str = 
 
 
 def close(server: KubernetesApi) -> None:
-    """Whatever it is made from; who looks next opens one of what is there then."""
+    """Whatever it is made from, and those of users; who looks next opens one of what is there then."""
     server.said(["delete", "pods", *_WHERE, _ALL, "--ignore-not-found", "--grace-period=1", "--wait=false"])
+    close_of_users(server)
+
+
+def close_of_users(server: KubernetesApi) -> None:
+    which = ["jobs.batch", "--all-namespaces", f"--selector={FILES_LABEL}"]
+    server.said(["delete", *which, "--ignore-not-found", "--wait=false"])
 
 
 def _open(server: KubernetesApi, plan: Plan) -> str:

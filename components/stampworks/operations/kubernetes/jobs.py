@@ -14,13 +14,14 @@ from stampworks.operations import remote
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, JobRequest, State
 from stampworks.operations.kubernetes import client as kubernetes
-from stampworks.operations.kubernetes import door
+from stampworks.operations.kubernetes import door, user_door
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes import status as kubernetes_status
 from stampworks.plan import WORKLOADS_IMAGE, Machine, Plan, Roster, User
 from stampworks.schedulers import addons, jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
+from stampworks.schedulers.identity import USER
 from stampworks.schedulers.kubernetes import QUEUE_LABEL
 from stampworks.schedulers.objects import count_at, maps_at, text_at
 from stampworks.schedulers.workload import EFA
@@ -31,13 +32,19 @@ _BESIDE = {"trainjob.trainer.kubeflow.org": ("trainingruntimes.trainer.kubeflow.
 _GONE_S = 60
 MANIFEST = "jobset.json"
 """In the folder of a user's job: its JobSet, as it was submitted."""
+_OF_JOBSET = "jobset.sigs.k8s.io/jobset-name"
+_NOT_STARTED = (
+    *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
+    *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+)
+"""Why the container of a pod waits, in the kubelet's words, where it may wait for ever."""
 _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 
 
 class KubernetesJobs:
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
-        self._server = kubernetes.KubernetesApi.of(plan)
+        self._server = kubernetes.KubernetesApi.of(plan, roster)
 
     def submit(self, wanted: JobRequest, user: str) -> str:
         """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
@@ -60,7 +67,9 @@ class KubernetesJobs:
         of = self._own(job)
         self._make_room(of.team, of.name)
         secret = pods.secret_name(of.name)
-        self._server.said(["delete", "secret", secret, f"--namespace={of.team}", "--ignore-not-found"])
+        # a user may delete a secret and not look at it: kubectl would, to wait
+        gone = ["delete", "secret", secret, f"--namespace={of.team}", "--ignore-not-found", "--wait=false"]
+        self._server.said(gone)
         made = ["create", "--filename=-", "--output=jsonpath={.metadata.uid}"]
         uid = self._server.said(made, json.dumps(pods.manifest(job, of))).strip()
         if secrets:
@@ -94,18 +103,40 @@ class KubernetesJobs:
         """Also those that came to Kueue by another way."""
         ours = self.jobs()
         ids = {job.id for job in ours}
-        gangs = kubernetes_status.status(self._plan).gangs
+        gangs = kubernetes_status.status(self._plan, self._roster).gangs
         return (*ours, *(_of_gang(gang) for gang in gangs if f"{gang.team}/{gang.name}" not in ids))
 
     def jobs(self) -> tuple[Job, ...]:
         """All runs that Kubernetes still knows of."""
         kinds = f"{_KIND},jobs.batch"
-        items = self._server.listed(kinds, "--all-namespaces", f"--selector={jobset.WORKLOAD}")
+        items = [
+            each
+            for where in kubernetes_status.namespaces(self._plan, self._roster)
+            for each in self._server.listed(kinds, where, f"--selector={jobset.WORKLOAD}")
+        ]
         found = [each for each in items if each["kind"] == "JobSet"]
         through = {_owner(each) for each in items if each["kind"] == "Job" and _through(each)}
-        gangs = {(gang.team, gang.name): gang for gang in kubernetes_status.status(self._plan).gangs} if found else {}
+        known = kubernetes_status.status(self._plan, self._roster).gangs if found else ()
+        gangs = {(gang.team, gang.name): gang for gang in known}
         keys = [(_of(each, "namespace"), _of(each, "name")) for each in found]
-        return tuple(_job(each, gangs.get(key), key in through) for key, each in zip(keys, found, strict=True))
+        made = [_job(each, gangs.get(key), key in through) for key, each in zip(keys, found, strict=True)]
+        stuck = self._stuck() if any(each.state == "running" for each in made) else {}
+        return tuple(
+            replace(each, why=stuck[key]) if each.state == "running" and key in stuck else each
+            for key, each in zip(keys, made, strict=True)
+        )
+
+    def _stuck(self) -> dict[tuple[str, str], str]:
+        """Why pods that have their nodes do not start there, by team and run: an image may be none that there is."""
+        found = {}
+        for where in kubernetes_status.namespaces(self._plan, self._roster):
+            for pod in self._server.listed("pods", where, f"--selector={_OF_JOBSET}"):
+                for container in maps_at(pod, "status", "containerStatuses"):
+                    if text_at(container, "state", "waiting", "reason") in _NOT_STARTED:
+                        why = " ".join(text_at(container, "state", "waiting", "message").split())
+                        reason = f"{text_at(pod, 'spec', 'nodeName')}: its pod does not start: {why}"
+                        found[_of(pod, "namespace"), text_at(pod, "metadata", "labels", _OF_JOBSET)] = reason
+        return found
 
     def cancel(self, job: Job) -> None:
         """The programs are asked to end; those that do not are ended. Whoever makes its JobSet would make another one,
@@ -147,6 +178,7 @@ def pods_of(plan: Plan, roster: Roster, wanted: JobRequest, user: str) -> jobset
         team=_team(plan, declared),
         user=user,
         uid=declared.uid if declared else 0,
+        groups=tuple(team.gid for team in plan.teams if declared and team.name in declared.groups),
         folder=wanted.folder,
         queue=wanted.queue,
         priority=queue.priority,
@@ -168,7 +200,9 @@ def pods_of(plan: Plan, roster: Roster, wanted: JobRequest, user: str) -> jobset
 
 
 def ask_storage(plan: Plan, roster: Roster, user: str, argv: Sequence[str], limit_s: float, given: str) -> str:
-    """Ask a pod where the nodes have no programs of ours, and else a node: both mount it."""
+    """Ask a pod where the nodes have no programs of ours, and else a node: both mount it. A user asks a pod of hers."""
+    if kubernetes.config_of(roster):
+        return user_door.ask(plan, roster, argv, limit_s, given)
     if not plan.scheduler.workloads_image:
         return remote.ask(roster, remote.door(roster).name, remote.as_user(user, argv), limit_s, given)
     uid = next((each.uid for each in plan.users if each.name == user), 0)
@@ -218,7 +252,7 @@ def _made_by(made: Any) -> tuple[str, str]:
 
 
 def _owner(job: Any) -> tuple[str, str]:
-    return _of(job, "namespace"), text_at(job, "metadata", "labels", "jobset.sigs.k8s.io/jobset-name")
+    return _of(job, "namespace"), text_at(job, "metadata", "labels", _OF_JOBSET)
 
 
 def _through(job: Any) -> bool:
@@ -240,7 +274,7 @@ def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
         workload=text_at(found, "metadata", "labels", jobset.WORKLOAD),
         state=state,
         id=f"{_of(found, 'namespace')}/{_of(found, 'name')}",
-        user=text_at(found, "metadata", "annotations", jobset.USER),
+        user=text_at(found, "metadata", "annotations", USER),
         nodes=gang.nodes if gang and state == "running" else (),
         wanted=sum(map(_pods, maps_at(found, "spec", "replicatedJobs"))),
         since=gang.since if gang and state == "running" else None,

@@ -300,6 +300,8 @@ def runs(server: KubernetesApi) -> dict[str, tuple[str, ...]]:
     left = _left(each for each in there if each["kind"] == "Pod")
     for each in sorted((one for one in there if one["kind"] != "Node"), key=lambda one: one["kind"] != "Workload"):
         team, name = _where(each)
+        if kubernetes.looks_at_files(each):
+            continue
         if each["kind"] == "Workload":
             owner = kubernetes.owner(each["metadata"])
             none = closed | left.get((team, owner), set())

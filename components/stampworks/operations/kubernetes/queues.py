@@ -11,9 +11,11 @@ from stampworks.operations.kubernetes.client import (
     RefusedError,
     has_started,
     is_true,
+    looks_at_files,
     name_of,
     owner,
 )
+from stampworks.operations.kubernetes.door import close_of_users
 from stampworks.schedulers.objects import text_at
 
 Queues = Mapping[str, Mapping[str, str]]
@@ -25,7 +27,7 @@ _SHOWN = 10
 
 def keep(server: KubernetesApi, queues: Queues) -> None:
     """Refuses to go on while gangs are in what goes when there are these queues: a team's namespace would take them
-    along, and Kueue keeps a ClusterQueue until its gangs have ended."""
+    along, and Kueue keeps a ClusterQueue until its gangs have ended. Where users look at files is no reason to wait."""
     if found := in_what_goes(server, queues):
         more = [f"... ({len(found)} in all)"] if len(found) > _SHOWN else []
         lines = [f"  {each}" for each in (*found[:_SHOWN], *more)]
@@ -34,6 +36,7 @@ def keep(server: KubernetesApi, queues: Queues) -> None:
             "wait for them, or cancel them (stampworks cancel RUN, or stampworks kubectl -- delete jobset NAME "
             "--namespace TEAM); then pulumi up",
         )
+    close_of_users(server)
 
 
 def in_what_goes(server: KubernetesApi, queues: Queues) -> list[str]:
@@ -45,7 +48,8 @@ def in_what_goes(server: KubernetesApi, queues: Queues) -> list[str]:
             return []
         raise
     teams = {team for each in there if (team := _team(each, server.cluster))}
-    gangs = [each for each in there if each["kind"] == "Workload" and text_at(each, "metadata", "namespace") in teams]
+    workloads = [each for each in there if each["kind"] == "Workload" and not looks_at_files(each)]
+    gangs = [each for each in workloads if text_at(each, "metadata", "namespace") in teams]
     found = {_gang(each): why for each in gangs if (why := next(_goes(each, queues), ""))}
     return [f"{gang}: {found[gang]}" for gang in sorted(found)]
 

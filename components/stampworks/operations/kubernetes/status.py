@@ -15,7 +15,9 @@ from stampworks.operations.kubernetes.client import (
     Manifest,
     RefusedError,
     conditions,
+    config_of,
     is_true,
+    looks_at_files,
     name_of,
     owner,
     placed,
@@ -24,7 +26,7 @@ from stampworks.operations.kubernetes.client import (
 from stampworks.operations.kubernetes.nodes import held, states
 from stampworks.operations.members import endings
 from stampworks.operations.status import NodesStatus, StatusTable, Verdict, holder
-from stampworks.plan import ACCELERATOR, Account, Ending, Group, Plan
+from stampworks.plan import ACCELERATOR, Account, Ending, Group, Plan, Roster
 from stampworks.schedulers import kubernetes
 from stampworks.schedulers.kubernetes import PRIORITY_LABEL
 from stampworks.schedulers.objects import at, count_at, maps_at, text_at
@@ -132,9 +134,9 @@ def nodes(plan: Plan, names: Sequence[str]) -> NodesStatus:
     return NodesStatus(found, verdicts, StatusTable(("node", "state", "runs", "held by", "reason"), rows))
 
 
-def status(plan: Plan) -> KubernetesStatus:
-    """Asks the server; where it does not answer nothing is known."""
-    found = _objects(plan)
+def status(plan: Plan, roster: Roster | None = None) -> KubernetesStatus:
+    """Asks the server; where it does not answer nothing is known. A user sees her own teams and their gangs."""
+    found = _objects(plan, roster)
     nodes = [each for each in found if each["kind"] == "Node"]
     queues = [each for each in found if each["kind"] == "ClusterQueue"]
     workloads = [each for each in found if each["kind"] == "Workload"]
@@ -144,28 +146,47 @@ def status(plan: Plan) -> KubernetesStatus:
     }
     innermost = kubernetes.level_labels(plan)[-1:]
     domains = {name_of(each): text_at(each, "metadata", "labels", level) for level in innermost for each in nodes}
-    gangs = tuple(_gang(each, domains, called) for each in workloads)
+    gangs = tuple(_gang(each, domains, called) for each in workloads if not looks_at_files(each))
     wrong, flavors = tuple(_wrong(plan, nodes)), kubernetes.flavors(plan)
+    reserved = any(pool.reservation for pool in plan.pools)
     return KubernetesStatus(
         cluster=plan.name,
         cloud=plan.cloud,
         verdict="fail" if wrong else "pass",
         why=wrong,
         pools=tuple(_pool(pool, flavors[pool.name], nodes, queues) for pool in kubernetes.pools(plan)),
-        teams=tuple(_team(plan, team, flavors.values(), queues, gangs) for team in kubernetes.teams(plan)),
+        teams=tuple(_team(plan, team, flavors.values(), queues, gangs) for team in teams_of(plan, roster)),
         gangs=gangs,
-        endings=endings(plan.cloud, plan.name, plan.region) if any(pool.reservation for pool in plan.pools) else (),
+        endings=endings(plan.cloud, plan.name, plan.region) if reserved and not config_of(roster) else (),
     )
 
 
-def _objects(plan: Plan) -> list[dict[str, Any]]:
-    kinds = "nodes,clusterqueues.kueue.x-k8s.io,workloads.kueue.x-k8s.io"
-    server = KubernetesApi.of(plan)
+def teams_of(plan: Plan, roster: Roster | None) -> tuple[Account, ...]:
+    """Return the teams in whose namespaces the user of a roster has rights: an administrator has them in all."""
+    found = kubernetes.teams(plan)
+    return tuple(team for team in found if roster.user in team.users) if roster and config_of(roster) else found
+
+
+def namespaces(plan: Plan, roster: Roster | None) -> tuple[str, ...]:
+    """Return the options, each for one request, by which objects of teams are listed."""
+    if not config_of(roster):
+        return ("--all-namespaces",)
+    return tuple(f"--namespace={team.name}" for team in teams_of(plan, roster))
+
+
+def _objects(plan: Plan, roster: Roster | None) -> list[dict[str, Any]]:
+    kinds, of_teams = "nodes,clusterqueues.kueue.x-k8s.io", "workloads.kueue.x-k8s.io"
+    server = KubernetesApi.of(plan, roster)
     try:
-        return server.listed_soon(kinds, "--all-namespaces")
+        if not config_of(roster):
+            return server.listed_soon(f"{kinds},{of_teams}", "--all-namespaces")
+        found = server.listed_soon(kinds)
+        for where in namespaces(plan, roster):
+            found += server.listed_soon(of_teams, where)
     except RefusedError as error:  # its cluster may be well all the same
         why = str(error).splitlines()[0]
         raise UnknownError(why, server.remedy(why)) from None
+    return found
 
 
 def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
