@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +95,38 @@ run: |
     assert again.returncode == 0, again.stdout + again.stderr
     assert "set up" not in again.stdout  # once a node for this content
     assert slurm.stampworks("logs", "-s", "test", "whole").stdout == "\n".join(again.stdout.splitlines()[1:]) + "\n"
+
+
+def wheel(folder: Path) -> None:
+    """Write a package as somebody brings it where no index can be reached."""
+    about = {"METADATA": "Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n", "RECORD": ""}
+    about["WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    with zipfile.ZipFile(folder / "brought-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("brought.py", 'NAME = "brought"\n')
+        for name, text in about.items():
+            archive.writestr(f"brought-1.0.dist-info/{name}", text)
+
+
+@pytest.mark.long
+def test_an_environment_that_setup_makes(slurm: Stack) -> None:
+    """The nodes share the job's folder, so one after the other makes it; pip takes what came along."""
+    source = slurm.folder / "jobs" / "environment"
+    source.mkdir(parents=True)
+    wheel(source)
+    text = """\
+nodes: 2
+workdir: environment
+setup: |
+  flock venv.lock sh -ec '
+    python3 -m venv --system-site-packages venv
+    venv/bin/pip install --no-index --find-links . brought
+  '
+run: venv/bin/python -c 'import brought, numpy, sys; print(brought.NAME, sys.prefix)'
+"""
+    done = submit(slurm, text, "--wait", name="environment")
+    assert done.returncode == 0, done.stdout + done.stderr
+    prefix = f"{RUNS}/environment.alice/workdir/venv"
+    assert {f"0: brought {prefix}", f"1: brought {prefix}"} <= set(done.stdout.splitlines()), done.stdout
 
 
 def test_nobody_else_sees_it(slurm: Stack) -> None:

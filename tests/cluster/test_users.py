@@ -1,8 +1,10 @@
-"""A user's first five minutes: her key, her home, her team's folder, and jobs as tutorials start them."""
+"""A user's first five minutes: her key, her home, her team's folder, her repository, a job in her environment."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -16,25 +18,41 @@ from tests.cluster.stack import Stack
 
 pytestmark = pytest.mark.cluster
 
+ROOT = Path(__file__).parents[2]
 LIMIT_S = 300
-"""More than torch takes to start four times on a busy machine."""
+"""More than torch takes to start six times on a busy machine."""
 HOME, TEAM = "/shared/home/alice", "/shared/teams/nlp"
-SUM = """\
+PAGE = (ROOT / "docs/users.md").read_text().split("## The first five minutes", 1)[1]
+COMMANDS, JOB = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:2]
+TORCHRUN = """\
+srun torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:29500 src/sums.py
+"""
+PROJECT = {
+    "pyproject.toml": """\
+[project]
+name = "sums"
+version = "1.0"
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+""",
+    "src/sums.py": """\
 import os, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-found = torch.ones(1) * (dist.get_rank() + 1)
-dist.all_reduce(found)
-print("sum", int(found), "of", dist.get_world_size(), "local", os.environ["LOCAL_RANK"], flush=True)
-dist.destroy_process_group()
-"""
-JOB = """\
-#!/bin/sh
-#SBATCH --nodes=2 --ntasks-per-node=1
-. venv/bin/activate
-echo "rails $GLOO_SOCKET_IFNAME"
-srun python sum.py
-srun torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:29500 sum.py
-"""
+
+def main():
+    dist.init_process_group("gloo")
+    found = torch.ones(1) * (dist.get_rank() + 1)
+    dist.all_reduce(found)
+    print("sum", int(found), "of", dist.get_world_size(), "local", os.environ["LOCAL_RANK"], flush=True)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    main()
+""",
+    "train.py": "import sums\nsums.main()\n",  # which only the environment has
+    "job.sh": JOB + TORCHRUN,
+}
+"""Her repository, as it is on her own machine."""
 
 
 def outputs(stack: Stack) -> dict[str, Any]:
@@ -71,6 +89,10 @@ class Person:
         assert done.returncode != 0, done.stdout
         return done.stdout + done.stderr
 
+    def pushes(self, folder: Path, to: str) -> None:
+        [*ssh, host] = self._login
+        git(folder, "push", "-q", f"{host}:{to}", "main", ssh=ssh)
+
     def on_a_terminal(self, command: str) -> str:
         [*before, where] = self._login
         return heard([*before[:-1], "-tt", before[-1], where], command).stdout.strip()
@@ -106,19 +128,45 @@ def test_who_gets_in(slurm: Stack) -> None:
     alice.says("rm -r .ssh")
 
 
-def test_jobs_as_tutorials_start_them(slurm: Stack) -> None:
-    """From an environment of her own on shared storage, without a flag of ours."""
-    alice = Person(slurm, "alice")
-    alice.says("python3 -m venv --without-pip --system-site-packages venv")
-    for name, text in (("sum.py", SUM), ("job.sh", JOB)):
-        alice.says(f"cat >{name}", text)
-    said = alice.says("sbatch --parsable --wait job.sh; cat slurm-*.out").splitlines()
-    number, *lines = (line for line in said if line.startswith(("rails", "sum")) or line.isdigit())
-    assert lines == ["rails rail0,rail1", *["sum 3 of 2 local 0"] * 4], said
+def git(folder: Path, *argv: str, ssh: Sequence[str] = ()) -> None:
+    identity = [part for key in ("name", "email") for part in ("-c", f"user.{key}=alice@laptop")]
+    environment = {**os.environ, "GIT_SSH_COMMAND": shlex.join(ssh)}
+    command = ["git", *identity, *argv]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
+
+
+def test_her_first_five_minutes(slurm: Stack, tmp_path: Path) -> None:
+    """The page's commands: her repository, an environment of her own with the node's torch, and a job in it."""
+    alice, bob = Person(slurm, "alice"), Person(slurm, "bob")
+    for name, text in PROJECT.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    alice.says(f"git init -q --bare -b main {TEAM}/sums.git")
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "Add sums")
+    alice.pushes(tmp_path, f"{TEAM}/sums.git")
+
+    *prepare, submit = COMMANDS.splitlines()
+    for command in prepare:
+        alice.says(command)
+    assert alice.says("venv/bin/python -c 'import sums, torch; print(sums.__file__)'").startswith(f"{HOME}/venv/lib/")
+    said = alice.says(submit).splitlines()
+    assert [line for line in said if line.startswith(("rails", "sum"))] == [
+        "rails rail0,rail1",
+        *["sum 3 of 2 local 0"] * 6,
+    ], said
+    [number] = [line.split()[-1] for line in said if line.startswith("Submitted batch job ")]
     assert alice.says(f"sacct -X -n -P -j {number} -o jobname,user,state,nnodes") == "job.sh|alice|COMPLETED|2"
     assert number not in alice.says("squeue --me --noheader --format=%i").split()
     assert alice.on_a_terminal("srun --pty tty").startswith("/dev/pts/")
-    alice.says("rm -r venv sum.py job.sh slurm-*.out")
+
+    assert "externally-managed-environment" in alice.fails("pip install ./sums")
+    assert "dubious ownership" in bob.fails(f"git clone -q {TEAM}/sums.git")
+    bob.says(f"git config --global --add safe.directory {TEAM}/sums.git")
+    bob.says(f"git clone -q {TEAM}/sums.git && rm -r sums .gitconfig")
+    alice.says(f"rm -rf venv sums .cache {TEAM}/sums.git")
 
 
 def test_an_output_that_cannot_be_written(slurm: Stack) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stampworks import planning
+from stampworks import catalog, planning
 from stampworks.declaration import DeclarationError
 from stampworks.plan import Plan
 from stampworks.planning import Facts
@@ -38,6 +38,7 @@ def outcomes(plan: Plan, **facts: Any) -> dict[str, set[str]]:
     return found
 
 
+RELEASE = catalog.newest_release()
 JUDGED = ("account", "placement.offers", "quota", "machine.interfaces")
 
 
@@ -326,7 +327,7 @@ def test_an_image_that_is_gone() -> None:
 
 def test_an_image_of_ones_own_that_is_gone() -> None:
     """No distribution's takes its place, and none is newer."""
-    plan = plan_of(lock=True, made_with="2026.11")
+    plan = plan_of(lock=True, made_with=RELEASE)
     [told] = said("image.there", plan)
     assert told[4] == "make an image that has the release, and lock that, as docs/aws.md says"
     facts = Facts(account=account(images=[image()], newest=[{"parameter": IMAGE, "image": "ami-2"}]))
@@ -340,7 +341,7 @@ def test_a_lock_that_has_not_every_image() -> None:
     [told] = said("image.locked", plan)
     assert told[3].startswith("which image nodes of gpu boot in us-east-1 was not looked up")
     assert told[4].startswith("`stampworks lock -s STACK` looks it up")
-    [told] = said("image.locked", plan_of(lock=True, made_with="2026.11", pool={"machine": "p6e-gb200", "count": 18}))
+    [told] = said("image.locked", plan_of(lock=True, made_with=RELEASE, pool={"machine": "p6e-gb200", "count": 18}))
     assert told[4].startswith("make an image that has the release")
 
 
@@ -422,9 +423,7 @@ def test_what_facts_refuse_is_said_with_all_else() -> None:
     """A block that has ended, an endpoint that is missing, an image that is gone, and a size that no file system has:
     each at its field and with its remedy."""
     block = {"purchase": "block", "reservation": "cr-1"}
-    source = declared(
-        pool=block, storage=[{**LUSTRE, "capacity": 1300}], network=PRIVATE, lock=True, made_with="2026.11"
-    )
+    source = declared(pool=block, storage=[{**LUSTRE, "capacity": 1300}], network=PRIVATE, lock=True, made_with=RELEASE)
     facts = account(
         reservations=[reservation(block=True, ends="2026-11-21")],
         services=[{"name": name, "zones": ["us-east-1a"]} for name in SERVICES if name != "fsx"],

@@ -133,7 +133,7 @@ def test_unknown_release(plan_text_of: PlanText) -> None:
         "cluster.yaml:4:10: release: no release is called '2026.13'\n"
         '    release: "2026.13"\n'
         "             ^\n"
-        "  hint: did you mean '2026.11'?\n"
+        "  hint: did you mean '2026.12'?\n"
         "\n"
         "1 problem in cluster.yaml: nothing was changed."
     )

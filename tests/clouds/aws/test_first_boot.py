@@ -306,7 +306,7 @@ who = lambda: {{"name": "gpu-003"}}
 def test_what_a_node_brings_to_join_is_of_the_release() -> None:
     """It is installed where an image lacks it, and the release says in what: wheels are no packages of the suite."""
     brought = runpy.run_path(str(PROGRAM.with_name("join")))["PACKAGES"]
-    releases = [release.boot for release in catalog.releases().values()]
+    releases = {release.boot for release in catalog.releases().values()}
     assert [boot for boot in releases if boot and "==" not in "".join(boot)] == [tuple(brought)]
 
 

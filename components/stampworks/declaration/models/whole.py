@@ -42,7 +42,7 @@ class Declaration(Section):
     )
     release: ReleaseName = Field(
         default="",
-        description='The catalog\'s name of the software release, in quotes ("2026.11"); without it, the newest.',
+        description='The catalog\'s name of the software release, in quotes ("2026.12"); without it, the newest.',
         json_schema_extra=ROLL,
     )
     tags: Annotated[tuple[Tag, ...], FromList] = Field(
