@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "workloads" / "recipes"
 TRAINING, OWN = (ROOT / ".venv" / name / "bin" for name in ("training", "recipes"))
 NAMES = sorted(path.parent.name for path in RECIPES.glob("*/job.yaml"))
-FIELDS = {"name", "nodes", "gpus_per_node", "env", "workdir", "setup", "run", "checkpoint"}
+FIELDS = {"name", "nodes", "gpus_per_node", "env", "workdir", "setup", "run", "checkpoint", "retry"}
 WAIT_S = 400
 
 
@@ -108,6 +110,15 @@ def killed_in_the_middle(name: str, folder: Path, after: int, programs: Path = O
     return said
 
 
+def cmdline(process: int) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return str(free.getsockname()[1])
+
+
 def model(folder: Path) -> dict[str, Any]:
     """The weights of the last checkpoint."""
     last = max((folder / "checkpoints").glob("step-*"))
@@ -175,9 +186,7 @@ def test_jax_goes_on_from_its_file(tmp_path: Path) -> None:
     """Two processes, as on two nodes; stopped in the middle they end as those that nobody stopped."""
 
     def both(folder: Path, steps: str) -> str:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = str(free.getsockname()[1])
-        own = {"NNODES": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "STEPS": steps}
+        own = {"NNODES": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "STEPS": steps}
         with (
             started("jax", folder, OWN, RANK="0", **own) as first,
             started("jax", folder, OWN, RANK="1", **own) as second,
@@ -191,3 +200,64 @@ def test_jax_goes_on_from_its_file(tmp_path: Path) -> None:
     assert "2 devices" in both(tmp_path / "two", "60")
     with numpy.load(tmp_path / "one" / "state.npz") as one, numpy.load(tmp_path / "two" / "state.npz") as two:
         assert all((one[name] == two[name]).all() for name in ("step", "up", "down"))
+
+
+def last_of_ray(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = torch.load(max((folder / "run").glob("checkpoint_*")) / "state.pt")
+    return found
+
+
+@pytest.mark.long
+def test_ray_train_survives_a_killed_worker(tmp_path: Path) -> None:
+    """Ray starts all of its workers again, which go on from its last checkpoint, with the same bits."""
+    with tempfile.TemporaryDirectory(prefix="ray") as short:  # sockets have short paths
+        # Ray takes 127.0.0.1 for an address of the machine's network.
+        own = {"MASTER_ADDR": "127.0.0.2", "NODE_RANK": "0", "PET_NPROC_PER_NODE": "2", "RAY_TMPDIR": short}
+        said = run("ray-train", tmp_path / "one", STEPS="400", MASTER_PORT=free_port(), **own)
+        assert "finished: {'step': 400, 'after': 0," in said
+        two = tmp_path / "two"
+        with started("ray-train", two, OWN, STEPS="400", MASTER_PORT=free_port(), **own) as process:
+            deadline = time.monotonic() + WAIT_S
+            while not list((two / "run").glob("checkpoint_*/state.pt")):
+                assert process.poll() is None, process.communicate()[0]
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            workers = [pid for pid in ranks_of(process.pid) if b"RayTrainWorker" in cmdline(pid)]
+            os.kill(workers[-1], signal.SIGKILL)
+            said, _ = process.communicate(timeout=WAIT_S)
+            assert process.returncode == 0, said
+    assert re.search(r"finished: {'step': 400, 'after': [1-9]", said), said
+    assert (two / "ray-token").stat().st_mode & 0o077 == 0
+    first, second = last_of_ray(tmp_path / "one"), last_of_ray(two)
+    assert first["step"] == second["step"] == 400
+    assert all(torch.equal(first["model"][name], second["model"][name]) for name in first["model"])
+
+
+def weights_of_zero(folder: Path) -> dict[str, Any]:
+    """The whole weights, which DeepSpeed's own program puts together from the parts of the ranks."""
+    command = [str(OWN / "python"), str(folder / "zero_to_fp32.py"), str(folder), str(folder / "whole")]
+    subprocess.run(command, check=True, capture_output=True, timeout=WAIT_S)
+    found: dict[str, Any] = torch.load(folder / "whole" / "pytorch_model.bin")
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stage", ["1", "2", "3"])
+def test_zero_survives_a_killed_rank(stage: str, tmp_path: Path) -> None:
+    """From the checkpoint that the engine wrote last, with the same bits."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    said = run("deepspeed", one, STEPS="80", STAGE=stage)
+    assert json.dumps({"step": 80, "stage": int(stage), "ranks": 2}) in said
+    with started("deepspeed", two, OWN, STEPS="80", STAGE=stage) as process:
+        deadline = time.monotonic() + WAIT_S
+        while not (two / "latest").exists():
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.kill(max(ranks_of(process.pid)), signal.SIGKILL)
+        said, _ = process.communicate(timeout=WAIT_S)
+        assert process.returncode == 0, said
+    assert "goes on after step" in said
+    first, second = weights_of_zero(one), weights_of_zero(two)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
