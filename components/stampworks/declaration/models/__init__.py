@@ -5,6 +5,7 @@ says what adding or removing an entry does; of a section, it is the strictest of
 """
 
 from stampworks.declaration.models.addons import AddOns
+from stampworks.declaration.models.directory import Directory
 from stampworks.declaration.models.network import Fabric, Network
 from stampworks.declaration.models.pools import Fallback, Pool
 from stampworks.declaration.models.running import Budget, Check, Extras, Logs, Proof, Role, Roll, Tag
@@ -24,6 +25,7 @@ __all__ = [
     "Check",
     "Checkpoints",
     "Declaration",
+    "Directory",
     "Extras",
     "Fabric",
     "Fallback",
