@@ -58,6 +58,19 @@ DATA["users"][0] |= {
     "groups": ["nlp"],
     "keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA alice@laptop"],
 }
+DATA["directory"] = {
+    "kind": "ldap",
+    "uri": "ldap://ldap.example.org",
+    "base": "dc=example,dc=org",
+    "tls": "required",
+    "ca": "-----BEGIN CERTIFICATE-----\nMAAA\n-----END CERTIFICATE-----\n",
+    "bind": "cn=reader,dc=example,dc=org",
+    "group_members": "names",
+    "access_groups": ["ml"],
+    "account": "research",
+    "id_min": 20_000,
+    "id_max": 29_999,
+}
 DATA["region"] = "site-1"
 DATA["pools"][0] |= {"purchase": "owned", "zone": "hall-2"}
 DATA["network"] |= {"pods_cidr": "10.240.0.0/12", "services_cidr": "172.20.0.0/16"}

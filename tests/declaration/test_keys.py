@@ -67,7 +67,7 @@ def test_what_is_no_public_key(tmp_path: Path, key: str, message: str) -> None:
         ("x.pub", b"-----BEGIN RSA PRIVATE KEY-----\n", "x.pub has a private key, which nobody else may have"),
         ("x.pub", b"\n# nobody\n", "x.pub has no key"),
         ("x.pub", b"\xff\x00", "x.pub has no public keys: it is no plain text"),
-        ("x.pub", b"#" * 20_000, "x.pub is too large for a file of public keys"),
+        ("x.pub", b"#" * 20_000, "x.pub has no public keys: it is larger than 16 KiB"),
     ],
 )
 def test_files_without_keys(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:

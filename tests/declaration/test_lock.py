@@ -121,10 +121,10 @@ def test_the_lock_of_another_region(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "is no lock: Expecting value"),
-        ("[]", "is no lock: it has images, region, version, may have made_with and parts, and nothing else"),
+        ("[]", "is no lock: it has images, region, version, may have keys, made_with and parts, and nothing else"),
         (
             json.dumps({**LOCK, "made_by": "me"}),
-            "is no lock: it has images, region, version, may have made_with and parts",
+            "is no lock: it has images, region, version, may have keys, made_with and parts",
         ),
         (json.dumps({**LOCK, "version": 2}), "is no lock: its version is not 1"),
         (json.dumps({**LOCK, "region": 1}), "is no lock: region and made_with are texts, images is a table"),
@@ -135,6 +135,9 @@ def test_the_lock_of_another_region(tmp_path: Path) -> None:
             "is no lock: parts have versions like v1.20.4-eksbuild.1",
         ),
         (json.dumps({**LOCK, "parts": {"1.34/coredns": 1}}), "is no lock: parts have versions like v1.20.4-eksbuild.1"),
+        (json.dumps({**LOCK, "keys": []}), "is no lock: keys is a table of lists, each of public keys"),
+        (json.dumps({**LOCK, "keys": {"https://a.example/b": []}}), "is no lock: keys is a table of lists"),
+        (json.dumps({**LOCK, "keys": {"https://a.example/b": [1]}}), "is no lock: keys is a table of lists"),
         (json.dumps({**LOCK, "images": []}), "is no lock: region and made_with are texts, images is a table"),
         (
             json.dumps({**LOCK, "images": {IMAGE: "ami-0123456789abcdef0"}}),

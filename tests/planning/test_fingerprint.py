@@ -187,6 +187,8 @@ OF_KUBERNETES = {"network.pods_cidr", "network.services_cidr", "scheduler.pods_p
 """Without a meaning to Slurm; test_pods.py has them."""
 OF_ADDONS = {path for path in fields() if path.startswith("scheduler.addons.")}
 """The same; test_addons.py has them."""
+OF_DIRECTORY = {path for path in fields() if path.startswith("directory.")}
+"""None of which has a meaning without the others; test_directory.py has them."""
 NO_MEANING_OF_ITS_OWN = {"extends", "release"}
 """Where a declaration comes from; and the software, which the fingerprint leaves out."""
 FOLLOW: dict[str, list[tuple[str, Any]]] = {  # fields that have to change with a field, for they name it
@@ -242,7 +244,8 @@ def of(data: dict[str, Any]) -> str:
 def test_no_declared_field_is_forgotten() -> None:
     """A new field has to say here whether two clusters may differ in it."""
     leaves = {path for path, field in fields().items() if section_of(field) is None}
-    others = {*ONLY_ONE_VALUE, *REFUSED_BY_THE_PLANNER, *OF_KUBERNETES, *OF_ADDONS, *NO_MEANING_OF_ITS_OWN}
+    others = {*ONLY_ONE_VALUE, *REFUSED_BY_THE_PLANNER, *OF_KUBERNETES, *OF_ADDONS, *OF_DIRECTORY}
+    others |= NO_MEANING_OF_ITS_OWN
     assert leaves == {*IDENTITY, *OTHERS, *others}
 
 

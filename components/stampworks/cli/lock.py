@@ -1,12 +1,13 @@
-"""`stampworks lock`: looks up once what a stack's cloud publishes, so that every `up` takes the same: the images that
-nodes boot, and the versions of what a Kubernetes of the cloud is made of."""
+"""`stampworks lock`: looks up once what others publish, so that every `up` takes the same: the images that nodes boot,
+the versions of what a Kubernetes of the cloud is made of, and the keys of users at URLs."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import accounts, exits, stacks
@@ -14,14 +15,14 @@ from stampworks.declaration import DeclarationError
 
 if TYPE_CHECKING:
     from stampworks.clouds.contract import CloudImage, Lookups
-    from stampworks.declaration import DeclarationSource, Lock, LockedImage, Problem
+    from stampworks.declaration import DeclarationSource, KeyUrl, Lock, LockedImage, Problem
     from stampworks.plan import Group, Plan
 
 
 def add_verbs(verbs: Any) -> None:
     lock = verbs.add_parser(
         "lock",
-        help="look up which images the nodes of a stack boot, and what its Kubernetes is made of",
+        help="look up the images that nodes boot, the parts of a cloud's Kubernetes, and keys of users at URLs",
         allow_abbrev=False,
     )
     stacks.add_plan_options(lock)
@@ -30,38 +31,67 @@ def add_verbs(verbs: Any) -> None:
 
 
 def write_lock(arguments: argparse.Namespace) -> int:
-    """Fine also when nothing is newer; writes nothing unless every image is there and fits its machines."""
-    from stampworks.declaration import Lock, LockedImage, displayed, load_file, lock_file, lock_text, read_lock
+    """Fine also when nothing is newer; writes nothing unless every image is there and fits its machines, and all keys
+    are keys."""
+    from stampworks.cli import key_urls
+    from stampworks.declaration import displayed, load_file, lock_file, lock_text
     from stampworks.planning import plan
-    from stampworks.planning.build.launching import MAKE_IMAGE
     from stampworks.state.paths import write_whole
 
     declared = accounts.declared_file(arguments)
     source = load_file(declared, locked=False)
     planned, file = plan(source), lock_file(declared)
     users = _users(planned)
-    if not users:
+    if not users and not source.key_urls:
         raise exits.CliError(
-            f"{displayed(declared)}: {planned.cloud} publishes no images to look up", "it needs no lock"
+            f"{displayed(declared)}: {planned.cloud} publishes no images to look up, and no user has keys at a URL",
+            "it needs no lock",
         )
-    try:
-        before = read_lock(declared)
-    except DeclarationError:  # whatever it says, it is written anew
-        before = Lock()
+    before = _before(declared)
     if before.made_with:
-        what = f"its images were made with release {before.made_with}, and published ones would take their place"
-        hint = f"{MAKE_IMAGE}; or delete the file to look up published ones"
-        raise exits.CliError(f"{displayed(file)}: {what} on every node", hint)
-    found, parts = _looked_up(source, planned, users)
-    images = {parameter: LockedImage(one.id, one.name, one.created) for parameter, one in found.items()}
-    after = Lock(planned.region, images, parts=parts)
+        users = _kept(source, before, displayed(file))
+    after = _of_images(source, planned, users, before)
+    after = replace(after, keys=key_urls.looked_up(source.key_urls))
+    load_file(declared, lock=after).refuse_problems()
     if after != before or not file.exists():
         write_whole(file, lock_text(after))
     if arguments.json:
         print(json.dumps(_as_json(str(file), before, after), indent=2))
     else:
-        print(_told(displayed(file), before, after, users))
+        print(_told(displayed(file), before, after, users, source.key_urls))
     return exits.FINE
+
+
+def _before(declared: Path) -> Lock:
+    from stampworks.declaration import Lock, read_lock
+
+    try:
+        return read_lock(declared)
+    except DeclarationError:  # whatever it says, it is written anew
+        return Lock()
+
+
+def _kept(source: DeclarationSource, before: Lock, file: str) -> dict[str, list[Group]]:
+    """Return no users of images to look up: the lock has our own. CliError where nothing else is left to look up."""
+    from stampworks.planning.build.launching import MAKE_IMAGE
+
+    if not source.key_urls:
+        what = f"its images were made with release {before.made_with}, and published ones would take their place"
+        hint = f"{MAKE_IMAGE}; or delete the file to look up published ones"
+        raise exits.CliError(f"{file}: {what} on every node", hint)
+    return {}
+
+
+def _of_images(source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]], before: Lock) -> Lock:
+    from stampworks.declaration import Lock, LockedImage
+
+    if before.made_with:
+        return before
+    if not users:
+        return Lock()
+    found, parts = _looked_up(source, plan, users)
+    images = {parameter: LockedImage(one.id, one.name, one.created) for parameter, one in found.items()}
+    return Lock(plan.region, images, parts=parts)
 
 
 def _users(plan: Plan) -> dict[str, list[Group]]:
@@ -169,12 +199,19 @@ def _as_json(file: str, before: Lock, after: Lock) -> dict[str, Any]:
         {"part": each, "before": before.parts.get(each), "after": after.parts.get(each)}
         for each in sorted({*before.parts, *after.parts})
     ]
-    return {"file": file, "region": after.region, "changed": before != after, "images": changes, "parts": parts}
+    keys = [
+        {"url": each, "before": list(before.keys.get(each, ())), "after": list(after.keys.get(each, ()))}
+        for each in sorted({*before.keys, *after.keys})
+    ]
+    changed = before != after
+    return {"file": file, "region": after.region, "changed": changed, "images": changes, "parts": parts, "keys": keys}
 
 
-def _told(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]]) -> str:
+def _told(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]], key_urls: Sequence[KeyUrl]) -> str:
     if before == after:
         lines = [f"{file}: nothing is newer"]
+    elif not after.region:
+        lines = [f"{file}: looked up"]
     elif before.region not in ("", after.region):
         lines = [f"{file}: looked up in {after.region}, before in {before.region}"]
     else:
@@ -187,7 +224,19 @@ def _told(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]]
     for part in sorted({*before.parts, *after.parts}):
         was, is_ = (each.parts.get(part, "none") for each in (before, after))
         lines.append(f"  {part}: {was}" if was == is_ else f"  {part}: {was} -> {is_}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_keys_told(before, after, key_urls)])
+
+
+def _keys_told(before: Lock, after: Lock, key_urls: Sequence[KeyUrl]) -> Iterator[str]:
+    """Say which keys came and went, by their fingerprints."""
+    from stampworks.planning.changes.access import exchanged
+
+    for url in sorted({*before.keys, *after.keys}):
+        users = ", ".join(dict.fromkeys(each.user for each in key_urls if each.url == url))
+        old, new = before.keys.get(url, ()), after.keys.get(url, ())
+        count = f"{len(new)} key{'' if len(new) == 1 else 's'}"
+        yield f"  {url}, {f'{count} of {users}' if users else 'no longer declared'}"
+        yield from (f"    {each}" for each in exchanged(old, new))
 
 
 def _named(image: LockedImage | None) -> str:

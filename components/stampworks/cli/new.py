@@ -47,7 +47,9 @@ def new_stack(arguments: argparse.Namespace) -> int:
         "fingerprint": fingerprint(plan),
         "not_copied": left,
     }
-    print(json.dumps(made, indent=2) if arguments.json else _told(displayed(file), arguments.source, plan, made))
+    print(
+        json.dumps(made, indent=2) if arguments.json else _told(displayed(file), source, arguments.source, plan, made)
+    )
     return exits.FINE
 
 
@@ -100,7 +102,7 @@ def _declared(folder: Path) -> Mapping[str, Declaration]:
     for path in sorted(folder.glob("Pulumi.*.yaml")):
         stack = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
         try:
-            found[stack] = load_file(path).declaration
+            found[stack] = load_file(path, locked=False).declaration
         except DeclarationError:
             print(f"stack {stack} cannot be read: its addresses may be taken twice", file=sys.stderr)
     return found
@@ -121,7 +123,7 @@ def _write(file: Path, text: str, source: DeclarationSource, of: str, cidr: str)
             os.fchmod(opened.fileno(), 0o644)
             opened.write(sibling_text(text, of, name, cidr))
         try:
-            made = plan(load_file(Path(temporary)))
+            made = plan(load_file(Path(temporary), lock=source.lock))
         except DeclarationError:
             made = None
         if made is None or (made.name, made.network.cidr, fingerprint(made)) != (name, cidr, fingerprint(plan(source))):
@@ -137,9 +139,10 @@ def _write(file: Path, text: str, source: DeclarationSource, of: str, cidr: str)
     return made
 
 
-def _told(file: str, of: str, plan: Plan, made: Mapping[str, Any]) -> str:
+def _told(file: str, source: DeclarationSource, of: str, plan: Plan, made: Mapping[str, Any]) -> str:
     from stampworks.planning.clouds import CLOUDS
 
+    looks_up = CLOUDS[plan.cloud].launches or source.key_urls
     left = [f"not copied, for it may be secret: {', '.join(made['not_copied'])}"] if made["not_copied"] else []
     return "\n".join(
         [
@@ -148,7 +151,7 @@ def _told(file: str, of: str, plan: Plan, made: Mapping[str, Any]) -> str:
             *left,
             *_shared(of, plan),
             "next:",
-            *([f"  stampworks lock -s {plan.name}"] if CLOUDS[plan.cloud].launches else []),
+            *([f"  stampworks lock -s {plan.name}"] if looks_up else []),
             f"  stampworks plan -s {plan.name}",
             f"  pulumi stack init {plan.name}",
             f"  pulumi up -s {plan.name}",

@@ -14,7 +14,7 @@ import pulumi
 from pulumi import Output, ResourceOptions
 
 from stampworks import configuration, qualification
-from stampworks.cluster import clouds, kubernetes
+from stampworks.cluster import clouds, directory, kubernetes
 from stampworks.cluster.approval import check_approved
 from stampworks.cluster.disk_space import check_disk_space
 from stampworks.cluster.plugin import check_plugin, check_programs
@@ -402,7 +402,8 @@ class Cluster(pulumi.ComponentResource):
         )
 
     def _secrets(self, keyring: Keyring) -> dict[str, pulumi.Input[str]]:
-        return {"slurm_key": keyring.slurm_key, "database_password": keyring.database_password}
+        ours = {"slurm_key": keyring.slurm_key, "database_password": keyring.database_password}
+        return {**ours, **directory.secrets(self.plan)}
 
     def _playbook(
         self, roster: Roster, secrets: Mapping[str, pulumi.Input[str]], after: Sequence[pulumi.Resource] = ()

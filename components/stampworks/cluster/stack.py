@@ -12,6 +12,7 @@ import pulumi
 import yaml
 
 from stampworks.cluster.clouds import left_out, refusals
+from stampworks.cluster.directory import SET, password_problem
 from stampworks.cluster.refusal import refuse
 from stampworks.declaration import Declaration, DeclarationError, DeclarationSource, load_stack, load_value, read_lock
 from stampworks.plan import Extras, Plan
@@ -58,6 +59,8 @@ def _judged(source: DeclarationSource, declared: Path | None = None) -> Plan:
     made, findings = judged(source, known_facts(declared), today(), left_out())
     if found := refusals(made, findings):
         raise DeclarationError([source.problem(*each) for each in found])
+    if problem := password_problem(made):
+        raise DeclarationError([source.problem("directory.bind", problem, SET)])
     return made
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from stampworks import catalog
 from stampworks.catalog.roles import OWN_ROLES_BEFORE, ROLES
+from stampworks.catalog.system_names import SYSTEM_GROUPS, SYSTEM_USERS
 from stampworks.configuration.own import check_programs, host_checks
 from stampworks.plan import (
     OVER_EFA,
@@ -235,6 +236,7 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
     return {
         "everyone": everyone,
         "with rights": with_rights,
+        "with a directory": everyone if plan.directory else [],
         "head": head,
         "head that serves packages": head if served(plan) else [],
         "head with disks": head if attached.disks else [],
@@ -263,6 +265,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "packages_port": PACKAGES_PORT,
         "base_packages_source": packages_source(plan, roster) if served(plan) else "",
         **user_variables(plan),
+        **directory_variables(plan),
         **expected_software(plan.release),
         **hardware_variables(plan.release),
         **container_variables(plan),
@@ -384,6 +387,33 @@ def user_variables(plan: Plan) -> dict[str, Any]:
             {"path": f"{AUTHORIZED_KEYS}/{user.name}", "content": "".join(f"{key}\n" for key in user.keys)}
             for user in with_keys
         ],
+    }
+
+
+def directory_variables(plan: Plan) -> dict[str, Any]:
+    """Return how SSSD asks the directory; empty without one. The password of `bind` comes with the secrets."""
+    if (directory := plan.directory) is None:
+        return {}
+    # Whoever is declared here is no one else there, whatever the directory says of the name.
+    reserved = sorted({*SYSTEM_USERS, *SYSTEM_GROUPS, *(user.name for user in plan.users)})
+    return {
+        "access_directory": True,
+        "directory_uri": directory.uri,
+        "directory_base": directory.base,
+        "directory_start_tls": directory.start_tls,
+        "directory_authorities": directory.ca,
+        "directory_bind": directory.bind,
+        "directory_schema": {"names": "rfc2307", "entries": "rfc2307bis"}[directory.group_members],
+        "directory_access_groups": list(directory.access_groups),
+        "directory_ids": [directory.id_min, directory.id_max],
+        "directory_homes": directory.homes,
+        "directory_reserved_users": reserved,
+        "directory_reserved_groups": sorted({*reserved, *(team.name for team in plan.teams)}),
+        **(
+            {"slurm_accounting_members": {directory.account: list(directory.access_groups)}}
+            if directory.account
+            else {}
+        ),
     }
 
 

@@ -2,6 +2,7 @@
 
 from stampworks.declaration.errors import AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import BASES_MAX, displayed, named_in, stack_file
+from stampworks.declaration.key_files import KeyUrl
 from stampworks.declaration.loader import DeclarationSource, load_file, load_stack, load_value
 from stampworks.declaration.lock import AGAIN, Lock, LockedImage, beside, lock_file, lock_text, read_beside, read_lock
 from stampworks.declaration.models import (
@@ -12,6 +13,7 @@ from stampworks.declaration.models import (
     Check,
     Checkpoints,
     Declaration,
+    Directory,
     ExistingNetwork,
     Extras,
     Fabric,
@@ -49,10 +51,12 @@ __all__ = [
     "Declaration",
     "DeclarationError",
     "DeclarationSource",
+    "Directory",
     "ExistingNetwork",
     "Extras",
     "Fabric",
     "Fallback",
+    "KeyUrl",
     "Lock",
     "LockedImage",
     "Model",

@@ -23,6 +23,10 @@ def moved(node: ValueNode, folder: str) -> ValueNode:
         value["extras"] = replace(extras, value=lists)
     if "users" in value:
         value["users"] = _each(value["users"], _moved_keys, KEY_FILE, folder)
+    directory, found = find(node, ("directory",))
+    if found and isinstance(directory.value, dict) and "ca" in directory.value:
+        ca = _moved_path(directory.value["ca"], KEY_FILE, folder)
+        value["directory"] = replace(directory, value={**directory.value, "ca": ca})
     return replace(node, value=value)
 
 

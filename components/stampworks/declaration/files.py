@@ -77,6 +77,8 @@ def named_in(path: Path) -> list[tuple[str, ValueNode]]:
             path_, found = find(entry, ("path",))
             named += [(f"extras.{kind}[{index}].path", path_)] if found else []
     named += _key_files(root)
+    ca, found = find(root, ("directory", "ca", KEY_FILE))
+    named += [(f"directory.ca.{KEY_FILE}", ca)] if found else []
     return [(field, node) for field, node in named if isinstance(node.value, str) and node.value]
 
 

@@ -7,6 +7,7 @@ import binascii
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
@@ -27,7 +28,10 @@ KEY_TYPES = (
 COMMENT_PATTERN = r"[A-Za-z0-9@._+:/ -]{0,100}"
 KEY_PATTERN = rf"^({'|'.join(map(re.escape, KEY_TYPES))}) +[A-Za-z0-9+/]+={{0,2}}( {COMMENT_PATTERN})?$"
 EXAMPLE = "ssh-ed25519 AAAAC3... alice@laptop"
-FILE = "file"
+FILE, URL = "file", "url"
+"""Names of entries that stand for keys elsewhere."""
+URL_PATTERN = r"^https?://[!-~]{1,500}$"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def public_key(value: str) -> str:
@@ -54,6 +58,32 @@ def public_key(value: str) -> str:
     return f"{kind} {blob} {comment}".strip()
 
 
+def identity(line: str) -> tuple[str, ...]:
+    """Return a key without its comment."""
+    return tuple(line.split()[:2])
+
+
+def url_problem(url: str) -> str:
+    """Return why nothing is looked up at a URL; empty if it is legal.
+
+    Whoever can change an answer on its way could log in, so it comes over TLS, except from this machine itself.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return f"{shown(url)} is no URL"
+    if not re.fullmatch(URL_PATTERN, url) or not host:
+        return f"{shown(url)} is no URL that begins with https://"
+    if parts.username is not None or parts.password is not None:
+        return "the URL has a user or a password, and the lock that names it is no place for these"
+    if parts.fragment:
+        return f"{shown(url)} names a part of a page"
+    if parts.scheme != "https" and host not in LOOPBACK:
+        return f"{shown(url)} is not https, so that anybody on the way could add a key"
+    return ""
+
+
 def _type_in(blob: str) -> str:
     """The type that a key says itself, if all of its fields are there, each behind its length (RFC 4253, 6.6)."""
     try:
@@ -72,14 +102,17 @@ def _type_in(blob: str) -> str:
 
 @dataclass(frozen=True)
 class _KeyForm:
-    """Has pydantic judge a key, and a JSON schema say that a file may stand for some of them."""
+    """Has pydantic judge a key, and a JSON schema say that a file or a URL may stand for some of them."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return core_schema.no_info_after_validator_function(public_key, handler(source))
 
     def __get_pydantic_json_schema__(self, _: core_schema.CoreSchema, __: object) -> dict[str, Any]:
-        file = {"type": "object", "properties": {FILE: {"type": "string"}}, "required": [FILE]}
-        return {"anyOf": [{"type": "string", "pattern": KEY_PATTERN}, file | {"additionalProperties": False}]}
+        others = [
+            {"type": "object", "properties": {name: form}, "required": [name], "additionalProperties": False}
+            for name, form in ((FILE, {"type": "string"}), (URL, {"type": "string", "pattern": URL_PATTERN}))
+        ]
+        return {"anyOf": [{"type": "string", "pattern": KEY_PATTERN}, *others]}
 
 
 KEY_FORM = _KeyForm()

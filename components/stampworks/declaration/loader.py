@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from stampworks.declaration import explain
 from stampworks.declaration.checks import check
+from stampworks.declaration.directories import check_directory
 from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, DeclarationError, Problem
 from stampworks.declaration.fields import fields
 from stampworks.declaration.files import read_declared, stack_file
-from stampworks.declaration.key_files import with_key_files
+from stampworks.declaration.key_files import KeyUrl, key_urls, with_certificates, with_keys
 from stampworks.declaration.lock import NONE, Lock, read_lock
 from stampworks.declaration.models import Declaration
 from stampworks.declaration.nodes import UnreadValue, ValueNode, find, parsed, plain, spelled, walk
@@ -36,7 +37,9 @@ class DeclarationSource:
     root: ValueNode
     problems: tuple[Problem, ...] = ()
     lock: Lock = NONE
-    """Images that were looked up once for it."""
+    """What was looked up once for it."""
+    key_urls: tuple[KeyUrl, ...] = ()
+    """URLs with keys of users, which a lock has to have."""
 
     @property
     def declaration(self) -> Declaration:
@@ -65,12 +68,15 @@ class DeclarationSource:
         return replace(node.place.problem(path, message, hint), last=last)
 
 
-def load_file(path: Path, locked: bool = True) -> DeclarationSource:
+def load_file(path: Path, locked: bool = True, lock: Lock | None = None) -> DeclarationSource:
     """The declaration in a file of its own, or below stampworks:cluster in a stack file; with its bases and its lock.
 
-    Without its lock, whatever is wrong with that, for who is about to write it anew.
+    Without its lock, whatever is wrong with that, for who is about to write it anew. A lock that is given takes the
+    place of its own.
     """
-    return replace(_load(read_declared(path), path.parent), lock=read_lock(path) if locked else NONE)
+    if lock is None and locked:
+        lock = read_lock(path)
+    return _load(read_declared(path), path.parent, lock)
 
 
 def load_stack(stack: str, directory: Path) -> DeclarationSource:
@@ -83,13 +89,14 @@ def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = N
 
     Its problems have no lines, and the origin for a file; its paths begin in the directory.
     """
-    return replace(_load(from_value(value, origin), directory), lock=lock)
+    return _load(from_value(value, origin), directory, lock)
 
 
-def _load(root: ValueNode, directory: Path) -> DeclarationSource:
+def _load(root: ValueNode, directory: Path, lock: Lock | None) -> DeclarationSource:
     if problem := explain.of_another_version(root):
         raise DeclarationError([problem])
-    root = with_key_files(root, directory)
+    urls, root = key_urls(root), with_keys(root, directory, lock.keys if lock else None)
+    root = with_certificates(root, directory)
     problems = _defects(root)
     wrong = {path for path, node in walk(root) if isinstance(node.value, UnreadValue)}
     data = plain(root)
@@ -101,13 +108,14 @@ def _load(root: ValueNode, directory: Path) -> DeclarationSource:
         problems += [explain.problem(each, root, fields()) for each in found[:ENOUGH]]
         wrong |= {each["loc"] for each in found} | explain.meant(found, fields())
     known = sound(data, frozenset(wrong))
-    for path, message, hint in islice(chain(check(known), check_paths(known, directory)), ENOUGH):
+    between = chain(check(known), check_directory(known), check_paths(known, directory))
+    for path, message, hint in islice(between, ENOUGH):
         node, _ = find(root, path)
         problems.append(node.place.problem(spelled(path), message, hint + _over(path, node.place.file, root)))
         wrong.add(path)
     if declaration is None or problems:
         declaration = part(data, frozenset(wrong), Declaration)
-    return DeclarationSource(declaration, root, tuple(problems))
+    return DeclarationSource(declaration, root, tuple(problems), lock or NONE, urls)
 
 
 def _over(path: Sequence[str | int], file: str, root: ValueNode) -> str:
@@ -120,7 +128,10 @@ def _over(path: Sequence[str | int], file: str, root: ValueNode) -> str:
 
 def _defects(root: ValueNode) -> list[Problem]:
     defects = (
-        defect.place.problem(spelled((*path, defect.key) if defect.key else path), defect.message, defect.hint)
+        replace(
+            defect.place.problem(spelled((*path, defect.key) if defect.key else path), defect.message, defect.hint),
+            last=defect.last,
+        )
         for path, node in walk(root)
         for defect in node.defects
     )

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from stampworks.declaration.errors import DeclarationError
 from stampworks.declaration.files import UnreadableError, displayed, text_of
 from stampworks.declaration.nodes import FilePosition
+from stampworks.declaration.wording import alternatives
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ SUFFIXES = (".json",)
 AGAIN: Final = "`stampworks lock -s STACK` looks its images up again"
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}")
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_FIELDS, _OPTIONAL = {"version", "region", "images"}, {"made_with", "parts"}
+_FIELDS, _OPTIONAL = {"version", "region", "images"}, {"keys", "made_with", "parts"}
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Lock:
     """The release that our own roles have made the images with; empty for those that a distribution publishes."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Of a cloud's Kubernetes, by its version and their names the versions that go with it."""
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Public keys of users by the URL that had them. The declaration judges them like keys that are written there."""
 
 
 NONE: Final = Lock()
@@ -78,7 +81,7 @@ def read_beside(file: Path, read: Callable[[Any], T], otherwise: str, hint: str)
 
 def _lock(data: Any) -> Lock:
     if not isinstance(data, dict) or set(data) - _OPTIONAL != _FIELDS:
-        fields, more = ", ".join(sorted(_FIELDS)), " and ".join(sorted(_OPTIONAL))
+        fields, more = ", ".join(sorted(_FIELDS)), alternatives(sorted(_OPTIONAL), "and")
         raise ValueError(f"it has {fields}, may have {more}, and nothing else")
     if data["version"] != VERSION:
         raise ValueError(f"its version is not {VERSION}")
@@ -89,7 +92,18 @@ def _lock(data: Any) -> Lock:
     if not isinstance(parts, dict):
         raise ValueError("parts is a table")
     parts = {name: _part(version) for name, version in parts.items()}
-    return Lock(data["region"], {name: _image(image) for name, image in images.items()}, made_with, parts)
+    keys = _keys(data.get("keys", {}))
+    return Lock(data["region"], {name: _image(image) for name, image in images.items()}, made_with, parts, keys)
+
+
+def _keys(data: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(data, dict) or not all(map(_is_key_list, data.values())):
+        raise ValueError("keys is a table of lists, each of public keys")
+    return {url: tuple(found) for url, found in data.items()}
+
+
+def _is_key_list(data: Any) -> bool:
+    return isinstance(data, list) and bool(data) and all(isinstance(each, str) for each in data)
 
 
 def _part(data: Any) -> str:
@@ -110,6 +124,7 @@ def _image(data: Any) -> LockedImage:
 def lock_text(lock: Lock) -> str:
     """What its file says: the same lock is the same text."""
     images = {parameter: asdict(lock.images[parameter]) for parameter in sorted(lock.images)}
-    more = {"made_with": lock.made_with, "parts": dict(sorted(lock.parts.items()))}
+    keys = {url: list(found) for url, found in sorted(lock.keys.items())}
+    more = {"made_with": lock.made_with, "parts": dict(sorted(lock.parts.items())), "keys": keys}
     said = {name: value for name, value in more.items() if value}
     return json.dumps({"version": VERSION, "region": lock.region, "images": images, **said}, indent=2) + "\n"

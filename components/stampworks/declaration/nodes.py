@@ -39,6 +39,8 @@ class Defect:
     """The entry it is about; empty for the node itself."""
     message: str
     hint: str
+    last: bool = False
+    """As in a problem."""
 
 
 Value: TypeAlias = "bool | int | float | str | list[ValueNode] | dict[str, ValueNode] | UnreadValue | None"

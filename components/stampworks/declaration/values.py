@@ -13,6 +13,7 @@ from pydantic_core import PydanticKnownError, core_schema
 
 from stampworks import catalog
 from stampworks.catalog.roles import ROLES
+from stampworks.catalog.system_names import SYSTEM_GROUPS, SYSTEM_PREFIXES, SYSTEM_USERS
 from stampworks.declaration.forms import TextForm, wrong
 from stampworks.declaration.wording import alternatives, brief, did_you_mean, only, shown, similar
 from stampworks.text.amounts import AMOUNT_PATTERN, HOW, amount
@@ -52,20 +53,6 @@ OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "stora
 # A role's name becomes that of a group of Ansible's, which must not be one of these or of a host.
 TAKEN_GROUPS = frozenset(["all", "builder", "head", "localhost", "ungrouped"])
 
-# Accounts and groups that the system or a service on the nodes already has: a person of that name would become the
-# service, or get the rights of the group.
-SYSTEM_USERS = frozenset(
-    [
-        *("root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data"),
-        *("backup", "list", "irc", "nobody", "messagebus", "sshd", "munge", "slurm", "mysql", "iperf3", "rdma"),
-        *("adm", "audio", "cdrom", "crontab", "dialout", "dip", "disk", "docker", "fax", "floppy", "input", "kmem"),
-        *("kvm", "netdev", "nogroup", "operator", "plugdev", "render", "sasl", "shadow", "src", "staff", "sudo"),
-        *("tape", "tty", "users", "utmp", "video", "voice"),
-    ]
-)
-SYSTEM_GROUPS = frozenset(["clock", "lxd", "sgx", "ssh", "sys", "wheel"])
-"""Groups that no account of the same name goes with."""
-SYSTEM_PREFIXES = ("_", "systemd-")
 # A file system mounted here would hide what the node itself needs to run.
 SYSTEM_DIRECTORIES = (
     *("/bin", "/boot", "/dev", "/etc", "/exports", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin"),

@@ -109,6 +109,29 @@ class Team:
 
 
 @dataclass(frozen=True)
+class Directory:
+    """A server of LDAP that knows more people and groups. Nodes ask it through SSSD."""
+
+    uri: str
+    base: str
+    start_tls: bool
+    """Whether a connection begins TLS. With an ldaps:// URI it is TLS from the start."""
+    ca: str
+    """Certificates that vouch for the server, in PEM; empty for those that nodes trust."""
+    bind: str
+    """The entry as which nodes ask, with a password that is no part of a plan; empty for none."""
+    group_members: Literal["names", "entries"]
+    access_groups: tuple[str, ...] = field(metadata=UNORDERED)
+    """Groups whose members may log in; empty for everybody."""
+    account: str
+    """The account of jobs of members of these; empty for none."""
+    id_min: int
+    id_max: int
+    homes: str
+    """The folder of their homes, on storage that all nodes see."""
+
+
+@dataclass(frozen=True)
 class Image:
     part: str
     """The part of an add-on's values that names the image."""

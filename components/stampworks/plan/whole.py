@@ -11,7 +11,7 @@ from stampworks.plan.network import AccountTerms, Fabric, Network
 from stampworks.plan.nodes import Group
 from stampworks.plan.release import Release
 from stampworks.plan.running import Budget, Extras, Logs, Proof, Roll, Tag
-from stampworks.plan.scheduler import Scheduler, Team, User
+from stampworks.plan.scheduler import Directory, Scheduler, Team, User
 from stampworks.plan.storage import Storage
 from stampworks.plan.training import Training
 
@@ -63,6 +63,8 @@ class Plan:
     reasons: tuple[Reason, ...] = field(metadata=WORDS)
     teams: tuple[Team, ...] = field(default=(), metadata=UNORDERED)
     """The declared groups of users."""
+    directory: Directory | None = None
+    """People whose accounts are kept elsewhere, beside the users."""
     account: AccountTerms = field(default=AccountTerms(), metadata=IDENTITY)
 
     @property

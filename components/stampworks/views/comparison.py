@@ -171,6 +171,8 @@ def _step(step: PathStep, key: str) -> str:
 def shown(value: Any, field: str, unit: str) -> str:
     if field == "pods":
         return value.way if value else "none"
+    if field == "directory":
+        return value.uri if value else "none"
     if value is None:
         return "unknown"
     if isinstance(value, bool):

@@ -26,6 +26,7 @@ from stampworks.text.names import fold
 from stampworks.text.printable import printable
 from stampworks.views import existing, launches
 from stampworks.views.money import uncounted, usd
+from stampworks.views.people import directory, groups_of_people, people
 from stampworks.views.table import INDENT, explained, paragraph, sparse, table
 
 WIDTH = 100
@@ -342,21 +343,6 @@ def _training(plan: Plan, width: int) -> list[str]:
     return paragraph(text, width, "")
 
 
-def _users(plan: Plan, width: int) -> list[str]:
-    if not plan.users:
-        return []
-    rows = [
-        (user.name, user.uid, ", ".join(user.accounts), ", ".join(user.groups), len(user.keys) or "", user.home)
-        for user in plan.users
-    ]
-    return ["Users", *sparse(("user", "uid", "accounts", "groups", "keys", "home"), rows, width)]
-
-
-def _teams(plan: Plan, width: int) -> list[str]:
-    rows = [(team.name, team.gid, team.folder) for team in plan.teams]
-    return ["Groups", *sparse(("group", "gid", "folder"), rows, width)] if rows else []
-
-
 def _budget(plan: Plan, width: int) -> list[str]:
     budget = plan.budget
     if not budget.monthly_usd and not budget.notify:
@@ -473,8 +459,9 @@ SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _priorities,
     _accounts,
     addons_text,
-    _users,
-    _teams,
+    people,
+    groups_of_people,
+    directory,
     _budget,
     _logs,
     _training,

@@ -5,6 +5,7 @@ says what adding or removing an entry does; of a section, it is the strictest of
 """
 
 from stampworks.declaration.models.addons import AddOns
+from stampworks.declaration.models.directory import Directory
 from stampworks.declaration.models.existing import (
     AccountTerms,
     ExistingNetwork,
@@ -32,6 +33,7 @@ __all__ = [
     "Check",
     "Checkpoints",
     "Declaration",
+    "Directory",
     "ExistingNetwork",
     "ExistingSubnet",
     "Extras",

@@ -45,8 +45,8 @@ class User(Section):
     keys: Annotated[tuple[Annotated[str, KEY_FORM], ...], FromList] = Field(
         default=(),
         max_length=20,
-        description="Their public ssh keys, or {file: keys/alice.pub}: with one they log in to head and login nodes, "
-        "and with no other.",
+        description="Their public ssh keys, {file: keys/alice.pub}, or {url: https://example.org/alice.keys}, which "
+        "`stampworks lock` looks up: with one they log in to head and login nodes, and with no other.",
         json_schema_extra=IN_PLACE,
     )
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from stampworks.catalog import Cloud
+from stampworks.declaration.models.directory import Directory
 from stampworks.declaration.models.existing import AccountTerms
 from stampworks.declaration.models.network import Fabric, Network
 from stampworks.declaration.models.pools import Pool
@@ -79,6 +80,11 @@ class Declaration(Section):
     groups: Annotated[tuple[UserGroup, ...], FromList] = Field(
         default=(),
         description="Teams whose users share files, each with a folder on shared storage.",
+        json_schema_extra=IN_PLACE,
+    )
+    directory: Directory = Field(
+        default=Directory(),
+        description="People and groups whose accounts are kept elsewhere.",
         json_schema_extra=IN_PLACE,
     )
     scheduler: Scheduler = Field(

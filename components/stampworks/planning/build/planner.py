@@ -12,6 +12,7 @@ from stampworks.plan import (
     PLAN_VERSION,
     AccountTerms,
     Budget,
+    Directory,
     Extras,
     Fabric,
     Group,
@@ -90,6 +91,7 @@ class Draft:
     """Where the file system with homes is mounted; empty where there is none."""
     users: tuple[User, ...] = _LATER
     teams: tuple[Team, ...] = _LATER
+    directory: Directory | None = _LATER
     budget: Budget = _LATER
     extras: Extras = _LATER
     proof: Proof = _LATER
@@ -125,6 +127,7 @@ STAGES: tuple[tuple[str, Callable[[Draft], Any]], ...] = (
     ("homes", lambda d: users.place_of_homes(d.declared, d.notes)),
     ("users", lambda d: users.users(d.declared, d.homes)),
     ("teams", lambda d: users.teams(d.declared, d.homes)),
+    ("directory", lambda d: users.directory(d.declared, d.homes, d.notes)),
     ("budget", lambda d: _budget(d.declared, d.choices, d.notes)),
     ("extras", lambda d: extras.build(d.declared)),
     ("proof", lambda d: _proof(d.declared, d.notes)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stampworks import catalog
 from stampworks.declaration import Declaration
+from stampworks.declaration.wording import alternatives
 from stampworks.plan import Logs, Release, traits_of
 from stampworks.planning.build.logs import ROLE as LOGS
 from stampworks.planning.build.notes import Notes
@@ -11,6 +12,8 @@ from stampworks.planning.clouds.choices import Choices
 
 SLURM, KUBERNETES = "slurm", "kubernetes_node"
 """The roles of the schedulers themselves."""
+DIRECTORY = "directory"
+"""The role that only a cluster with a directory needs: no other image has its packages."""
 
 
 def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes) -> Release:
@@ -41,6 +44,12 @@ def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes)
         notes.reason("release.packages", f"without {', '.join(left_out)}, which {whose}")
     if not logs.days:
         others += (LOGS,)
+    if declaration.directory.kind == "none":
+        others += (DIRECTORY,)
+    elif DIRECTORY not in row.packages and not traits_of(scheduler.kind).runs_pods:
+        with_it = [each.name for each in catalog.releases().values() if DIRECTORY in each.packages]
+        problem = f"release {row.name} has no packages with which nodes could ask a directory"
+        notes.problem("directory.kind", problem, f"write release: {alternatives(with_it)}, or take the directory out")
     roles = [role for role in row.packages if role not in (*left_out, *others)]
     return Release(
         name=row.name,

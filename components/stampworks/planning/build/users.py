@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stampworks import catalog
 from stampworks.declaration import Declaration, Storage
-from stampworks.plan import Team, User, traits_of
+from stampworks.plan import Directory, Team, User, traits_of
 from stampworks.planning.build.notes import Notes
 
 HOMES, TEAMS = "home", "teams"
@@ -42,6 +42,31 @@ def users(declaration: Declaration, place: str) -> tuple[User, ...]:
 def teams(declaration: Declaration, place: str) -> tuple[Team, ...]:
     """The declared groups, with the folders that they share."""
     return tuple(Team(each.name, each.gid, f"{place}/{TEAMS}/{each.name}" if place else "") for each in declaration.groups)
+
+
+def directory(declaration: Declaration, place: str, notes: Notes) -> Directory | None:
+    """The directory of people. Their homes are on storage that all nodes see, and made when they log in."""
+    declared = declaration.directory
+    if declared.kind == "none" or traits_of(declaration.scheduler.kind).runs_pods:
+        return None
+    if not place:
+        what = "people of a directory have one home on all nodes, and there is no file system that could have it"
+        notes.problem("directory.kind", what, "declare a storage that all nodes see")
+    elif not any(each.homes for each in declaration.storage):
+        notes.reason("directory.homes", f"on {place}, the first file system that all nodes see and that has owners")
+    return Directory(
+        uri=declared.uri,
+        base=declared.base,
+        start_tls=declared.tls == "required" and declared.uri.startswith("ldap:"),
+        ca=declared.ca,
+        bind=declared.bind,
+        group_members=declared.group_members,
+        access_groups=declared.access_groups,
+        account=declared.account or "",
+        id_min=declared.id_min or 0,
+        id_max=declared.id_max or 0,
+        homes=f"{place}/{HOMES}",
+    )
 
 
 def _unfit(storage: Storage) -> str:

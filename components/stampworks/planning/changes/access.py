@@ -7,12 +7,14 @@ import hashlib
 from collections.abc import Callable, Iterable
 
 from stampworks.changes.differences import Difference
-from stampworks.plan import User
+from stampworks.plan import Directory, User
 
 
 def access(each: Difference) -> str:
     """Say how a difference changes access; empty where it does not."""
     field, person = each.way[-1].field, each.way[0].key
+    if each.way[0].field == "directory":
+        return _of_directory(each, field)
     if each.way[0].field != "users":
         return ""
     if isinstance(each.b, User) and each.a is None:
@@ -28,14 +30,46 @@ def access(each: Difference) -> str:
     return ""
 
 
+def _of_directory(each: Difference, field: str) -> str:
+    if isinstance(each.b, Directory):
+        return f"access: {_who(each.b)} of {each.b.uri} may log in and submit jobs"
+    if isinstance(each.a, Directory):
+        return f"access: people of {each.a.uri} can no longer log in or submit jobs; homes stay"
+    if field == "access_groups" and not each.b:
+        return "access: everybody in the directory may log in"
+    if field == "access_groups" and not each.a:
+        return f"access: of the directory only members of {', '.join(_texts(each.b))} may log in"
+    if field == "access_groups":
+        return f"access: members of other groups of the directory log in: {_changed(each, str)}"
+    if field in ("uri", "base", "ca"):
+        return "access: another directory says who may log in, and with which keys"
+    if field == "start_tls" and not each.b:
+        return "access: whoever can change answers on their way says who may log in"
+    return ""
+
+
+def _who(directory: Directory) -> str:
+    return f"members of {', '.join(directory.access_groups)}" if directory.access_groups else "everybody"
+
+
 def _logs_in(user: User) -> str:
     return f", and log in with {', '.join(map(named, user.keys))}" if user.keys else ""
 
 
+def exchanged(before: Iterable[str], after: Iterable[str]) -> list[str]:
+    """Return the keys that come and go."""
+    return _gained_and_lost(set(before), set(after), named)
+
+
 def _changed(each: Difference, say: Callable[[str], str]) -> str:
-    before, after = set(_texts(each.a)), set(_texts(each.b))
-    gained = [f"+ {say(text)}" for text in sorted(after - before)]
-    return ", ".join([*gained, *(f"- {say(text)}" for text in sorted(before - after))])
+    return ", ".join(_gained_and_lost(set(_texts(each.a)), set(_texts(each.b)), say))
+
+
+def _gained_and_lost(before: set[str], after: set[str], say: Callable[[str], str]) -> list[str]:
+    return [
+        *(f"+ {say(text)}" for text in sorted(after - before)),
+        *(f"- {say(text)}" for text in sorted(before - after)),
+    ]
 
 
 def _texts(value: object) -> Iterable[str]:

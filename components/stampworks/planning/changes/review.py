@@ -137,6 +137,9 @@ def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
         for entry in entries:
             way = (*map(PathStep, names[:-1]), PathStep(names[-1], entry.name))
             yield Difference(way, "difference", None if created else entry, entry if created else None)
+    if plan.directory:
+        parts = (None, plan.directory) if created else (plan.directory, None)
+        yield Difference((PathStep("directory"),), "difference", *parts)
     if created and (ranges := plan.scheduler.api_from):
         yield Difference((PathStep("scheduler"), PathStep("api_from")), "identity", (), ranges)
 

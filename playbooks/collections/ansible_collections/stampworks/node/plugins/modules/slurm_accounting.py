@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -35,6 +36,10 @@ options:
       users: {description: Its users., type: list, elements: str, default: []}
       share: {description: Its share of the cluster., type: int, required: true}
       accelerators_max: {description: How many accelerators it may hold; 0 for all., type: int, default: 0}
+  members:
+    description: Groups, by account, whose members are users of the account, too.
+    type: dict
+    default: {}
   default_accounts:
     description: The account of a user's jobs that name none, by user.
     type: dict
@@ -55,8 +60,10 @@ def work(
     preempt_mode: str,
     accounts: Sequence[Mapping[str, Any]],
     default_accounts: Mapping[str, str],
+    members: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     commands = []
+    accounts = [with_members(each, (members or {}).get(each["name"], ())) for each in accounts]
     # a check does not wait for a slurmdbd that is down
     if cluster not in table("cluster", "cluster", limit_s=0 if check else PATIENCE_S):
         commands.append(["add", "cluster", cluster])
@@ -71,6 +78,19 @@ def work(
             sacctmgr(*command)
     said = [" ".join(command) for command in commands]
     return {"changed": bool(said), "drift": [f"accounting lacks: {each}" for each in said], "commands": said}
+
+
+def with_members(account: Mapping[str, Any], groups: Sequence[str]) -> Mapping[str, Any]:
+    """Return an account with the members that groups have now."""
+    found = {name: None for group in groups for name in members_of(group)}
+    return {**account, "users": [*account["users"], *(name for name in found if name not in account["users"])]}
+
+
+def members_of(group: str) -> list[str]:
+    try:
+        return sorted(grp.getgrnam(group).gr_mem)
+    except KeyError:
+        raise Refused(f"no group is called {group}: does the directory have it, and does it answer?") from None
 
 
 def qos_commands(priorities: Sequence[Mapping[str, Any]], preempt_mode: str, found: Rows) -> list[list[str]]:

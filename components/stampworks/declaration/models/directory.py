@@ -1,0 +1,79 @@
+"""An external directory: people whose accounts are kept elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from stampworks.declaration.ldap import Certificates, DistinguishedName, LdapUri
+from stampworks.declaration.models.section import IN_PLACE, REFUSE, ROLL, FromList, Section
+from stampworks.declaration.values import AccountName, GroupName
+
+ID_MAX = 4_000_000_000
+
+
+class Directory(Section):
+    """People whose accounts a directory keeps, beside `users`: SSSD asks it on every node."""
+
+    kind: Literal["none", "ldap"] = Field(
+        default="none",
+        description="What keeps them; with ldap, nodes get SSSD, which their image has to have.",
+        json_schema_extra=ROLL,
+    )
+    uri: LdapUri = Field(
+        default="", description="Where its server is, like ldaps://ldap.example.org.", json_schema_extra=IN_PLACE
+    )
+    base: DistinguishedName = Field(
+        default="",
+        description="The entry below which people and groups are, like dc=example,dc=org.",
+        json_schema_extra=IN_PLACE,
+    )
+    tls: Literal["required", "off"] = Field(
+        default="required",
+        description="With ldap:// connections begin TLS (StartTLS). off leaves them in the clear, where anybody on the "
+        "way can become anybody: for tests alone.",
+        json_schema_extra=IN_PLACE,
+    )
+    ca: Certificates = Field(
+        default="",
+        description="The certificates that vouch for the server, as PEM or {file: certs/ca.pem}; without any, those "
+        "that the nodes' distribution trusts.",
+        json_schema_extra=IN_PLACE,
+    )
+    bind: DistinguishedName = Field(
+        default="",
+        description="The entry as which nodes ask; its password is the stack's secret stampworks:directoryPassword. "
+        "Without it they ask as nobody.",
+        json_schema_extra=IN_PLACE,
+    )
+    group_members: Literal["names", "entries"] = Field(
+        default="names",
+        description="What groups say of their members: names (memberUid, RFC 2307) or entries (member, RFC 2307bis).",
+        json_schema_extra=IN_PLACE,
+    )
+    access_groups: Annotated[tuple[GroupName, ...], FromList] = Field(
+        default=(),
+        max_length=20,
+        description="Groups of the directory whose members may log in; without any, everybody in it.",
+        json_schema_extra=IN_PLACE,
+    )
+    account: AccountName | None = Field(
+        default=None,
+        description="The account that jobs of members of access_groups are charged to; each `up` takes in new ones.",
+        json_schema_extra=IN_PLACE,
+    )
+    id_min: int | None = Field(
+        default=None,
+        ge=1000,
+        le=ID_MAX,
+        description="The smallest uid or gid that counts: people and groups with a smaller one do not exist on nodes.",
+        json_schema_extra=REFUSE,
+    )
+    id_max: int | None = Field(
+        default=None,
+        ge=1000,
+        le=ID_MAX,
+        description="The largest uid or gid that counts; none of users and groups may lie between the two.",
+        json_schema_extra=REFUSE,
+    )
