@@ -213,7 +213,7 @@ def test_ray_train_survives_a_killed_worker(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="ray") as short:  # sockets have short paths
         # Ray takes 127.0.0.1 for an address of the machine's network.
         own = {"MASTER_ADDR": "127.0.0.2", "NODE_RANK": "0", "PET_NPROC_PER_NODE": "2", "RAY_TMPDIR": short}
-        said = run("ray-train", tmp_path / "one", STEPS="400", MASTER_PORT=free_port(), **own)
+        said = run("ray-train", tmp_path / "one", OWN, STEPS="400", MASTER_PORT=free_port(), **own)
         assert "finished: {'step': 400, 'after': 0," in said
         two = tmp_path / "two"
         with started("ray-train", two, OWN, STEPS="400", MASTER_PORT=free_port(), **own) as process:
