@@ -100,7 +100,7 @@ def chosen(count: int, seed: int, root: Path = ROOT) -> list[Mutation]:
 
 
 def reaching(file: str) -> list[str]:
-    """List the test files that import a file on any way, the nearest first; then those of its room and of the verbs,
+    """List the test files that import a file on any way: those of its room, then the nearest; then those of the verbs,
     which import by name."""
     paths, edges = import_graph.modules(), import_graph.graph()
     [module] = [name for name, path in paths.items() if str(path) == file]
@@ -109,9 +109,13 @@ def reaching(file: str) -> list[str]:
         for each in imported:
             importers[each].add(name)
     found = import_graph.chains(importers, [module])
-    tests = [(len(chain), str(paths[name])) for name, chain in found.items() if paths[name].name.startswith("test_")]
-    nearest = [path for _, path in sorted(tests) if not path.startswith("tests/training/")]
     room = Path(file).relative_to(ROOMS).parts[0]
+    tests = [
+        (not str(paths[name]).startswith(f"tests/{room}/"), len(chain), str(paths[name]))
+        for name, chain in found.items()
+        if paths[name].name.startswith("test_")
+    ]
+    nearest = [path for *_, path in sorted(tests) if not path.startswith("tests/training/")]
     others = [*(ROOT / "tests" / room).rglob("test_*.py"), *(ROOT / "tests" / "cli").rglob("test_*.py")]
     return list(dict.fromkeys([*nearest, *(str(path.relative_to(ROOT)) for path in sorted(others))]))
 
