@@ -26,4 +26,5 @@ pulumi.export("endings", cluster.endings)
 pulumi.export("fingerprint", cluster.fingerprint)
 pulumi.export("verdict", cluster.verdict)
 pulumi.export("verification_key", cluster.verification_key)
-pulumi.export("kubeconfig", pulumi.Output.secret(cluster.kubeconfig))
+if plan.scheduler.traits.control_plane:
+    pulumi.export("kubeconfig", pulumi.Output.secret(cluster.kubeconfig))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from stampworks import catalog
 from stampworks.cli import exits
 from stampworks.cli.main import main
 
@@ -115,8 +116,21 @@ def test_a_declared_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert found["checkpoint_bytes"] == 2 * 12 * 8 * 10**9
     assert found["usd"] > 0
     assert any(each.startswith("usd: ") and "of the catalog" in each for each in found["assumptions"])
-    elsewhere = json.loads(said(capsys, f"{file} --machine p5en --json"))
-    assert (elsewhere["wall_days"], elsewhere["usd"]) == (None, None)
+    elsewhere = json.loads(said(capsys, f"{file} --machine p5en --mfu 0.4 --json"))
+    assert elsewhere["wall_days"] is None
+    assert elsewhere["usd"] > 0
+
+
+def test_a_machine_has_the_price_that_is_published(capsys: pytest.CaptureFixture[str]) -> None:
+    """The lowest of all regions, with the highest beside it; of a machine that nobody prices it is unknown."""
+    found = json.loads(said(capsys, "--params 70B --tokens 15T --gpus 1024 --machine p5 --mfu 0.4 --json"))
+    offers = [each.usd_per_hour for each in catalog.prices_on_demand("p5")]
+    assert found["usd"] == pytest.approx(found["gpu_days"] * 24 * min(offers) / 8)
+    [said_of] = [each for each in found["assumptions"] if each.startswith("usd: ")]
+    assert f"the lowest of {len(offers)} regions, up to {max(offers) / 8:g}" in " ".join(said_of.split())
+    owned = json.loads(said(capsys, "--params 70B --tokens 15T --gpus 8 --machine dgx-h100 --mfu 0.4 --json"))
+    assert owned["usd"] is None
+    assert "usd: unknown, for no price is given or published" in owned["assumptions"]
 
 
 def test_pools_of_different_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

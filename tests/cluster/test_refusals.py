@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -147,3 +148,22 @@ def test_the_plugin_of_another_environment_is_refused(stack: Stack) -> None:
         "  hint: write",
         "        plugins:",
     ]
+
+
+def test_a_full_disk_is_refused_before_the_engine_loses_its_state(stack: Stack) -> None:
+    """All folders with too little room are said, with what is left and what it is for."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", stack.state], check=True)
+    try:
+        refused = stack.run("up", "--yes", "--skip-preview")
+        assert stack.run("preview").returncode == 0
+    finally:
+        subprocess.run(["umount", stack.state], check=True)
+    assert refused.returncode != 0
+    assert (stack.resources(), stack.traces()) == ({}, [])
+    _, _, shown = refused.stdout.partition("Diagnostics:\n")
+    said, hint = shown.splitlines()[1:3]
+    what = r"8 MiB are left, and an `up` needs up to 304 \(3 nodes 48, the queue and the accounting 256\)"
+    assert re.fullmatch(rf" +error: {re.escape(str(stack.state))}: {what}", said), said
+    assert hint.strip() == (
+        "hint: make room there, or name folders elsewhere: STAMPWORKS_STATE, STAMPWORKS_CACHE; nothing was changed"
+    )

@@ -27,9 +27,8 @@ What a change of a field means for a running cluster:
 | replace | what the field belongs to has to be made anew |
 | refuse | not on a running cluster: it holds data, or it is what everything else stands on |
 
-These are the policies that a preview is to be judged by. What `pulumi up` does today: nodes that leave are
-drained first, those that have to be made anew in waves; `protect` keeps a file system; the rest is carried out as
-Pulumi's preview shows it, and nothing refuses it yet.
+`pulumi up` drains nodes that leave first, and makes nodes anew in waves. It refuses changes with the policies replace
+and refuse until somebody accepts them: see [reviews.md](reviews.md).
 
 """
 

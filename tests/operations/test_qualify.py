@@ -295,7 +295,9 @@ def test_a_node_is_measured_with_others(cluster: StandIn, said: Any) -> None:
     earlier = prove(cluster)
     missing = [{"node": "gpu-001", "rail": "", "what": "/shared is not mounted"}]
     said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-002")], missing)})
-    certificate = prove(cluster, "gpu-002", earlier=earlier)
+    steps: list[str] = []
+    certificate = prove(cluster, "gpu-002", earlier=earlier, progress=steps.append)
+    assert "measuring gpu-001, too: rails have two ends" in steps
     assert "srun --reservation=stampworks-proof --nodelist=gpu-002,gpu-001" in log(cluster)
     assert verdicts(certificate) == {"gpu-001": "fail", "gpu-002": "pass"}
 

@@ -128,7 +128,7 @@ def test_money() -> None:
     assert answer.usd == pytest.approx((answer.gpu_days or 0) * 48)
     unpriced = asked(70e9, 1.4e12, machine=P5, mfu=0.4)
     assert unpriced.usd is None
-    assert "usd: unknown, for no price was given" in unpriced.assumptions
+    assert "usd: unknown, for no price is given or published" in unpriced.assumptions
 
 
 def test_checkpoints() -> None:

@@ -20,15 +20,17 @@ def test_the_arithmetic_is_told() -> None:
     chosen = chooser.interval(1190.0)
     assert chosen.seconds == pytest.approx(math.sqrt(2 * 0.2 * 200 / 2.3))
     assert chosen.why == (
-        "a checkpoint costs 0.2 s (median of the last 3); 2 failures, of which later ones count more (1.8 in all) and "
-        "0.5 assumed in 200 s are one in 86.96 s; √(2 · 0.2 s · 86.96 s) = 5.9 s from one to the next"
+        "a checkpoint costs 0.2 s (median of the last 3); 2 failures that needed a checkpoint, of which later "
+        "ones count more (1.8 in all), and 0.5 assumed, in 200 s are one in 86.96 s; "
+        "√(2 · 0.2 s · 86.96 s) = 5.9 s from one to the next"
     )
 
 
 def test_before_anything_was_seen_it_says_what_it_assumes() -> None:
     chosen = Chooser(0.0).interval(0.0)
     assert chosen.why == (
-        "a checkpoint is taken to cost 1 s; 0 failures and 0.5 assumed in 50 s are one in 100 s; "
+        "a checkpoint is taken to cost 1 s; no failures that needed a checkpoint, and 0.5 "
+        "assumed, in 50 s are one in 100 s; "
         "√(2 · 1 s · 100 s) = 14.1 s from one to the next"
     )
 

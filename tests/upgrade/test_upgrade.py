@@ -33,8 +33,8 @@ MAY_UPDATE: Mapping[str, Mapping[str, str]] = {
     "stampworks:cluster:Qualification": {"programs": "this version's programs measure once"},
 }
 """The properties of which an update may come, by type, and what it does."""
-MAY_COME_AND_GO = frozenset({"pulumi:providers:stampworks"})
-"""The version of the plugin is part of its name in a state."""
+MAY_COME_AND_GO = frozenset({"pulumi:providers:stampworks", "pulumi:providers:pulumi"})
+"""The version of the plugin is part of its name in a state; the engine itself says what was stamped."""
 GROUPS = {
     "local": ("stampworks:local:LocalGroup", 4),
     "aws-dev-g6": ("aws:autoscaling/group:Group", 1),

@@ -91,8 +91,9 @@ class Chooser:
         made = len(self._costs)
         costs = f"costs {cost:.3g} s (median of the last {made})" if made else f"is taken to cost {cost:g} s"
         fading = f", of which later ones count more ({self._weight:.3g} in all)" if self._failures > 1 else ""
-        seen = f"{self._failures} failure{'' if self._failures == 1 else 's'}{fading}"
+        needed = "failure that needed a checkpoint" if self._failures == 1 else "failures that needed a checkpoint"
+        seen = f"{self._failures or 'no'} {needed}{fading}"
         return (
-            f"a checkpoint {costs}; {seen} and {BEFORE:g} assumed in {time:.4g} s are one in {mean:.4g} s; "
+            f"a checkpoint {costs}; {seen}, and {BEFORE:g} assumed, in {time:.4g} s are one in {mean:.4g} s; "
             f"√(2 · {cost:.3g} s · {mean:.4g} s) = {seconds:.3g} s from one to the next"
         )

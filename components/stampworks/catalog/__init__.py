@@ -43,6 +43,7 @@ from stampworks.catalog.price_lists import (
     price,
     price_sources,
     prices,
+    prices_on_demand,
     storage_price,
     storage_prices,
 )
@@ -151,6 +152,7 @@ __all__ = [
     "price",
     "price_sources",
     "prices",
+    "prices_on_demand",
     "protocol_of",
     "published_image",
     "regions",

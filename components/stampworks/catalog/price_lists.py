@@ -188,6 +188,13 @@ def conflicting_prices(cloud: str, machine: str, region: str, purchase: Purchase
     return _newest_first(each for each in fitting if each.region in (region, EVERYWHERE))
 
 
+def prices_on_demand(machine: str) -> tuple[Price, ...]:
+    """Return the newest on-demand price of a machine in each region, the lowest first."""
+    offered = {(each.cloud, each.region) for each in prices().values() if each.machine == machine}
+    found = [price(cloud, machine, region, "on-demand") for cloud, region in sorted(offered)]
+    return tuple(sorted((each for each in found if isinstance(each, Price)), key=lambda each: each.usd_per_hour))
+
+
 def storage_price(tier: str, region: str) -> StoragePrice | Unknown:
     """Return the newest price of a file system by the name of its tier's row."""
     fitting = [each for each in storage_prices().values() if each.tier == tier]

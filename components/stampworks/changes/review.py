@@ -37,6 +37,11 @@ class DeclaredChange:
     loses: tuple[str, ...] = ()
     """Resources that are deleted with their data, and are not protected."""
 
+    @property
+    def needs_approval(self) -> bool:
+        """Whether an `up` makes it only for a person who has accepted it."""
+        return self.policy in ("refuse", "replace") or bool(self.loses)
+
 
 @dataclass(frozen=True)
 class AffectedNodes:
@@ -113,6 +118,8 @@ class Review:
     unstamped: str
     """Why no `up` of the stack is possible; empty when one is."""
     unknown: tuple[str, ...]
+    id: str = ""
+    """The id with which a person accepts the change; empty where an `up` needs no approval."""
 
     @property
     def effects(self) -> tuple[Effect, ...]:

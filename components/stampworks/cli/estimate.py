@@ -84,12 +84,14 @@ def _question(arguments: argparse.Namespace) -> Question:
     asked = _declared(arguments) if declared else Question(Transformer(arguments.params, active=arguments.active))
     if arguments.machine:
         machine = machine_named(arguments.machine)
+        usd, why = _listed(machine)
         asked = replace(
             asked,
             machine=machine,
             gpus=None,
             gpus_min=None,
-            usd_per_gpu_hour=None,
+            usd_per_gpu_hour=usd,
+            price_why=why,
             batch=None,
             working=1.0,
             oversubscription=1,
@@ -175,6 +177,18 @@ def _price(plan: Plan, pool: str) -> catalog.Price | None:
 
     found = price_of(plan, next(each for each in plan.groups if each.name == pool))
     return None if isinstance(found, NoPrice) else found
+
+
+def _listed(machine: catalog.Machine) -> tuple[float | None, str]:
+    """Return the lowest price that is published of one of its accelerators on demand, and where it comes from."""
+    from stampworks import catalog
+
+    found = catalog.prices_on_demand(machine.name)
+    if not found or not machine.accelerators:
+        return None, ""
+    each = [round(one.usd_per_hour / machine.accelerators, 4) for one in found]
+    lowest, among = found[0], "" if len(found) == 1 else f", the lowest of {len(found)} regions, up to {each[-1]:g}"
+    return each[0], f"on demand{among}: {lowest.name} of the catalog ({lowest.source}, read {lowest.read})"
 
 
 def _count(most: int) -> Callable[[str], int]:

@@ -73,8 +73,8 @@ def submit_run(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
     code = exits.FINE
     if arguments.wait:
-        mine = number if isinstance(number, str) else arguments.run  # another team may have one of that name
-        job = watch(jobs.follow(plan, roster, mine, live=True), f"run {arguments.run}", show=False)
+        # by its id: another user or team may have one of that name
+        job = watch(jobs.follow(plan, roster, str(number), live=True), f"run {arguments.run}", show=False)
         found |= {"state": job.state, "why": job.why}
         code = exits.OF_STATE.get(job.state, exits.NO)
         if not arguments.json:

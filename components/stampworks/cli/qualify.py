@@ -22,7 +22,9 @@ BUDGET_MINUTES_MAX = 10_080
 def add_verbs(verbs: Any) -> None:
     qualify = verbs.add_parser("qualify", help="measure nodes against their plan", allow_abbrev=False)
     stacks.add_stack_option(qualify)
-    qualify.add_argument("--nodes", metavar="NODE", nargs="+", default=[], help="these only (default: all)")
+    qualify.add_argument(
+        "--nodes", metavar="NODE", nargs="+", default=[], help="these, with some free ones beside them (default: all)"
+    )
     qualify.add_argument(
         "--level", metavar="LEVEL", choices=LEVELS, help="how much is measured (default: as declared, else standard)"
     )

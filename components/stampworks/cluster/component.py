@@ -15,6 +15,8 @@ from pulumi import Output, ResourceOptions
 
 from stampworks import configuration, qualification
 from stampworks.cluster import clouds, kubernetes
+from stampworks.cluster.approval import check_approved
+from stampworks.cluster.disk_space import check_disk_space
 from stampworks.cluster.logins import login_commands
 from stampworks.cluster.plugin import check_plugin, check_programs
 from stampworks.cluster.stack import plan_of_declaration
@@ -98,6 +100,8 @@ class Cluster(pulumi.ComponentResource):
         plan = settled(what if isinstance(what, Plan) else plan_of_declaration(what, f"Cluster({name!r})"))
         cloud = clouds.load(plan)
         check_programs(plan)
+        check_disk_space(plan)
+        check_approved(name, plan, alone=isinstance(what, Plan))
         super().__init__("stampworks:cluster:Cluster", name, None, opts)
         # A cluster that is declared in Python has no stack file that the command line could read.
         self._where = pulumi.get_stack() if isinstance(what, Plan) else "plan.json"

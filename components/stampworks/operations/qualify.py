@@ -32,6 +32,7 @@ from stampworks.qualification import (
     Subject,
     Verdict,
 )
+from stampworks.text.names import fold
 from stampworks.text.reasons import BYTES_MAX, DrainReason, written
 from stampworks.text.version import VERSION
 
@@ -163,7 +164,9 @@ def _reserved(
         progress(f"asking {ground.scheduler} about the nodes")
         look = ground.look(wanted)
         found = _sorted_out(ground, look, wanted)
-        found.ready += _partners(subject, ground, look, found, others)
+        if beside := _partners(subject, ground, look, found, others):
+            progress(f"measuring {fold(beside)}, too: rails have two ends")
+            found.ready += beside
         if not found.ready or ground.take(found.ready):
             return found
     return _Nodes()

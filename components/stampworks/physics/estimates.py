@@ -225,7 +225,7 @@ def _wall_days_max(asked: Question, gpu_days: float | None, said: list[str]) -> 
 
 def _usd(asked: Question, gpu_days: float | None, said: list[str]) -> float | None:
     if asked.usd_per_gpu_hour is None:
-        said.append("usd: unknown, for no price was given")
+        said.append("usd: unknown, for no price is given or published")
         return None
     if gpu_days is None:
         return None

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from stampworks.changes.acceptance import VARIABLE
 from stampworks.changes.charges import Charge, Cost
 from stampworks.changes.review import DeclaredChange, Policy, Reach, Review, Ruling, Sibling
 from stampworks.plan import to_dict
@@ -42,6 +43,7 @@ def review_markdown(review: Review) -> str:
         [f"**{prose(review.unstamped)}.**"] if review.unstamped else [],
         [f"**{_headline(review)}**", "", f"From {quoted(review.base)} to {quoted(review.head)}."],
         _changes(review),
+        _approval(review),
         _following(review),
         _order(review),
         *(_expectations(title, found) for title, found in _tables(review.expectations)),
@@ -96,6 +98,7 @@ def review_data(review: Review) -> dict[str, Any]:
         "head": review.head,
         "kind": review.kind,
         "effects": list(review.effects),
+        "id": review.id or None,
         "changes": [_change_data(each) for each in review.changes],
         "follows": [each.path for each in review.following],
         "nodes": {
@@ -233,6 +236,14 @@ def _changes(review: Review) -> list[str]:
         for each in sorted(review.changes, key=lambda each: POLICIES.index(each.policy))
     ]
     return _table(("what changes", "before", "after", "how", "what that does"), rows) if rows else []
+
+
+def _approval(review: Review) -> list[str]:
+    """Say how a person accepts the change, where an `up` asks for it."""
+    if not review.id:
+        return []
+    carried = f"`{VARIABLE}={review.id} pulumi up` carries out this change and no other"
+    return [f"An `up` of {quoted(review.stack)} refuses this until somebody accepts it: {carried}."]
 
 
 def _side(each: DeclaredChange, value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stampworks.changes.acceptance import change_id
 from stampworks.changes.charges import Cost
 from stampworks.changes.differences import Difference, PathStep, differences
 from stampworks.changes.outcomes import NOT_STAMPED
@@ -66,7 +67,12 @@ def review(
         siblings=tuple(siblings),
         unstamped=next((each.text for each in head.findings if each.id == NOT_STAMPED), ""),
         unknown=tuple(dict.fromkeys((*contents, *_unknown(changes, base, head, before, after), *unknown))),
+        id=_id(changes, base.plan, head.plan),
     )
+
+
+def _id(changes: Sequence[DeclaredChange], a: Plan | None, b: Plan | None) -> str:
+    return change_id(a, b) if a and b and any(each.needs_approval for each in changes) else ""
 
 
 def _changes(base: ReviewedStack, head: ReviewedStack) -> tuple[tuple[DeclaredChange, ...], tuple[Difference, ...]]:

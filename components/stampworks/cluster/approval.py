@@ -1,0 +1,90 @@
+"""Ask for a yes before an `up` takes down, or loses, something that the stamped cluster has."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pulumi
+
+from stampworks.changes.acceptance import VARIABLE, change_id
+from stampworks.cluster.clouds import REHEARSAL
+from stampworks.cluster.refusal import refuse
+from stampworks.plan import Plan, from_json
+from stampworks.text.amounts import counted
+
+if TYPE_CHECKING:
+    from stampworks.changes.review import DeclaredChange
+
+_READ = "pulumi:pulumi:readStackResourceOutputs"
+"""A function of the engine itself: what the state has of a stack, before this run changes it."""
+_WITH_A_PLAN = ("stampworks:cluster:Roll", "stampworks:cluster:Cluster")
+"""The resources that keep the plan that was stamped; the first one knows it when nodes are made."""
+
+
+def check_approved(name: str, plan: Plan, alone: bool) -> None:
+    """Refuse to go on where the plan needs a person's yes and has none; a preview says so and goes on.
+
+    Alone in its stack, a cluster under another name is the stamped one renamed.
+    """
+    if os.environ.get(REHEARSAL):  # nothing that it takes down is real
+        return
+    stamped = _stamped(name, alone)
+    if stamped is None:
+        return
+    plan = dataclasses.replace(plan, reasons=())
+    if stamped == plan:
+        return
+    changes = _needing(stamped, plan)
+    accepted, its_id = os.environ.get(VARIABLE, ""), change_id(stamped, plan)
+    if not changes or accepted == its_id:
+        return
+    asks = f"{counted(len(changes), 'change')} {'needs' if len(changes) == 1 else 'need'} a person's yes:"
+    text = "\n".join([asks, *(f"  {line}" for line in _lines(changes))])
+    command = f"`{VARIABLE}={its_id} pulumi up`"
+    if pulumi.runtime.is_dry_run():
+        pulumi.log.warn(f"{text}\n  `pulumi up` refuses this; {command} carries it out")
+        return
+    why = f"{VARIABLE} is {accepted}, another change" if accepted else "nothing was changed"
+    refuse(f"{text}\n  hint: {why}; to carry out this change and no other, run {command}")
+
+
+def _stamped(name: str, alone: bool) -> Plan | None:
+    """Return the plan that the state has; None before the first `up`, or where another version wrote it."""
+    found = _found()
+    own = found.get(name) or (next(iter(found.values())) if alone and len(found) == 1 else None)
+    try:
+        return from_json(Plan, own) if own else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _found() -> dict[str, str]:
+    """Return the text of each plan in the stack's state, by the name of its cluster."""
+    stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    told = (pulumi.runtime.invoke(_READ, {"stackName": stack}).value or {}).get("outputs") or {}
+    found: dict[str, str] = {}
+    for kind in _WITH_A_PLAN:
+        for urn, one in told.items():
+            if one["type"] == kind and isinstance(text := one["outputs"].get("plan"), str):
+                found.setdefault(urn.rpartition("::")[2], text)
+    return found
+
+
+def _needing(stamped: Plan, plan: Plan) -> list[DeclaredChange]:
+    from stampworks.planning.changes.review import ReviewedStack, review  # only where a plan changes
+
+    found = review("", ReviewedStack("the cluster", stamped), ReviewedStack("the declaration", plan)).changes
+    return [each for each in found if each.needs_approval]
+
+
+def _lines(changes: list[DeclaredChange]) -> Iterator[str]:
+    from stampworks.views.comparison import sentences
+
+    for each in changes:
+        [said] = sentences([each.difference], "the cluster", "the declaration")
+        lost = f"{', '.join(each.loses)} is lost with all it holds" if each.loses else ""
+        does = "taken down and made anew" if each.policy == "replace" else "data or state would be lost"
+        yield f"{said}: {each.why or lost or does}"
