@@ -34,7 +34,13 @@ def _keys_of(entry: ValueNode, directory: Path) -> list[ValueNode]:
         return [entry]
     named = entry.value.get(FILE)
     if named is None or len(entry.value) > 1 or not isinstance(named.value, str):
-        return [_unread(entry, "a key is a text, or a file with keys", f"write {FILE}: and the path of a .pub file")]
+        return [
+            _unread(
+                entry,
+                "a key is the line of a .pub file, or a mapping with the path of such a file",
+                f"write {FILE}: and the path of a .pub file",
+            )
+        ]
     lines, problem = _lines(directory, named.value)
     if problem:
         return [_unread(named, f"{named.value} {problem}", "name a .pub file of the project, from this file's folder")]
@@ -53,13 +59,13 @@ def _lines(directory: Path, name: str) -> tuple[list[str], str]:
     try:
         text = file.read_bytes()[: FILE_SIZE_MAX + 1].decode("ascii")
     except OSError as error:
-        return [], f"cannot be read: {(error.strerror or 'it is no file').lower()}"
+        return [], f"cannot be read: {(error.strerror or 'not a file').lower()}"
     except (ValueError, UnicodeDecodeError):
-        return [], "has no public keys: it is no plain text"
+        return [], "is not a file of public keys: it is not plain text"
     lines = [line.strip() for line in text.splitlines()]
     keys = [line for line in lines if line and not line.startswith("#")]
     if len(text) > FILE_SIZE_MAX:
         return [], "is too large for a file of public keys"
     if any("PRIVATE KEY" in line for line in keys):
-        return [], "has a private key, which nobody else may have"
-    return (keys, "") if keys else ([], "has no key")
+        return [], "holds a private key, which must never leave its owner's machine"
+    return (keys, "") if keys else ([], "holds no key")
