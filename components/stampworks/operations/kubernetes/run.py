@@ -9,5 +9,5 @@ from stampworks.plan import Plan, Roster
 
 
 def commands(plan: Plan, _: Roster) -> NoReturn:
-    hint = "stampworks status shows who has what, and stampworks kubectl asks for anything else"
-    raise InputError(f"this asks Slurm, and the scheduler of cluster {plan.name} is Kubernetes", hint)
+    hint = "use stampworks status, or stampworks kubectl"
+    raise InputError(f"this command is for Slurm, and the scheduler of cluster {plan.name} is Kubernetes", hint)
