@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Any) -> None:
     lock = verbs.add_parser(
         "lock",
-        help="look up which images the nodes of a stack boot, and what its Kubernetes is made of",
+        help="look up the images of a stack's nodes, and the versions of its Kubernetes",
         allow_abbrev=False,
     )
     stacks.add_plan_options(lock)
-    lock.add_argument("--json", action="store_true", help="print what was looked up as JSON")
+    lock.add_argument("--json", action="store_true", help="print the results as JSON")
     lock.set_defaults(call=write_lock)
 
 
@@ -49,7 +49,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
     except DeclarationError:  # whatever it says, it is written anew
         before = Lock()
     if before.made_with:
-        what = f"its images were made with release {before.made_with}, and published ones would take their place"
+        what = f"its images were made with release {before.made_with}, and published ones would replace them"
         hint = f"{MAKE_IMAGE}; or delete the file to look up published ones"
         raise exits.CliError(f"{displayed(file)}: {what} on every node", hint)
     found, parts = _looked_up(source, planned, users)
@@ -65,7 +65,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
 
 
 def _users(plan: Plan) -> dict[str, list[Group]]:
-    """Which groups boot what a parameter names."""
+    """Return the groups that boot each parameter's image."""
     users: dict[str, list[Group]] = {}
     for group in plan.groups:
         if group.launch and group.launch.published_image:
@@ -85,13 +85,13 @@ def _looked_up(
     lookups: Lookups[object] = accounts.asking(plan.cloud, lambda cloud: cloud.lookups)
     api, problems = lookups.session.Api(plan.region), list[Any]()
     found, versions = dict[str, Any](), dict[str, str]()
-    asked = "which image nodes boot"
+    asked = "the image of nodes"
     try:
         for parameter, groups in users.items():
             image, wrong = _newest(lookups, api, source, plan, parameter, groups)
             problems += wrong
             found |= {parameter: image} if image else {}
-        asked = "what its Kubernetes is made of"
+        asked = "the versions of its Kubernetes"
         for part in plan.scheduler.parts:
             version, wrong = _default(lookups, api, source, plan, part.name)
             problems += wrong
@@ -122,7 +122,7 @@ def _default(
 def _newest(
     lookups: Lookups[object], api: object, source: DeclarationSource, plan: Plan, parameter: str, groups: list[Group]
 ) -> tuple[CloudImage | None, list[Problem]]:
-    """What a parameter names, and why these groups cannot boot it."""
+    """Return the image that a parameter names, and why these groups cannot boot it."""
     id_ = lookups.images.published(api, parameter)
     if id_ is None:
         what = (
