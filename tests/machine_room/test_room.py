@@ -240,7 +240,7 @@ def test_a_room_has_one_owner(stamp: Stamp) -> None:
     with pytest.raises(room.RoomError) as refused:
         other.ensure_room(1)
     assert str(refused.value) == (
-        f"cluster {stamp.cluster}: the machine room belongs to another user: to stack test of project test\n"
+        f"cluster {stamp.cluster}: the machine room belongs to another stack: to stack test of project test\n"
         "  hint: give one of the two clusters another name, or destroy the other stack first;\n"
         f"  if that stack is lost: stampworks sweep {stamp.cluster}"
     )
