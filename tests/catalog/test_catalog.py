@@ -307,7 +307,7 @@ def test_an_unknown_fact_is_not_zero() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nics": None}, "test: new: lacks nics (a fact that nobody has looked up is written unknown)"),
+        ({"nics": None}, "test: new: lacks nics (write unknown for a fact that was not looked up)"),
         ({"nicks": 2}, "test: new: knows no nicks"),
         ({3: 2}, "test: new: knows no 3"),
         ({"nics": "two"}, "test: new: nics: 'two' does not fit: it is a whole number or unknown"),
@@ -321,8 +321,8 @@ def test_an_unknown_fact_is_not_zero() -> None:
         ({"billing_unit": "day"}, "test: new: billing_unit: 'day' does not fit: it is node-hour or accelerator-hour "
          "or none or unknown"),
         ({"local_nvme": 8}, "test: new: local_nvme: 8 does not fit: it is a table"),
-        ({"local_nvme": {"count": 8}}, "test: new: local_nvme: lacks gb (a fact that nobody has looked up is written "
-         "unknown)"),
+        ({"local_nvme": {"count": 8}}, "test: new: local_nvme: lacks gb (write unknown for a fact that was "
+"not looked up)"),
         ({"read": "yesterday"}, "test: new: needs a source, and when it was read, like '2026-11' or '2026-11-22', in "
          "quotes"),
         ({"source": ""}, "test: new: needs a source, and when it was read, like '2026-11' or '2026-11-22', in quotes"),

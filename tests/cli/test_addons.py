@@ -68,7 +68,7 @@ def test_values_and_objects_are_those_of_the_plan(file: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("edit", "options", "text"),
     [
-        (("", ""), ("--values", "nothing"), "nothing is no add-on of cluster test\n  hint: these are: node-feature-"),
+        (("", ""), ("--values", "nothing"), "cluster test has no add-on nothing\n  hint: these are: node-feature-"),
         (("", ""), ("--values", "mpi-operator"), "nobody publishes a chart of mpi-operator"),
         (("kind: kubernetes, addons: {installer: none, mpi_operator: true}", "kind: slurm"), (), "has no add-ons"),
     ],

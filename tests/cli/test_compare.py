@@ -26,7 +26,7 @@ def edit(project: Path, old: str, new: str) -> None:
 
 
 def state(**outputs: object) -> str:
-    """Of a program that exports nothing."""
+    """State of a program that exports nothing."""
     types = ("pulumi:pulumi:Stack", "pulumi:providers:stampworks")
     cluster = {"type": "stampworks:cluster:Cluster", "outputs": outputs}
     return json.dumps({"deployment": {"resources": [*({"type": each} for each in types), cluster]}})
@@ -90,9 +90,10 @@ def test_a_stack_of_something_else(backend: Path) -> None:
     [
         ("#!/bin/sh\necho 'error: \x1b[31mPULUMI_ACCESS_TOKEN must be set' >&2; exit 3\n", "error: \\x1b[31mPUL"),
         ("#!/bin/sh\nexit 7\n", "pulumi ended with exit code 7"),
-        ("#!/bin/sh\necho '{'\n", "what pulumi stack export printed is no state"),
-        ("#!/bin/sh\necho '[]'\n", "what pulumi stack export printed is no state"),
-        ("#!/bin/sh\necho '{\"deployment\": {\"resources\": [7]}}'\n", "what pulumi stack export printed is no state"),
+        ("#!/bin/sh\necho '{'\n", "the output of pulumi stack export is not a state"),
+        ("#!/bin/sh\necho '[]'\n", "the output of pulumi stack export is not a state"),
+        ("#!/bin/sh\necho '{\"deployment\": {\"resources\": [7]}}'\n", "the output of pulumi stack export "
+"is not a state"),
         ("#!/bin/sh\nexec sleep 9\n", "pulumi did not answer within 1 s"),
         (f"#!/bin/sh\necho '{state(name='local')}'\n", "its cluster has no output 'fingerprint': the last `"),
         ("", "pulumi is not installed, or `. tools/env.sh` was not called"),
@@ -110,7 +111,7 @@ def test_a_backend_that_does_not_say(
     assert main(["compare", "local", "other"]) == exits.UNKNOWN
     out = capsys.readouterr().out
     assert out.startswith("local and other: unknown\n")
-    assert f"; could not tell what was stamped: {why}" in out
+    assert f"; state of the stamped cluster unknown: {why}" in out
 
 
 def test_as_json(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,8 +40,8 @@ def test_plan_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None
         "severity": "error",
         "subject": "",
         "place": "",
-        "evidence": "4 simulated links x 200 Mb/s x 2 for headroom = 1600 Mb/s, and nobody has measured what this "
-        "machine carries",
+        "evidence": "4 simulated links x 200 Mb/s x 2 for headroom = 1600 Mb/s, and the capacity of this machine "
+        "was not measured",
         "fix": "run `stampworks facts`",
     }
 

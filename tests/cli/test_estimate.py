@@ -64,7 +64,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         ("--params 7Q", "argument --params: '7Q' is no count: write it like 70B, 15T, 1.4e12 or 8030261248"),
         ("--params 0", "argument --params: '0' is not from 1 to"),
         ("--params 7B --tokens 1e40", "argument --tokens: '1e40' is not from 1 to"),
-        ("--params 7B --mfu 40", "argument --mfu: '40' is no part of the whole peak: write 0.4 for 40 %"),
+        ("--params 7B --mfu 40", "argument --mfu: '40' is not a share of the peak: write 0.4 for 40 %"),
         ("--params 7B --mfu nan", "argument --mfu: 'nan' is no number"),
         ("--params 7B --usd-per-gpu-hour=-1", "argument --usd-per-gpu-hour: '-1' is no price"),
         ("--params 7B --machine p55", "no machine is called 'p55'\n  hint: did you mean 'p5"),
@@ -88,7 +88,7 @@ def test_a_machine_by_another_name(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_experts(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a token passes through is computed, and all of it is kept."""
+    """Parameters that a token passes through are computed, and all of them are kept."""
     words = "--params 671B --active 37B --tokens 14.8T --gpus 2048 --machine p5 --precision float8"
     lines = said(capsys, words).splitlines()
     assert lines[0] == "671B parameters (37B active) on 14.8T tokens, 2048 x h100 of p5, in float8"
@@ -138,7 +138,7 @@ def test_pools_of_different_machines(tmp_path: Path, capsys: pytest.CaptureFixtu
     file = tmp_path / "cluster.yaml"
     file.write_text(DECLARED.replace("on-demand}", "on-demand}, {name: new, machine: p5en, count: 4}"))
     assert refused(capsys, f"{file} --mfu 0.4") == (
-        "pools of different machines would do the run: gpu (p5), new (p5en)\n"
+        "the run could be on pools of different machines: gpu (p5), new (p5en)\n"
         "  hint: name one: --pool gpu or --pool new\n"
     )
     found = json.loads(said(capsys, f"{file} --pool new --mfu 0.4 --json"))
@@ -147,17 +147,17 @@ def test_pools_of_different_machines(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert refused(capsys, f"{file} --pool nwe") == (
         "no run of the default queue is on a pool 'nwe'\n  hint: there is gpu (p5), new (p5en)\n"
     )
-    assert "--pool is of a declaration" in refused(capsys, "--params 8B --pool gpu")
+    assert "--pool needs a declaration" in refused(capsys, "--params 8B --pool gpu")
 
 
 def test_without_params_and_without_a_declaration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is missing comes first, and not where it was looked for instead."""
+    """A missing input comes first, not the place where it was looked for instead."""
     monkeypatch.chdir(tmp_path)
     assert refused(capsys, "--tokens 1T") == (
         f"no --params are given, and no declaration is found: no Pulumi.yaml in {tmp_path} or above it\n"
-        "  hint: say --params 70B, or name a FILE; else change to a clone of Stampworks or a project that uses it\n"
+        "  hint: give --params 70B, or name a FILE; else change to a clone of Stampworks or a project that uses it\n"
     )
 
 
@@ -170,7 +170,7 @@ def test_what_is_declared_of_a_model_stays_there(tmp_path: Path, capsys: pytest.
     found = json.loads(said(capsys, f"{file} --mfu 0.4 --json"))
     assert found["gpu_days"] == pytest.approx(6 * 8e9 * 1e12 / (0.4 * 1979e12) / 86400)
     assert found["checkpoint_bytes"] == 2 * 12 * 80 * 10**9
-    assert "--active is of --params\n  hint: write training.model.active" in refused(capsys, f"{file} --active 8B")
+    assert "--active needs --params\n  hint: write training.model.active" in refused(capsys, f"{file} --active 8B")
 
 
 def test_nodes_that_do_not_always_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,7 +208,7 @@ def test_a_declaration_without_a_model(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("batch", ["", "batch: 16, ", "batch: 1017, "])
 def test_plan_and_estimate_agree(batch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of Llama 3 70B on 127 nodes, also where a batch is written that leaves accelerators without a sample."""
+    """Llama 3 70B on 127 nodes, also where a declared batch leaves accelerators without a sample."""
     shape = "layers: 80, hidden: 8192, heads: 64, kv_heads: 8, ffn: 28672, vocabulary: 128256, sequence: 8192"
     file = tmp_path / "cluster.yaml"
     file.write_text(

@@ -41,7 +41,7 @@ def test_a_declared_value(file: str, capsys: pytest.CaptureFixture[str]) -> None
     assert said(capsys, "pools.cpu.count", file) == (
         "groups.cpu.count: 2\n"
         "  declared by pools[].count, written at cluster.yaml:6; a change of it: in place\n"
-        "    How many nodes the pool has at most; for none, take the pool out.\n"
+        "    Largest number of nodes; for none, take the pool out.\n"
     )
     assert "written at cluster.yaml:8; a change of it: in place" in said(
         capsys, "scheduler.drain_timeout_minutes", file
@@ -91,7 +91,7 @@ def test_a_reason_of_several_values(file: str, capsys: pytest.CaptureFixture[str
     ],
 )
 def test_a_path_that_leads_nowhere(file: str, capsys: pytest.CaptureFixture[str], path: str, text: str) -> None:
-    """What is near is offered, and nothing of it reaches a terminal as more than text."""
+    """Similar paths are offered, and none of the input reaches a terminal as more than text."""
     words = said(capsys, path, file, code=2)
     assert text in words
     assert all(line.isprintable() for line in words.split("\n"))
@@ -137,7 +137,7 @@ def test_the_number_of_a_pool_is_that_of_the_declaration(whole: str, capsys: pyt
 
 @pytest.mark.parametrize("path", ["groups.head", "groups.head.count", "groups.head.machine.name"])
 def test_nobody_declares_a_head(file: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
-    """What says how a pool is made says nothing of it."""
+    """The settings of a pool do not explain the head."""
     assert "declared by" not in said(capsys, path, file)
 
 
@@ -150,7 +150,7 @@ def test_nobody_declares_a_head(file: str, capsys: pytest.CaptureFixture[str], p
         ),
         ("pools.paper.scheduling_only", ": yes\n  declared by pools[].scheduling_only, written at cluster.yaml:6;"),
         ("pools[1].scheduling_only", ": yes\n  declared by pools[].scheduling_only, written at cluster.yaml:6;"),
-        ("extends", ": none\n  declared by extends, not written, so that its default counts;"),
+        ("extends", ": none\n  declared by extends, not written, so that its default applies;"),
         ("fabric.rail_rate_mbps", "declared by fabric.rail_rate_mbps, not written"),
         ("extras.roles.motd.path", "declared by extras.roles[].path, written at cluster.yaml:9;"),
         ("extras.roles.motd.groups", "declared by extras.roles[].groups, written at cluster.yaml:9;"),

@@ -44,10 +44,14 @@ def made(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> l
         (["power-loss", "--severity", "1"], "power-loss has no severity\n  hint: leave out --severity\n"),
         (
             ["rail-slow", "--severity", "1.5"],
-            "1.5 is no severity of rail-slow\n  hint: a number from 0.1 to 0.7: the part of its rate that is left\n",
+            "severity 1.5 is not valid for rail-slow\n  hint: a number from 0.1 to 0.7: the part of its rate "
+            "that is left\n",
         ),
-        (["rail-slow", "--severity", "nan"], "nan is no severity of rail-slow\n"),
-        (["ecc-errors", "--severity", "1.5"], "1.5 is no severity of ecc-errors\n  hint: a whole number from 1 to 500"),
+        (["rail-slow", "--severity", "nan"], "severity nan is not valid for rail-slow\n"),
+        (
+            ["ecc-errors", "--severity", "1.5"],
+            "severity 1.5 is not valid for ecc-errors\n  hint: a whole number from 1 to 500",
+        ),
         (
             ["trunk-slow"],
             "trunk-slow cannot be injected: cluster local has no trunk for it\n  hint: leaves have trunks",
@@ -162,8 +166,7 @@ def test_other_clouds_have_no_faults(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr("stampworks.cli.fault.clusters.plan_of", _elsewhere)
     assert main(["fault", "list"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
-        "nothing can be broken on purpose in the cloud 'elsewhere'\n"
-        "  hint: faults are for clusters that nobody needs: those of the cloud local\n"
+        "faults cannot be injected in the cloud 'elsewhere'\n  hint: faults are for test clusters, in the cloud local\n"
     )
 
 

@@ -44,7 +44,7 @@ def test_submit(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(TRAIN) == exits.FINE
     assert capsys.readouterr().out == f"run demo goes on: job 7 on 2 nodes, in {shared}/demo\n"
     assert main([*TRAIN, "--set", "steps=7"]) == exits.NO
-    assert "run demo is there, and was told something else:\n  steps: 100 before, 7 now\n" in capsys.readouterr().err
+    assert "run demo exists with other options:\n  steps: 100 before, 7 now\n" in capsys.readouterr().err
 
 
 def test_submit_as_json(tmp_path: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +69,7 @@ def test_pools_of_different_machines(capsys: pytest.CaptureFixture[str]) -> None
     ("argv", "text"),
     [
         (["submit", "train", "demo"], "did you mean training?"),
-        ([*TRAIN, "--nodes", "0"], "'0' is no number of nodes: write 1 or more"),
+        ([*TRAIN, "--nodes", "0"], "'0' is not a number of nodes: write 1 or more"),
         ([*TRAIN, "--options", "nowhere.json"], "nowhere.json: No such file or directory"),
         (["logs", "demo"], "no run is called 'demo' on cluster local\n  hint: there are none\n"),
         (["logs", "../demo"], "'../demo' is not a legal name of a run\n"),
@@ -77,13 +77,13 @@ def test_pools_of_different_machines(capsys: pytest.CaptureFixture[str]) -> None
     ],
 )
 def test_refused(argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was typed is not right: what, and what to do."""
+    """A wrong command line is refused with the fault and a remedy."""
     assert main(argv) in (exits.WRONG_INPUT, exits.FAILED)
     assert text in capsys.readouterr().err
 
 
 def at_work(cluster: StandIn, *states: tuple[str, str]) -> None:
-    """What squeue says of the run, call by call."""
+    """Set squeue's answers about the run, call by call."""
     cluster.jobs(*[[queued("demo", state, reason)] for state, reason in states])
 
 
@@ -93,7 +93,7 @@ def test_waiting_for_the_end(cluster: StandIn, shared: Path, capsys: pytest.Capt
     assert main([*TRAIN, "--wait"]) == exits.FINE
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "run demo: finished"
-    assert "run demo: waits: as many nodes are not free now\n" in said.err
+    assert "run demo: waits: not enough nodes are free now\n" in said.err
     cluster.jobs([], [queued("demo", "RUNNING")], [queued("demo", "NODE_FAIL")])
     assert main([*TRAIN, "--wait"]) == exits.NO
     assert capsys.readouterr().out.splitlines()[-1] == "run demo: failed: its first node was lost"
@@ -139,7 +139,7 @@ def test_a_list(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == (
         "  name  kind      state    job  user   queue  nodes          since                 hours  GPU hours  why\n"
         "  demo  training  waiting    7  root   main   2              2026-11-22T00:00:00Z      -          -  "
-        "place 1 in its queue: another job that it waits for is not through\n"
+        "place 1 in its queue: it waits for another job to end\n"
         "  own   -         failed     8  alice  main   gpu-[001-002]  2026-11-22T00:00:00Z   0.50       8.00  "
         "exit code 3\n"
     )
@@ -154,7 +154,7 @@ def test_cancelling(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["cancel", "demo"]) == exits.FINE
     assert (cluster.folder / "scancel").read_text() == "7\n"
     assert capsys.readouterr().out == (
-        "run demo is cancelled: job 7; what it has saved stays, and submit goes on with it\n"
+        "run demo is cancelled: job 7; its checkpoints stay, and submit goes on from them\n"
     )
     at_work(cluster, ("COMPLETED", "None"))
     assert main(["cancel", "demo"]) == exits.FINE
@@ -207,7 +207,7 @@ def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: 
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        (["--image", "some"], "--image is of what --print prints\n  hint: leave it out, or say --print jobset\n"),
+        (["--image", "some"], "--image needs --print\n  hint: leave it out, or add --print jobset\n"),
         (["--print", "mpijob", "--image", "some", "--user", "alice"], "nobody knows whether some has a user alice"),
         (["--print", "pod"], "argument --print: invalid choice: 'pod'"),
         (["--print", "jobset", "--wait"], "not allowed with argument"),

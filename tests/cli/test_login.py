@@ -113,7 +113,7 @@ def test_an_administrator_names_the_user(
     monkeypatch.delenv("STAMPWORKS_USER")
     assert main(["submit", "training", "demo"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
-        "it is not said whose job it is\n"
+        "no user is given for the job\n"
         "  hint: name one: --user USER, or $STAMPWORKS_USER; --user root runs it as root\n"
     )
 
@@ -153,14 +153,14 @@ def test_what_is_not_written(
         ({"user": "bob"}, "{file} is no connection of this release of stampworks: Connection.roster: it is no user's"),
         (
             {"kubeconfig": "client-key-data: x"},
-            "{file} has a key in it, and others may read it\n  hint: chmod 600 {file}\n",
+            "{file} holds a key, and other users can read it\n  hint: chmod 600 {file}\n",
         ),
     ],
 )
 def test_a_file_that_is_no_good(
     change: dict[str, object], text: str, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is wrong with it, and what to do; nothing is sent anywhere."""
+    """A wrong file is refused with its fault and a remedy; nothing is sent anywhere."""
     connections.read.cache_clear()
     capsys.readouterr()
     alone.write_text(json.dumps({**json.loads(alone.read_text()), **change}))
@@ -175,7 +175,7 @@ def test_a_file_that_others_may_write(alone: Path, capsys: pytest.CaptureFixture
     capsys.readouterr()
     alone.chmod(0o620)
     assert main(["jobs"]) == exits.WRONG_INPUT
-    said = f"{alone} names commands that ssh runs, and others may write it\n  hint: chmod 600 {alone}\n"
+    said = f"{alone} names commands that ssh runs, and other users can write to it\n  hint: chmod 600 {alone}\n"
     assert capsys.readouterr().err == said
 
 
@@ -204,5 +204,5 @@ def test_a_connection_in_its_place_needs_no_name(
 def test_what_asks_slurm_asks_no_kubernetes(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kubectl", "get", "nodes"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
-        "the scheduler of cluster local is Slurm\n  hint: stampworks ssh head -- sinfo asks that\n"
+        "the scheduler of cluster local is Slurm\n  hint: use stampworks ssh head -- sinfo\n"
     )

@@ -68,18 +68,18 @@ def test_each_verb_is_where_the_table_says() -> None:
         ),
         (
             ["qualify", "--budget", "1h"],
-            "stampworks qualify: argument --budget: '1h' is no whole number of minutes from 1 to 10080\n"
+            "stampworks qualify: argument --budget: '1h' is not a whole number of minutes from 1 to 10080\n"
             "  hint: `stampworks qualify --help` says more\n",
         ),
         (
             ["run", "--nodes", "0", "--", "true"],
-            "stampworks run: argument --nodes: '0' is no number of nodes: write 1 or more\n"
+            "stampworks run: argument --nodes: '0' is not a number of nodes: write 1 or more\n"
             "  hint: `stampworks run --help` says more\n",
         ),
     ],
 )  # fmt: skip
 def test_a_wrong_command_line(argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is wrong, and the nearest thing that is right, with exit code 2."""
+    """A wrong command line is refused with the nearest right word, with exit code 2."""
     assert usage(argv, capsys) == (exits.WRONG_INPUT, text)
 
 
@@ -176,12 +176,12 @@ def test_a_project_that_cannot_be_read(project: Path, capsys: pytest.CaptureFixt
     (project / "Pulumi.yaml").write_text("name: [")
     assert main(["plan"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
-        f"{project / 'Pulumi.yaml'}:1 is not YAML\n  hint: `pulumi about` says where it is broken\n"
+        f"{project / 'Pulumi.yaml'}:1 is not YAML\n  hint: `pulumi about` shows the error\n"
     )
 
 
 def test_a_plan_stands_for_a_stack(cluster: StandIn, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is declared in Python has no stack file; its plan is enough, without any project."""
+    """A declaration in Python has no stack file; its plan is enough, without any project."""
     main(["plan", "--json"])
     plan = project.parent / "plan.json"
     plan.write_text(capsys.readouterr().out)
@@ -230,7 +230,7 @@ def test_a_fault_of_ours_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert main(["schema"]) == exits.UNKNOWN
     said = capsys.readouterr().err
     assert "ZeroDivisionError" in said
-    assert said.endswith("This is a fault in stampworks itself: nothing is known about what was asked.\n")
+    assert said.endswith("This is a bug in stampworks: the command has no result.\n")
 
 
 def test_a_full_disk_or_a_closed_folder_is_said_in_one_line(

@@ -61,7 +61,7 @@ def test_a_sibling(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out.splitlines()
     assert "Pulumi.canary.yaml is a sibling of local: cluster canary, addresses 10.78.0.0/16, fingerprint " in out[0]
     assert out[1:] == [
-        "not copied, for it may be secret: other:token",
+        "not copied, for they may be secret: other:token",
         "next:",
         "  stampworks plan -s canary",
         "  pulumi stack init canary",
@@ -75,7 +75,7 @@ def test_a_sibling(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_as_json(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a program needs to go on."""
+    """The JSON holds everything that a program needs to go on."""
     assert main([*NEW, "--json"]) == exits.FINE
     found = json.loads(capsys.readouterr().out)
     assert (found["cluster"], found["cidr"], found["not_copied"]) == ("canary", "10.78.0.0/16", ["other:token"])
@@ -107,7 +107,7 @@ def test_a_sibling_on_kubernetes_does_not_meet_its_pods(stacks: Path, capsys: py
         (["new", "", "--from", "local"], "'' is not a legal name\n"),
         (["new", "x", "--from", "locl"], "there is no stack 'locl'"),
         (["new", "taken", "--from", "local"], "the cluster of stack other is called 'taken' already\n"),
-        (["new", "local", "--from", "local"], "Pulumi.local.yaml is there already\n  hint: choose another name"),
+        (["new", "local", "--from", "local"], "Pulumi.local.yaml exists already\n  hint: choose another name"),
     ],
 )
 def test_what_is_refused(stacks: Path, argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +146,7 @@ def test_nothing_half_done(
     monkeypatch.setattr("stampworks.declaration.sibling.sibling_text", lambda *_: wrong)
     assert main(NEW) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
-        "the way stack local is written cannot be copied: its sibling would mean something else\n"
+        "the file of stack local cannot be copied as it is written: its sibling would mean something else\n"
         "  hint: copy the file by hand and change name and network.cidr, here to canary and 10.78.0.0/16\n"
     )
     assert sorted(stacks.iterdir()) == before

@@ -52,7 +52,7 @@ def test_status_as_a_table(cluster: StandIn, capsys: pytest.CaptureFixture[str])
 
 
 def test_status_of_a_broken_node(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is wrong stands below the table, and escape sequences in a reason are shown, not obeyed."""
+    """Problems stand below the table, and escape sequences in a reason are shown, not obeyed."""
     healthy(cluster)
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="\x1b[2Jxid 79"), node("gpu-002"), node("cpu-001"))
     assert main(["status"]) == exits.NO
@@ -97,7 +97,7 @@ def test_run_on_a_pool_as_a_user(cluster: StandIn) -> None:
 
 
 def test_a_command_begins_with_the_first_word(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
-    """What looks like an option behind it is the command's own, and so is --."""
+    """Options and -- behind the first word belong to the command."""
     assert main(["run", "--nodes", "1", "echo", "--nodes", "2", "--", "--help"]) == 0
     assert capfd.readouterr().out == "--nodes 2 -- --help\n"
 
@@ -140,7 +140,7 @@ def test_run_waits_for_nobody_unless_it_is_asked_to(cluster: StandIn, capfd: pyt
 
 
 def test_run_says_which_nodes_are_not_there(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of those that always run; one with fewer accelerators than are asked for is another reason."""
+    """Missing nodes are those that always run; a node with too few accelerators has a reason of its own."""
     cluster.roster = cluster.without("gpu-001")
     assert main(["run", "--gpus", "1", "true"]) == 0
     assert capfd.readouterr().err == ("left out: gpu-001: it does not run\nleft out: cpu-001: it has no accelerators\n")
@@ -196,7 +196,7 @@ def test_run_without_a_connection(cluster: StandIn, capfd: pytest.CaptureFixture
         ),
         (
             ["run", "--gpus", "all", "true"],
-            "stampworks run: argument --gpus: 'all' is no number of accelerators: write 0 or more\n"
+            "stampworks run: argument --gpus: 'all' is not a number of accelerators: write 0 or more\n"
             "  hint: `stampworks run --help` says more\n",
         ),
         (

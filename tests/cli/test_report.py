@@ -94,8 +94,8 @@ def test_a_report_of_a_failure_is_a_report(tmp_path: Path, capsys: pytest.Captur
     ("text", "code", "said"),
     [
         (state(), exits.NO, "stack 'local' has no certificate\n  hint: pulumi up -s local ends with a proof, unless "),
-        (state(proof("{}")), exits.WRONG_INPUT, "stack 'local': it is no certificate: KeyError: 'certificate'\n"),
-        ("[]", exits.UNKNOWN, "cannot tell what was proven of stack 'local': what pulumi stack export printed is no "),
+        (state(proof("{}")), exits.WRONG_INPUT, "stack 'local': it is not a certificate: KeyError: 'certificate'\n"),
+        ("[]", exits.UNKNOWN, "cannot read the certificate of stack 'local': what pulumi stack export printed is no "),
         (None, exits.NO, "stack 'local' has no certificate\n"),
     ],
 )
@@ -117,9 +117,7 @@ def test_what_is_no_certificate(tmp_path: Path, project: Path, capsys: pytest.Ca
         "x.json: it is no text: invalid start byte\n  hint: pulumi stack output certificate" in capsys.readouterr().err
     )
     assert main(["report", "-s", "plan.json"]) == exits.WRONG_INPUT
-    assert capsys.readouterr().err.startswith(
-        "plan.json is a plan, and a report is of what was proven\n  hint: name a "
-    )
+    assert capsys.readouterr().err.startswith("plan.json is a plan, and a report needs a proof\n  hint: name a ")
     assert main(["report", "-s", "other", "cert.json"]) == exits.WRONG_INPUT
     assert "not allowed with argument" in capsys.readouterr().err
 
@@ -141,7 +139,7 @@ def test_of_a_run_from_a_file(
         " share\n"
     )
     assert main(["report", "cert.json", "--run", "demo"]) == exits.WRONG_INPUT
-    assert "--run asks a cluster, and a certificate's file leads to none" in capsys.readouterr().err
+    assert "--run needs a cluster, and a certificate's file does not lead to one" in capsys.readouterr().err
 
 
 def test_of_the_runs_of_a_cluster(
@@ -150,7 +148,7 @@ def test_of_the_runs_of_a_cluster(
     """All of them, or one; a cluster that is down makes no report impossible, unless a run was asked for."""
     (backend / "local.json").write_text(state(proof(FILE)))
     assert main(["report", "--format", "markdown"]) == exits.FINE
-    assert "What was trained is unknown: cluster local is not running." in capsys.readouterr().out
+    assert "Training runs are unknown: cluster local is not running." in capsys.readouterr().out
     assert main(["report", "--run", "demo"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err.startswith("cluster local is not running\n")
 

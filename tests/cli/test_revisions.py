@@ -1,4 +1,4 @@
-"""What a revision of a repository may not do to the machine that reviews it."""
+"""Limits of a repository's revision on the machine that reviews it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def with_role(repository: Repository, path: str = "../roles/motd") -> None:
 
 
 def test_many_names_for_one_object(repository: Repository, capsys: Capsys) -> None:
-    """What is written has an end in bytes, whatever a repository holds, and is refused before git is asked for it."""
+    """The bytes to write are limited, whatever a repository holds, and refused before git is asked for them."""
     with_role(repository)
     blob = repository.folder / "stacks/roles/motd/0"
     blob.write_bytes(b"#" * revisions.SIZE_MAX)
@@ -158,14 +158,14 @@ def test_a_long_chain_of_bases(repository: Repository, capsys: Capsys, monkeypat
         return looked_up(of, paths)
 
     monkeypatch.setattr(revisions, "_looked_up", noted)
-    assert "more than 8 bases stand on each other" in wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
+    assert "more than 8 bases extend one another" in wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
     assert "stacks/base/7.yaml" in asked
     assert "stacks/base/12.yaml" not in asked
 
 
 @pytest.mark.parametrize("name", ["pa blob", "pa tree 1", "symlink 7", '"\\ud800.yaml"', f"{'x' * 300}.yaml"])
 def test_names_that_look_like_answers(repository: Repository, capsys: Capsys, name: str) -> None:
-    """What is missing is missing, whatever it is called."""
+    """A missing object is missing, whatever its name."""
     repository.edit("stacks/Pulumi.one.yaml", "base/all.yaml", name)
     repository.commit()
     assert "--head HEAD:stacks/Pulumi.one.yaml:3:14: extends" in wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
@@ -187,7 +187,7 @@ def test_a_role_behind_a_link(repository: Repository, capsys: Capsys) -> None:
 
 
 def test_another_repository_in_a_role(repository: Repository, capsys: Capsys) -> None:
-    """What it has is not in this one: nobody can tell what changes, and a stack without that role does not mind."""
+    """Its content is not in this repository: changes are unknown, and a stack without that role is not affected."""
     with_role(repository)
     own = "".join(f"    {line}\n" for line in (BASE + "name: three").splitlines())
     repository.write("stacks/Pulumi.three.yaml", f"config:\n  stampworks:cluster:\n{own}")
@@ -196,7 +196,7 @@ def test_another_repository_in_a_role(repository: Repository, capsys: Capsys) ->
     repository.git("update-index", "--add", "--cacheinfo", entry)
     repository.git("commit", "--quiet", "--message", "change")
     found = reviewed(capsys, "--base", before, "--head", "HEAD", code=exits.UNKNOWN)
-    assert (found["verdict"], found["headline"]) == ("unknown", "Nothing changes that anybody could tell.")
+    assert (found["verdict"], found["headline"]) == ("unknown", "No known changes.")
     assert "what is behind 1 names in the roles of HEAD, stacks/roles/motd/files/other first" in found["unknown"][0]
     assert reviewed(capsys, "--base", before, "--head", "HEAD", stack="three")["verdict"] == "pass"
 
@@ -263,7 +263,7 @@ def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsy
     repository.write("stacks/one.lock.json", "[]")
     repository.commit()
     said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
-    told = "is no lock: it has images, region, version, may have made_with and parts, and nothing else"
+    told = "is no lock: its keys are images, region, version, and optionally made_with and parts"
     assert f"HEAD:stacks/one.lock.json: {told}" in said
 
 

@@ -40,7 +40,7 @@ def cloud(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> Renewal:
 
 
 def test_nodes_are_named_and_forgiven(capsys: pytest.CaptureFixture[str]) -> None:
-    """Who named them and why; the head may be among them, and one can think better of it."""
+    """Author and reason are kept; the head may be among the nodes, and a mark can be taken back."""
     assert main(["roll", "head", "gpu-001", "gpu-002", "--reason", "new \x1b[31mfans"]) == exits.WRONG_INPUT
     assert "U+001B" in capsys.readouterr().err
     assert main(["roll", "head", "gpu-001", "gpu-002", "--reason", "new fans"]) == exits.FINE
@@ -50,7 +50,7 @@ def test_nodes_are_named_and_forgiven(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["roll", "head", "gpu-002", "--cancel", "--json"]) == exits.FINE
     assert json.loads(capsys.readouterr().out) == {"outdated": {"gpu-001": "alice says: new fans"}}
     assert main(["roll", "gpu-001", "--cancel"]) == exits.FINE
-    assert capsys.readouterr().out == "the next up makes no node anew\n"
+    assert capsys.readouterr().out == "the next up renews no node\n"
 
 
 def test_another_machine_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,12 +62,12 @@ def test_nothing_is_said_of_a_file_that_says_what_was_stamped(
         (
             "name: local",
             "name: other",
-            "; `pulumi up` would take up from Pulumi.local.yaml: name: local in the cluster, other in the file\n",
+            "; `pulumi up` would change, from Pulumi.local.yaml: name: local in the cluster, other in the file\n",
         ),
         (
             "count: 2",
             "count: 3",
-            "; `pulumi up` would take up from Pulumi.local.yaml: pool gpu: 2 nodes in the cluster, 3 in the file\n",
+            "; `pulumi up` would change, from Pulumi.local.yaml: pool gpu: 2 nodes in the cluster, 3 in the file\n",
         ),
         ("count: 2", "cout: 2", ": stacks/Pulumi.local.yaml:7:40: pools[0].cout: there is no such key\n"),
         ("config:", "config: [", ": stacks/Pulumi.local.yaml:1:9: the '[' is never closed\n"),
@@ -95,8 +95,8 @@ def test_a_file_that_differs_much(stamped: Plan, edit: Edit, capsys: pytest.Capt
     edit("count: 2", "count: 3")
     assert clusters.plan_of("local").name == "local"
     assert capsys.readouterr().err == (
-        "note: the cluster is taken as it was stamped; `pulumi up` would take up from Pulumi.local.yaml: "
-        "name: local in the cluster, other in the file; network range: 10.77.0.0/16 in the cluster, 10.99.0.0/16 in "
+        "note: the cluster is taken as it was stamped; `pulumi up` would change, from Pulumi.local.yaml: name: "
+        "local in the cluster, other in the file; network range: 10.77.0.0/16 in the cluster, 10.99.0.0/16 in "
         "the file; fabric leaf nodes: 2 in the cluster, 1 in the file; and 1 more\n"
     )
 
@@ -128,7 +128,7 @@ def test_what_another_release_has_stamped(stamped: Plan, backend: Path, capsys: 
     hold(backend, {"type": ROLL, "inputs": {"plan": text}})
     assert clusters.plan_of("local") == stamped
     assert capsys.readouterr().err == (
-        "note: another release of stampworks has stamped this, and its file is read instead: "
+        "note: the cluster was stamped by another release of stampworks, and its file is read instead: "
         "Plan.scheduler: lacks queues\n"
     )
 

@@ -80,7 +80,7 @@ def test_what_fits_is_fine(file: Path, capsys: pytest.CaptureFixture[str]) -> No
         ("a: [", "FILE:1:5 is not YAML\n  hint: kubectl would not take it either\n"),
         (
             "a: &one [1]\nb: *one\n",
-            "FILE:2:4: an alias, which is not read here\n  hint: write out what it stands for\n",
+            "FILE:2:4: an alias, which is not read here\n  hint: write its value out\n",
         ),
     ],
 )
@@ -95,6 +95,6 @@ def test_what_cannot_be_read_is_no_workload(
 def test_slurm_has_other_workloads(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", str(file), "-s", "local"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
-        "the scheduler of cluster local is Slurm, and this is about workloads of Kubernetes\n"
+        "the scheduler of cluster local is Slurm, and this command checks workloads of Kubernetes\n"
         "  hint: choose another stack: -s STACK\n"
     )

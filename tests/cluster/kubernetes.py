@@ -92,7 +92,7 @@ class KubernetesStack(Stack):
         def there() -> bool:
             nonlocal found
             found = self.gangs().get(name, {})
-            return found.get("state") == state and found["why"] != "nobody has looked yet"
+            return found.get("state") == state and found["why"] != "not judged yet"
 
         wait_for(there, SEEN_S)
         return found

@@ -259,8 +259,8 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
 
 
 def test_what_helm_installs_on_eks_has_names_that_stay() -> None:
-    """Of the resource, which is part of every stack's state, and of the release, which Helm knows it by: with another
-    name it would be made anew."""
+    """Names of the resource, part of every stack's state, and of the release, by which Helm knows it: another
+    name would replace it."""
     recorder, _ = stamp(on_eks({}))
     releases = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "Release"}
     assert {name: (inputs["name"], inputs["namespace"]) for name, inputs in releases.items()} == {
@@ -391,7 +391,7 @@ def test_what_leads_to_nodes_is_here_before_they_are(monkeypatch: pytest.MonkeyP
         check_programs(on_eks({}))
     assert said[1:] == [
         "this machine has no aws and no kubectl, without which nobody asks the Kubernetes of test.\n"
-        "  hint: install kubectl, and the AWS CLI, which it gets its token from; nothing was changed"
+        "  hint: install kubectl, and the AWS CLI, from which kubectl gets its token; nothing was changed"
     ]
     check_programs(planned(tmp_path))
     with monkeypatch.context() as patch:
@@ -546,7 +546,7 @@ def test_the_playbook_gets_the_inventory_of_the_roster(tmp_path: Path) -> None:
 def test_what_keeps_state_is_guarded_as_declared(
     tmp_path: Path, protect: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the declaration says of protection reaches Pulumi's own guard: of storage, of the queue, of the keys."""
+    """Declared protection reaches Pulumi's own guard: of storage, of the queue, of the keys."""
     guarded: dict[str, bool | None] = {}
     make = pulumi.CustomResource.__init__
 
@@ -622,7 +622,7 @@ def of_kubernetes(cloud: str, machine: str, region: str, addons: dict[str, Any] 
 
 
 def assembled(made: Plan) -> Recorder:
-    """What a control plane is given, whoever made it."""
+    """Return the objects for a control plane, whoever made it."""
     recorder = Recorder([])
     mocks.set_mocks(recorder, preview=False, stack="test", project="test")
 

@@ -107,7 +107,7 @@ def test_a_user_asks_with_a_certificate_of_her_own(
         refused = kubernetes.stampworks(*verb, "-s", str(file))
         assert (refused.returncode, refused.stderr.splitlines()[-1]) == (2, f"  hint: {hint}"), refused.stderr
     file.chmod(0o644)
-    assert asks("get", "nodes") == (2, f"{file} has a key in it, and others may read it\n  hint: chmod 600 {file}\n")
+    assert asks("get", "nodes") == (2, f"{file} holds a key, and other users can read it\n  hint: chmod 600 {file}\n")
 
 
 def test_a_user_sees_the_cluster_and_what_her_teams_do(
@@ -193,7 +193,9 @@ def test_no_team_opens_a_door_to_the_world(kubernetes: KubernetesStack, kind: st
         assert may or f"exceeded quota: team, requested: services.{counted}=1" in done.stderr
     service["spec"]["externalIPs"] = ["10.0.0.9"]
     done = kubernetes.stampworks("kubectl", "--", "apply", "-f", "-", "--as=alice", text=json.dumps(service))
-    assert "no service of a team has externalIPs: what nodes send there would go to its pods" in done.stderr
+    assert (
+        "services of teams must not have externalIPs: they would receive traffic that nodes send there" in done.stderr
+    )
     kubernetes.kubectl("delete", "service", "door", "--namespace=research")
 
 
@@ -241,7 +243,7 @@ def test_what_an_earlier_version_of_kueue_was_told_is_the_same(stack: Kubernetes
 
 @pytest.mark.parametrize("program", ["kube-apiserver", "etcd", "kueue"])
 def test_a_part_that_was_killed_is_named_and_started_again(stack: KubernetesStack, program: str) -> None:
-    """What it knew is still known."""
+    """Its state is kept."""
     stack.submit(gang("kept", "research", 2))
     stack.seen("kept", "running")
     os.kill(process_of(stack, program), signal.SIGKILL)
@@ -341,7 +343,7 @@ def test_what_gangs_are_in_does_not_go(stack: KubernetesStack) -> None:
             stack.edit(*edit)
         done = stack.run("up", "--yes", "--skip-preview")
         assert done.returncode != 0
-        assert "gangs are in a team or a queue that is to go: nothing was removed" in done.stdout
+        assert "gangs are in a team or a queue that is to be removed: nothing was removed" in done.stdout
         assert f"run product/kept: is at work, and {goes}" in done.stdout
         assert stack.seen("kept", "running")["nodes"]
         stack.file.write_text(before)

@@ -20,7 +20,7 @@ RUNNING = "squeue --noheader --states running --format %N"
 
 
 def host() -> str:
-    """What a machine room could leave on this machine: interfaces, addresses, mounts."""
+    """Return the traces that a machine room could leave on this machine: interfaces, addresses, mounts."""
     commands = (["ip", "-o", "link"], ["ip", "-o", "address"], ["findmnt", "--raw", "-o", "TARGET,SOURCE"])
     return "\n".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in commands)
 
@@ -66,7 +66,7 @@ def test_another_stack_does_not_take_over_a_room(stamped: Stack) -> None:
     file.write_text(DECLARATION.format(cluster=stamped.cluster) + file.read_text())
     refused = stamped.run("up", "--yes", "--skip-preview", "--stack", "other")
     assert refused.returncode != 0
-    owner = "the machine room belongs to somebody else: to stack test of project test, claim"
+    owner = "the machine room belongs to another stack: to stack test of project test, claim"
     assert f"cluster {stamped.cluster}: {owner}" in refused.stdout
     assert stamped.run("destroy", "--yes", "--skip-preview", "--stack", "other", "--remove").returncode == 0
     stamped.run("stack", "select", "test")
@@ -107,7 +107,7 @@ def test_a_person_drains_a_node(stamped: Stack) -> None:
 
 
 def held(stack: Stack) -> dict[str, tuple[str, str]]:
-    """Who holds which nodes, and why."""
+    """Return the held nodes, with author and reason."""
     nodes = json.loads(stack.stampworks("status", "-s", "test", "--json").stdout)["nodes"]
     return {each["name"]: (each["reason"]["by"], each["reason"]["text"]) for each in nodes if each["reason"]}
 

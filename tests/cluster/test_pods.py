@@ -219,7 +219,7 @@ def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
     until(stack, "stopped", 5)
     busy = stack.stampworks("submit", *wanted)
     assert busy.returncode == 1
-    assert "run stopped is at work: job research/stopped of root, running" in busy.stderr
+    assert "run stopped is still running or waiting: job research/stopped of root, running" in busy.stderr
     asked(stack, "cancel", "stopped")
     soon(stack, "stopped", lambda: of_run(stack, "stopped")["state"] == "stopped")
     done = max(event["step"] for event in told(stack, "stopped", "step"))

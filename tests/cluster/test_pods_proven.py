@@ -69,7 +69,7 @@ def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
     The node is cordoned with its reason, for all to read; the other passes. Repaired and measured again it takes pods.
     """
     refused = stack.stampworks("fault", "inject", "slurmd-dead")
-    assert f"slurmd-dead shows nothing on cluster {stack.cluster}: it is about Slurm" in refused.stderr
+    assert f"slurmd-dead has no effect on cluster {stack.cluster}: it is about Slurm" in refused.stderr
     rail = json.loads(stack.stampworks("plan", "--json").stdout)["fabric"]["rails"][0]["interface"]
     asked(stack, "fault", "inject", "mtu-mismatch", "--node", NODES[1], "--rail", rail, "--severity", "1000")
     failed = stack.stampworks("qualify", "--level", "quick")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.engine
 
 
 def diagnostics(stack: Stack, *argv: str) -> str:
-    """What the engine shows of a run that is refused, under the heading of the stack."""
+    """Return the engine's diagnostics of a refused run, under the heading of the stack."""
     done = stack.run(*argv)
     assert done.returncode != 0
     assert stack.resources() == {}
@@ -51,7 +51,7 @@ def test_all_problems_are_shown_with_their_lines(stack: Stack) -> None:
 
 
 def test_a_machine_that_does_not_exist_is_refused_in_a_preview(stack: Stack) -> None:
-    """What only the catalog knows is found before anything happens, too."""
+    """Names of the catalog are checked before anything happens, too."""
     stack.edit("sim-h100", "sim-h10")
     shown = diagnostics(stack, "preview")
     stack.edit("sim-h10", "sim-h100")
@@ -106,7 +106,7 @@ def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stac
         "error: Cluster('demo'): pools[0].count: must be from 1 to 4096, not 0",
         "hint: how many nodes the pool has at most; for none, take the pool out",
         "Cluster('demo'): pools[1].name: 'head' is the name of the controller",
-        "hint: call the pool by what its nodes are for",
+        "hint: name the pool after the use of its nodes",
         "Cluster('demo'): pools[1].nods: there is no such key",
         "hint: there are name, machine, count, count_min, purchase, zone, reservation, fallbacks and scheduling_only",
         "Cluster('demo'): fabric.leaf_nodes: must be a whole number, not '4'",

@@ -80,7 +80,7 @@ def test_a_named_node_is_made_anew_and_no_other(stamped: Stack) -> None:
     assert asked.returncode == 0, asked.stderr
     assert "says: fan is loud; $(reboot)" in asked.stdout
     shown = stamped.preview()
-    assert "cloud: gpu-002: to be made anew: " in shown
+    assert "cloud: gpu-002: to be renewed: " in shown
     assert "fan is loud" in shown
     stamped.up()
     after = disks(stamped)

@@ -146,7 +146,7 @@ def of_kubernetes(stack: KubernetesStack, case: Case) -> Verdict:
     container = job["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
     container["resources"]["limits"]["nvidia.com/gpu"] = str(case.accelerators)
     stack.submit(job)
-    wait_for(lambda: "job" in stack.gangs() and stack.gangs()["job"]["why"] != "nobody has looked yet", 60)
+    wait_for(lambda: "job" in stack.gangs() and stack.gangs()["job"]["why"] != "not judged yet", 60)
     found = stack.gangs()["job"]
     stack.clear()
     if case.out:

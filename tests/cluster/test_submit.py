@@ -89,7 +89,7 @@ def until(stack: Stack, name: str, wanted: int) -> None:
 
 
 def of_run(stack: Stack, name: str) -> dict[str, Any]:
-    """What `stampworks jobs` says of it."""
+    """Return the entry of `stampworks jobs` for a run."""
     [found] = [job for job in asked(stack, "jobs")["jobs"] if job["name"] == name]
     return dict(found)
 
@@ -174,7 +174,7 @@ def test_time_is_up(stamped: Stack) -> None:
     asked(stamped, "submit", "training", "long", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(stamped, "long", 5)
     job = of_run(stamped, "long")
-    stamped.shell("head", f"scancel --batch --signal=USR1 {job['id']}")  # what Slurm does a minute before the end
+    stamped.shell("head", f"scancel --batch --signal=USR1 {job['id']}")  # as Slurm does a minute before the end
     wait_for(stamped, "long", lambda: told(stamped, "long", "preempted"))
     soon(stamped, "long")
     through(stamped, "long")
@@ -276,7 +276,7 @@ def test_a_rank_is_killed(mended: Stack) -> None:
     """By the machine room: the run feels it, and goes on from memory. Where no rank is, none can be killed."""
     refused = mended.stampworks("fault", "inject", "rank-killed", "--node", "gpu-002", "-s", "test")
     assert refused.returncode != 0
-    assert "gpu-002: cannot kill a rank: no training run has one here now" in refused.stderr
+    assert "gpu-002: cannot kill a rank: no training run has a rank here now" in refused.stderr
     asked(mended, "submit", "training", "killed", *TINY, "--set", "steps=80", "--set", "pace_s=0.3")
     until(mended, "killed", 5)
     with mended.entered():  # no command line is as quick as such a small run
@@ -311,7 +311,7 @@ def test_a_rank_hangs(mended: Stack) -> None:
 )
 @pytest.mark.long
 def test_data_that_a_node_lacks(mended: Stack, harm: str, words: str) -> None:
-    """Who lacks what stands in the end; nothing is tried again, and no checkpoint is left."""
+    """The end names the nodes that lack data; nothing is tried again, and no checkpoint is left."""
     name = "data-" + harm[:2]
     folder = f"/var/tmp/{name}"
     program = "cd /usr/local/lib/stampworks/workloads && python3 -m training"
@@ -342,4 +342,4 @@ def test_as_a_user(slurm: Stack) -> None:
     assert set(slurm.shell("head", f"stat -c %U {RUNS}/hers {RUNS}/hers/*").split()) == {"alice"}
     refused = slurm.stampworks("submit", "-s", "test", *wanted[:-2])
     assert refused.returncode != 0
-    assert f"{RUNS}/hers belongs to somebody else" in refused.stderr
+    assert f"{RUNS}/hers belongs to another user" in refused.stderr

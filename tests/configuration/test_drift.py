@@ -1,4 +1,4 @@
-"""What a look at a cluster is made of: words for each thing that is not as planned, and none for what is."""
+"""Report of a look at a cluster: words for each difference from the plan, and none for the rest."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ FACTS: dict[str, Any] = {
 }
 FACTS["gpu-002"] = copy.deepcopy(FACTS["gpu-001"])
 HOSTS = ["head", "gpu-001", "gpu-002"]
-MEANS = "and neither of the two believes what Slurm says on the other"
+MEANS = "and Slurm's daemons reject messages of a clock so far off"
 
 
 def put(place: str, value: Any) -> dict[str, Any]:
@@ -123,9 +123,9 @@ def test_a_rail_without_address_needs_none() -> None:
         ("gpu-001/accelerators", [{"index": 0}], "gpu-001: 1 of 2 accelerators answer"),
         ("gpu-001/accelerators", None, "gpu-001: unknown: how many accelerators it has"),
         ("gpu-001/packages/slurm-client", ..., "gpu-001: slurm is not installed"),
-        ("gpu-001/packages/slurm-client", "1:23.2-1", "gpu-001: slurm is 23.2-1, the release says 24.11"),
-        ("gpu-001/built", {"slurm": "slurm-23-2-7-1"}, "gpu-001: slurm is 23.2.7.1, the release says 24.11"),
-        ("gpu-001/system", "debian 12.9", "gpu-001: debian is 12.9, the release says 13"),
+        ("gpu-001/packages/slurm-client", "1:23.2-1", "gpu-001: slurm is 23.2-1, and the release has 24.11"),
+        ("gpu-001/built", {"slurm": "slurm-23-2-7-1"}, "gpu-001: slurm is 23.2.7.1, and the release has 24.11"),
+        ("gpu-001/system", "debian 12.9", "gpu-001: debian is 12.9, and the release has 13"),
         ("gpu-001/system", "ubuntu 24.04", "gpu-001: debian is not installed"),
         ("head/slurm/gpu-002", ..., "gpu-002: Slurm does not know it"),
         (
@@ -137,12 +137,12 @@ def test_a_rail_without_address_needs_none() -> None:
         ("head/slurm/gpu-002", {**SEEN, "cpus": 8}, "gpu-002: Slurm counts 8 of 16 CPUs"),
         ("gpu-002/clock_ahead_s", 4600.0, f"gpu-002: its clock is 10 minutes ahead of head's, {MEANS}"),
         ("gpu-002/clock_ahead_s", 3960.0, f"gpu-002: its clock is 1 minute behind head's, {MEANS}"),
-        ("gpu-001/clock_ahead_s", None, "gpu-001: unknown: what it says of its clock cannot be read"),
-        ("head/slurm", None, "head: unknown: Slurm does not say how it sees its nodes"),
+        ("gpu-001/clock_ahead_s", None, "gpu-001: unknown: its report of its clock cannot be read"),
+        ("head/slurm", None, "head: unknown: Slurm does not report its nodes"),
     ],
 )
 def test_each_thing_that_is_otherwise_is_said_once(place: str, value: Any, words: str) -> None:
-    """Which node, and what; nothing else is blamed for it."""
+    """Node and difference are named once; nothing else is blamed for it."""
     assert said(put(place, value)) == [f"runtime: {words}"]
 
 
@@ -182,7 +182,7 @@ def test_a_node_that_says_nothing_of_itself_is_unknown(facts: Any) -> None:
 
 
 def test_the_layers_and_what_could_not_be_seen() -> None:
-    """What a playbook would change, what nodes say, who could not be asked; each thing once."""
+    """Changes that a playbook would make, answers of nodes, and silent nodes; each thing once."""
     facts = put("gpu-001/services/slurmd", False)
     found = CheckModeResult(
         drift=(("gpu-001", "slurmd does not run"), ("gpu-001", "/etc/hosts differs"), ("head", "/etc/hosts differs")),
@@ -213,7 +213,7 @@ def test_nodes_that_are_not_up_are_unknown() -> None:
 def test_a_look_that_did_not_come_to_its_end_is_unknown() -> None:
     """Whatever it saw before, nobody knows the rest."""
     assert drift.of_look(INVENTORY, HOSTS, CheckModeResult(facts=FACTS, broken="stopped after 10 minutes")) == [
-        "system: gpu-[001-002], head: unknown: the look at it did not come to its end: stopped after 10 minutes"
+        "system: gpu-[001-002], head: unknown: the check was interrupted: stopped after 10 minutes"
     ]
 
 

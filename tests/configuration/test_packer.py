@@ -1,4 +1,4 @@
-"""What Packer is told: that the template names only what there is. Packer itself is not run."""
+"""Input of Packer: the template names only existing things. Packer itself is not run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEMPLATE = configuration.playbooks_dir() / "packer" / "aws.pkr.json"
 IMAGE = "ami-0123456789abcdef0"
 POOLS = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
 BY_HAND = {"packages_source", "subnet", "instance_profile"}
-"""What nothing of a plan says: where the builder stands, and where packages come from."""
+"""Values that no plan has: place of the builder, and source of packages."""
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Calla
     storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
     fields = {"release": "2026.11-amazon", "scheduler": {"accounting": True}, "storage": storage}
     told = configuration.packer_variables(case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0], "")
-    told["variables"].pop("image_content")  # of the playbooks, which change
+    told["variables"].pop("image_content")  # it depends on the playbooks, which change
     told.pop("digest")
     golden(GOLDEN / "amazon-image.yaml", yaml.safe_dump(told, sort_keys=False, width=100))
 
@@ -161,10 +161,10 @@ def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.Captur
     said = capsys.readouterr().out.splitlines()
     more = "-var packages_source=... -var subnet=... -var instance_profile=..."
     assert said[:6] == [
-        f"{file} is written. What it cannot know, you say:",
+        f"{file} is written. Give the values that it cannot know:",
         f"  packer init {TEMPLATE}",
         f"  packer build -var-file={file} {more} {TEMPLATE}",
-        "packages_source has to have what the source image finds nowhere:",
+        "packages_source has to hold the packages that the source image cannot install:",
         "  driver: nvidia-kernel-open-dkms 580.159.04, nvidia-driver-cuda 580.159.04",
         f"    from {nvidia}",
     ]
@@ -195,7 +195,7 @@ def test_no_image_to_start_from(case_of: Callable[..., Case], tmp_path: Path) ->
     with pytest.raises(exits.CliError) as error:
         image.for_packer(case_of()[0], tmp_path / "image.json")
     assert str(error.value) == (
-        "local: no image is published that this one could be made from\n"
+        "local: no published image is known from which this one could be made\n"
         "  hint: --packer is for a cloud that starts nodes from an image"
     )
     assert not list(tmp_path.glob("*.json"))

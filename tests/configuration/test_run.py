@@ -53,7 +53,7 @@ def test_nodes_that_start_anew_are_counted(tmp_path: Path) -> None:
     why = {"gpu-001": "driver: 570.1 is loaded", "gpu-003": "efa: \x1b[2Jnone", "gpu-002": "driver: 570.1 is loaded"}
     _, lines = run_play(stand_in(tmp_path, f"say(event='restarts', why={why!r})\n" + TASK + END))
     assert lines == [
-        "3 nodes will start anew: gpu-[001-002]: driver: 570.1 is loaded; gpu-003: efa: \\x1b[2Jnone",
+        "3 nodes will reboot: gpu-[001-002]: driver: 570.1 is loaded; gpu-003: efa: \\x1b[2Jnone",
         "base : Make users (3 of 9)",
     ]
 
@@ -98,7 +98,7 @@ def test_all_failures_are_in_one_message() -> None:
         "  gpu-003: cannot be reached\n"
         "    No route to host\n"
         "    check: does the node run (stampworks status), and does it answer (stampworks ssh NODE)?\n"
-        "What was done before stays; the next run goes on from there."
+        "Tasks that were done stay done; the next run goes on from there."
     )
 
 
@@ -127,7 +127,7 @@ def test_a_player_that_breaks_says_why(tmp_path: Path) -> None:
 
 
 def test_last_words_are_cut_after_secrets_are_taken_out(tmp_path: Path) -> None:
-    """What the cut would have left of one could not be recognised any more."""
+    """The rest of a secret at the cut could not be recognised any more."""
     code = f"sys.exit('s3cret' + 'x' * {run.LAST_WORDS_MAX - 3})"
     with pytest.raises(PlaybookFailed, match=r"failed: et\]xxx"):
         run_play(stand_in(tmp_path, code))
@@ -169,12 +169,12 @@ def test_a_look_that_breaks_says_why(tmp_path: Path, code: str, why: str) -> Non
 @pytest.mark.parametrize("code", ["print('x' * 40_000_000)", "print('no event')", "print('[' * 100_000)"])
 def test_what_is_no_event_ends_the_run(tmp_path: Path, code: str) -> None:
     """A line that is too long, or is no JSON, is an error in words."""
-    with pytest.raises(PlaybookFailed, match="the player said something that is no event of at most 16777216 bytes"):
+    with pytest.raises(PlaybookFailed, match="the player sent a line that is not an event of at most 16777216 bytes"):
         run_play(stand_in(tmp_path, code))
 
 
 def test_a_message_obeys_nobody(tmp_path: Path) -> None:
-    """What a node or Ansible said reaches a terminal as text only."""
+    """Messages of nodes and of Ansible reach a terminal as text only."""
     code = "say(event='failure', host='one', task='a : b', message='x\\x1b[2J\\ny')\nsay(event='broken', text='\\x07')"
     with pytest.raises(PlaybookFailed) as caught:
         run_play(stand_in(tmp_path, code))
@@ -244,7 +244,7 @@ def test_the_playbooks_are_there_and_have_a_digest() -> None:
 
 
 def test_the_digest_sees_every_file_but_prose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a run does not read does not make it run again."""
+    """Files that a run does not read do not make it run again."""
     monkeypatch.setattr(sources, "playbooks_dir", lambda: tmp_path)
     (tmp_path / "site.yml").write_text("a")
     before = playbooks_digest()

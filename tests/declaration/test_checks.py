@@ -1,4 +1,4 @@
-"""What fields have to do with one another, and what single values must look like."""
+"""Checks of fields against one another, and forms of single values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VALUES = {
     "queue-default": (
         "name: short",
         "name: default",
-        "24:14: scheduler.queues[1].name: 'default' is no queue to Slurm",
+        "24:14: scheduler.queues[1].name: Slurm reserves 'default' and would make no queue of it",
     ),
     "user-of-the-system": ("name: bob", "name: slurm", "15:12: users[1].name: 'slurm' is an account of the system"),
     "user-with-blank": ("name: bob", "name: b ob", "15:12: users[1].name: 'b ob' is not a legal login"),
@@ -67,22 +67,22 @@ VALUES = {
     "range-of-the-world": (
         "accounting: true",
         "accounting: true\n  api_from: [203.0.113.0/24, 0.0.0.0/0]",
-        "19:30: scheduler.api_from[1]: '0.0.0.0/0' lets the world in",
+        "19:30: scheduler.api_from[1]: '0.0.0.0/0' admits the whole internet",
     ),
     "range-of-half-the-world": (
         "accounting: true",
         "accounting: true\n  api_from: [128.0.0.0/1]",
-        "19:14: scheduler.api_from[0]: '128.0.0.0/1' lets the world in",
+        "19:14: scheduler.api_from[0]: '128.0.0.0/1' admits the whole internet",
     ),
     "range-private": (
         "accounting: true",
         "accounting: true\n  api_from: [10.77.0.0/16]",
-        "19:14: scheduler.api_from[0]: '10.77.0.0/16' has addresses that nobody on the internet comes from",
+        "19:14: scheduler.api_from[0]: '10.77.0.0/16' holds addresses that are not public",
     ),
     "range-around-private": (
         "accounting: true",
         "accounting: true\n  api_from: [172.0.0.0/8]",
-        "19:14: scheduler.api_from[0]: '172.0.0.0/8' has addresses that nobody on the internet comes from",
+        "19:14: scheduler.api_from[0]: '172.0.0.0/8' holds addresses that are not public",
     ),
     "range-by-an-address-inside": (
         "accounting: true",
@@ -212,15 +212,15 @@ TRAINING = {
     ),
     "mlflow-is-nowhere": (
         "{tracker: {kind: mlflow}}",
-        "29:28: training.tracker.kind: mlflow needs a server, and no url is written",
+        "29:28: training.tracker.kind: mlflow needs the url of its server",
     ),
     "files-are-nowhere-else": (
         "{tracker: {url: http://10.0.0.5:5000}}",
-        "29:27: training.tracker.url: files lie in the run's folder and have no server",
+        "29:27: training.tracker.url: kind: files writes into the run's folder and uses no server",
     ),
     "a-login-in-a-url": (
         "{tracker: {kind: mlflow, url: 'http://bob:secret@10.0.0.5'}}",
-        "29:41: training.tracker.url: there is a login in it, and a declaration keeps no secrets",
+        "29:41: training.tracker.url: the URL holds user or password, and a declaration keeps no secrets",
     ),
     "no-url": (
         "{tracker: {kind: mlflow, url: 'file:///x'}}",
@@ -232,7 +232,8 @@ TRAINING = {
     ),
     "checkpoints-on-one-node": (
         "{checkpoints: {directory: /scratch/run}}",
-        "29:37: training.checkpoints.directory: /scratch/run is on no storage, so that each node would have its own",
+        "29:37: training.checkpoints.directory: /scratch/run is on no storage: each node would have a "
+        "directory of its own",
     ),
     "checkpoints-somewhere": (
         "{checkpoints: {directory: runs}}",
@@ -291,18 +292,18 @@ def test_value(old: str, new: str, expected: str, complaint: Complaint) -> None:
     """A value that is wrong by itself is named where it stands, and nothing else is complained of."""
     problems = outline(complaint(changed(old, new)))
     assert expected in problems
-    assert len(problems) == 1 or old.startswith("name:")  # what refers to a name is lost with it
+    assert len(problems) == 1 or old.startswith("name:")  # references to a name are lost with it
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), REFERENCES.values(), ids=REFERENCES)
 def test_reference(old: str, new: str, expected: list[str], complaint: Complaint) -> None:
-    """What does not fit together is named at the field that has to change."""
+    """A mismatch is reported at the field that has to change."""
     assert outline(complaint(changed(old, new))) == expected
 
 
 @pytest.mark.parametrize(("section", "expected"), TRAINING.values(), ids=TRAINING)
 def test_training(section: str, expected: str, complaint: Complaint) -> None:
-    """What a run would only find out on the nodes, and a login that would be in the clear in every plan."""
+    """Settings that would fail on the nodes only, and a login that would be readable in every plan."""
     text = complaint(f"{EXAMPLE}training: {section}\n")
     assert outline(text) == [expected]
     assert "hint: " in text

@@ -77,7 +77,7 @@ UNUSABLE: dict[str, tuple[str, bytes, str]] = {
     "too-large": (
         "a.yaml",
         b"#" * (256 * 1024 + 1),
-        "a.yaml: is larger than 256 KiB\n  hint: put what is common into fewer entries\n",
+        "a.yaml: is larger than 256 KiB\n  hint: shorten it, or move entries that repeat into a base\n",
     ),
 }
 
@@ -164,12 +164,15 @@ def test_value() -> None:
     [
         ("text", "o: the declaration must be a mapping"),
         ({"name": object()}, "o: name: values of type object are not read"),
-        ({"extends": "base.yaml"}, "o: extends: this declaration is not in a file that could have a base"),
+        (
+            {"extends": "base.yaml"},
+            "o: extends: extends works in a file only, and this declaration comes from elsewhere",
+        ),
     ],
     ids=["no mapping", "no data", "a base"],
 )
 def test_unusable_value(value: object, expected: str) -> None:
-    """What cannot be a declaration is refused, whatever it is."""
+    """Other types of values are refused, whatever they are."""
     with pytest.raises(DeclarationError) as caught:
         load_value(value, "o").refuse_problems()
     assert expected in str(caught.value).splitlines()
@@ -188,7 +191,7 @@ def load(name: str) -> DeclarationSource:
 
 
 def test_extends() -> None:
-    """Of a base, mappings are merged and everything else is replaced."""
+    """Mappings of a base are merged, and everything else is replaced."""
     write(
         base=changed("version: 1\n", ""),
         over="extends: base.yaml\nversion: 1\nfabric: {leaf_nodes: 4}\n"
@@ -243,7 +246,7 @@ def test_a_list_of_a_base_that_does_not_fit() -> None:
 
 
 def test_what_is_not_read_in_either() -> None:
-    """What the reader refuses is reported from both files."""
+    """Refused syntax is reported from both files."""
     write(base=EXAMPLE + "cloud: local\n", over="extends: base.yaml\nname: a\nname: b\n")
     assert [line for line in refused("over.yaml").splitlines() if "twice" in line] == [
         "base.yaml:29:1: cloud: 'cloud' is written twice",
@@ -255,7 +258,7 @@ def test_circle_of_bases() -> None:
     """Bases that lead back to where they began are refused, with the way they went."""
     write(a="extends: b.yaml\n", b="extends: c.yaml\n", c="extends: ./a.yaml\n")
     assert refused("a.yaml") == (
-        "c.yaml:1:10: extends: bases go in a circle: a.yaml -> b.yaml -> c.yaml -> a.yaml\n"
+        "c.yaml:1:10: extends: bases extend each other in a circle: a.yaml -> b.yaml -> c.yaml -> a.yaml\n"
         "    extends: ./a.yaml\n"
         "             ^\n"
         "  hint: take this extends: out\n"
@@ -272,7 +275,7 @@ def test_large_bases() -> None:
         "c.yaml:1:10: extends: d.yaml makes the whole larger than 256 KiB",
         "    extends: d.yaml",
         "             ^",
-        "  hint: put what is common into fewer entries",
+        "  hint: shorten it, or move entries that repeat into a base",
     ]
 
 

@@ -290,7 +290,7 @@ def test_the_height_of_bases_is_bounded() -> None:
     """A tower of files is refused where it gets too high."""
     for index in range(2000):
         Path(f"b{index}.yaml").write_text(f"extends: b{index + 1}.yaml\n")
-    with pytest.raises(DeclarationError, match=r"b8\.yaml:1:10: extends: more than 8 bases stand on each other"):
+    with pytest.raises(DeclarationError, match=r"b8\.yaml:1:10: extends: more than 8 bases extend one another"):
         load_file(Path("b0.yaml")).refuse_problems()
 
 

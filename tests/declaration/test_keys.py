@@ -42,15 +42,15 @@ def test_a_key_and_a_file_of_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("-----BEGIN OPENSSH PRIVATE KEY-----", "this is a private key, which nobody else may have"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----", "this is a private key, which must never leave its owner's machine"),
         (f"no-pty {KEY}", "a key has options in front of it"),
         (f'command="sh" {KEY}', "a key has options in front of it"),
-        ("ssh-dss AAAA", "'ssh-dss' is no type of a public key"),
-        (KEY[:40], "what follows ssh-ed25519 is no such key, or not all of it"),
-        (KEY.replace("ssh-ed25519", "ssh-rsa"), "what follows ssh-rsa is no such key, or not all of it"),
-        (f"{KEY} {{{{ x }}}}", "'{{ x }}' is no plain comment of a key"),
+        ("ssh-dss AAAA", "'ssh-dss' is not a type of public key that is accepted"),
+        (KEY[:40], "the text after ssh-ed25519 is not a key of this type, or is cut short"),
+        (KEY.replace("ssh-ed25519", "ssh-rsa"), "the text after ssh-rsa is not a key of this type, or is cut short"),
+        (f"{KEY} {{{{ x }}}}", "the key's comment '{{ x }}' has other characters"),
         (f"{KEY}\\n{OTHER}", "a key is one line, and this has several"),
-        ("", "'' is no type of a public key"),
+        ("", "'' is not a type of public key that is accepted"),
     ],
 )
 def test_what_is_no_public_key(tmp_path: Path, key: str, message: str) -> None:
@@ -64,7 +64,11 @@ def test_what_is_no_public_key(tmp_path: Path, key: str, message: str) -> None:
     [
         ("absent.pub", None, "absent.pub cannot be read: no such file or directory"),
         ("../x.pub", None, "../x.pub lies outside of the project"),
-        ("x.pub", b"-----BEGIN RSA PRIVATE KEY-----\n", "x.pub has a private key, which nobody else may have"),
+        (
+            "x.pub",
+            b"-----BEGIN RSA PRIVATE KEY-----\n",
+            "x.pub holds a private key, which must never leave its owner's machine",
+        ),
         ("x.pub", b"\n# nobody\n", "x.pub has no key"),
         ("x.pub", b"\xff\x00", "x.pub has no public keys: it is no plain text"),
         ("x.pub", b"#" * 20_000, "x.pub has no public keys: it is larger than 16 KiB"),

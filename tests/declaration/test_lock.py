@@ -53,7 +53,7 @@ def test_nodes_boot_what_was_looked_up(tmp_path: Path) -> None:
 
 
 def refused(file: Path) -> list[tuple[str, str]]:
-    """What keeps nodes from booting, as `stampworks plan` shows it, which is what an `up` refuses."""
+    """Return the reasons that keep nodes from booting, as `stampworks plan` shows them and `up` refuses."""
     plan = planning.plan(load_file(file))
     found = [each for each in planning.rules(plan, None) if each.id in OF_LOCK and each.outcome == "fail"]
     told = [(place, what) for place, what, *_ in clouds.refusals(plan, found)]
@@ -61,8 +61,8 @@ def refused(file: Path) -> list[tuple[str, str]]:
     return told
 
 
-UNLOCKED = "which image its nodes boot in us-east-1 was not looked up, and the newest one changes by itself"
-UNPREPARED = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
+UNLOCKED = "the image of its nodes in us-east-1 is not locked, and the newest one changes by itself"
+UNPREPARED = "nodes have no way to the internet and boot the distribution's image, so that they can install nothing"
 
 
 def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path) -> None:
@@ -98,10 +98,12 @@ def test_a_plan_that_somebody_hands_over_is_refused_too(tmp_path: Path, monkeypa
 
 
 def test_the_image_of_another_release(tmp_path: Path) -> None:
-    """What a node reports would not be what the declaration says."""
+    """A node would report another release than the declared one."""
     text = refusal(locked(tmp_path, json.dumps({**LOCK, "made_with": "2020.01"})))
     newest = newest_release()
-    assert f"release: the images of the lock were made with release 2020.01, and nodes are to have {newest}" in text
+    assert (
+        f"release: the images of the lock were made with release 2020.01, but the declared release is {newest}" in text
+    )
     assert f"hint: make images with {newest}, or write release: 2020.01" in text
 
 
@@ -121,14 +123,14 @@ def test_the_lock_of_another_region(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "is no lock: Expecting value"),
-        ("[]", "is no lock: it has images, region, version, may have keys, made_with and parts, and nothing else"),
+        ("[]", "is no lock: its keys are images, region, version, and optionally keys, made_with and parts"),
         (
             json.dumps({**LOCK, "made_by": "me"}),
-            "is no lock: it has images, region, version, may have keys, made_with and parts",
+            "is no lock: its keys are images, region, version, and optionally keys, made_with and parts",
         ),
         (json.dumps({**LOCK, "version": 2}), "is no lock: its version is not 1"),
-        (json.dumps({**LOCK, "region": 1}), "is no lock: region and made_with are texts, images is a table"),
-        (json.dumps({**LOCK, "made_with": 1}), "is no lock: region and made_with are texts, images is a table"),
+        (json.dumps({**LOCK, "region": 1}), "is no lock: region and made_with are strings, images is a mapping"),
+        (json.dumps({**LOCK, "made_with": 1}), "is no lock: region and made_with are strings, images is a mapping"),
         (json.dumps({**LOCK, "parts": []}), "is no lock: parts is a table"),
         (
             json.dumps({**LOCK, "parts": {"1.34/coredns": "$(id)"}}),
@@ -138,14 +140,14 @@ def test_the_lock_of_another_region(tmp_path: Path) -> None:
         (json.dumps({**LOCK, "keys": []}), "is no lock: keys is a table of lists, each of public keys"),
         (json.dumps({**LOCK, "keys": {"https://a.example/b": []}}), "is no lock: keys is a table of lists"),
         (json.dumps({**LOCK, "keys": {"https://a.example/b": [1]}}), "is no lock: keys is a table of lists"),
-        (json.dumps({**LOCK, "images": []}), "is no lock: region and made_with are texts, images is a table"),
+        (json.dumps({**LOCK, "images": []}), "is no lock: region and made_with are strings, images is a mapping"),
         (
             json.dumps({**LOCK, "images": {IMAGE: "ami-0123456789abcdef0"}}),
-            "is no lock: each of its images has id, name, created, all of them texts",
+            "is no lock: each of its images has id, name, created, all of them strings",
         ),
         (
             json.dumps({**LOCK, "images": {IMAGE: {**FOUND, "created": 2026}}}),
-            "is no lock: each of its images has id, name, created, all of them texts",
+            "is no lock: each of its images has id, name, created, all of them strings",
         ),
         (
             json.dumps({**LOCK, "images": {IMAGE: {**FOUND, "id": "a b"}}}),

@@ -1,4 +1,4 @@
-"""What people read when a declaration is wrong, to the letter."""
+"""Messages about wrong declarations, to the letter."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ cluster.yaml:9:43: fabric.rail_rate_mbps: must be from 0 to 1600000, not -1
 cluster.yaml:1:10: version: this release of stampworks reads version 1, not 2
     version: 2
              ^
-  hint: a newer release reads it
+  hint: install a release of stampworks that reads it
 
 1 problem in cluster.yaml: nothing was changed.""",
     ),

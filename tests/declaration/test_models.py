@@ -1,4 +1,4 @@
-"""What can be declared, and what a change of it does."""
+"""Fields of a declaration, and the effects of their changes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_sections_are_as_strict_as_their_fields(path: str) -> None:
     ],
 )
 def test_change_of(path: str, change: Change) -> None:
-    """What a change does can be asked by the path of a value or of all values of a list."""
+    """The effect of a change has a path: of one value, or of all values of a list."""
     assert change_of(path) == change
 
 
@@ -137,7 +137,7 @@ def test_schema_describes() -> None:
         "type": "integer",
         "minimum": 1,
         "maximum": 4096,
-        "description": "How many nodes the pool has at most; for none, take the pool out.",
+        "description": "Largest number of nodes; for none, take the pool out.",
         "x-change": "in place",
     }
 

@@ -21,7 +21,7 @@ pools:
   - {name: gpu, machine: sim-h100, count: 1}
   - {name: big, machine: sim-cpu, count: 1, scheduling_only: true}
 """
-UNREADABLE_HINT = "it is YAML in UTF-8, at most 64 KiB, with nothing of Ansible's own and no merges"
+UNREADABLE_HINT = "write YAML in UTF-8, at most 64 KiB, without tags of Ansible and without merge keys"
 MERGES = "a0: &a0 {k: 1}\n" + "".join(
     f"a{number}: &a{number} {{<<: [{', '.join([f'*a{number - 1}'] * 10)}]}}\n" for number in range(1, 30)
 )
@@ -63,7 +63,7 @@ def test_our_names_are_known() -> None:
     "meta", ["", "dependencies:\n", "dependencies: []\n", "dependencies: ~\n", "[a]\n", MERGES, "a: !odd b\n"]
 )
 def test_a_role_that_depends_on_none(project: Path, meta: str) -> None:
-    """What else its meta/main.yml says is Ansible's, and takes no time here."""
+    """Other entries of its meta/main.yml are Ansible's, and take no time here."""
     (project / "roles" / "motd" / "meta").mkdir()
     (project / "roles" / "motd" / "meta" / "main.yml").write_text(meta)
     (project / "cluster.yaml").write_text(with_role("path: roles/motd"))
@@ -71,7 +71,7 @@ def test_a_role_that_depends_on_none(project: Path, meta: str) -> None:
 
 
 def test_a_role_and_a_check(project: Path) -> None:
-    """What is said of them arrives, and variables keep their types."""
+    """Their settings arrive, and variables keep their types."""
     variables = "{motd_lines: [1, 2.5, true, ~, {deep: '{{ x }}'}]}"
     text = with_role(f"path: ./roles/motd/, groups: [head, gpu], variables: {variables}")
     (project / "cluster.yaml").write_text(text + "  checks:\n    - {path: checks/scratch.sh, timeout_seconds: 3}\n")
@@ -99,9 +99,13 @@ def test_a_role_and_a_check(project: Path) -> None:
         (
             "path: roles/base",
             "'base' is a name that Stampworks uses itself",
-            "rename the folder by what the role does",
+            "rename the folder after the purpose of the role",
         ),
-        ("path: roles/all", "'all' is a name that Stampworks uses itself", "rename the folder by what the role does"),
+        (
+            "path: roles/all",
+            "'all' is a name that Stampworks uses itself",
+            "rename the folder after the purpose of the role",
+        ),
         (
             "path: roles/My-Role",
             "'My-Role' is not a legal name of a role",
@@ -111,12 +115,12 @@ def test_a_role_and_a_check(project: Path) -> None:
         (
             "path: roles/linked",
             "roles/linked has a link that leads to a folder, files/shared",
-            "put the folder itself there, for it belongs to the role",
+            "put the folder itself there: the files behind the link would not reach the nodes",
         ),
         (
             "path: roles/needy",
             "roles/needy depends on another role",
-            "name it in extras.roles before this one, and not in meta/main.yml",
+            "list that role in extras.roles before this one, and remove it from meta/main.yml",
         ),
         (
             "path: roles/odd",
@@ -139,7 +143,7 @@ def test_a_role_and_a_check(project: Path) -> None:
         (
             "path: roles/motd, variables: {text: hello}",
             "'text' is not a legal name of a variable of this role",
-            "begin it with motd_, so that it cannot be taken for another role's; letters, digits and '_' only",
+            "begin it with motd_, so that no other role has it; use letters, digits and '_' only",
         ),
         (
             "path: roles/motd, variables: [a]",
@@ -177,13 +181,13 @@ def test_a_role_that_cannot_be(project: Path, complaint: Complaint, entry: str, 
             b"echo hello",
             "path: checks/x.sh",
             "checks/x.sh is not a script",
-            "its first line names what runs it, for example #!/bin/sh, and it is UTF-8",
+            "write it in UTF-8, with the interpreter in its first line, for example #!/bin/sh",
         ),
         (
             b"#!\xff",
             "path: checks/x.sh",
             "checks/x.sh is not a script",
-            "its first line names what runs it, for example #!/bin/sh, and it is UTF-8",
+            "write it in UTF-8, with the interpreter in its first line, for example #!/bin/sh",
         ),
         (
             b"#!" + b" " * CHECK_SIZE_MAX_KIB * 1024,
@@ -195,13 +199,13 @@ def test_a_role_that_cannot_be(project: Path, complaint: Complaint, entry: str, 
             b"",
             "path: checks/disk.sh",
             "'disk' is one of Stampworks' own checks",
-            "rename the file by what the check looks at",
+            "rename the file after the subject of the check",
         ),
         (
             b"",
             "path: checks/scratch.sh, pools: [head]",
             "'head' is the name of the controller",
-            "call the pool by what its nodes are for",
+            "name the pool after the use of its nodes",
         ),
         (b"", "path: itself", "itself is not a file", "a check is a script"),
         (

@@ -1,4 +1,4 @@
-"""What is read of YAML, what is refused, and what is said when it is broken."""
+"""Accepted and refused YAML, and messages about broken text."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ BROKEN = {
     "wrong-bracket": ("pools: [gpu}", "1:12: expected ',' or ']' here"),
     "stray-bracket": ("pools: ]", "1:8: ']' cannot stand here"),
     "quote": ("name: 'local\ncloud: x", "1:7: the quote is never closed"),
-    "text-behind-quotes": ("name: 'a' b", "1:11: this does not fit what stands before it"),
+    "text-behind-quotes": ("name: 'a' b", "1:11: this does not fit the text before it"),
     "escape": ('name: "\\q"', "1:9: not an escape that YAML knows"),
-    "escape-of-nothing": ('name: "\\U00110000"', "1:10: the escape stands for no character"),
+    "escape-of-nothing": ('name: "\\U00110000"', "1:10: the escape does not stand for a character"),
     "at-sign": ("name: @local", "1:7: text cannot begin with '@'"),
     "ampersand": ("name: &", "1:7: text cannot begin with '&' or '*'"),
     "list-behind-key": ("pools: - gpu", "1:8: a list cannot begin here"),
@@ -99,7 +99,7 @@ def test_scalar(text: str, value: object) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), REFUSED.values(), ids=REFUSED)
 def test_refused(text: str, expected: list[str], complaint: Complaint) -> None:
-    """What we do not read of YAML is said once, and does not make other fields look missing."""
+    """Refused syntax is reported once, and does not make other fields look missing."""
     assert outline(complaint(text)) == expected
 
 

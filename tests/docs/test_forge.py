@@ -1,4 +1,4 @@
-"""What a forge runs, checked without one: workflows, templates, hooks."""
+"""Files of a forge, checked without one: workflows, templates, hooks."""
 
 from __future__ import annotations
 
@@ -108,11 +108,15 @@ def test_reviews_follow_their_page() -> None:
 
 
 def test_hooks_are_the_checks_of_lint() -> None:
-    """Local hooks in the project's environment, the same commands as tools/lint."""
+    """Local hooks run in the project's environment with the commands of tools/lint; one checks the subject instead."""
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
     assert [repo["repo"] for repo in config["repos"]] == ["local"]
     hooks = config["repos"][0]["hooks"]
-    assert all(hook["language"] == "system" and hook["pass_filenames"] is False for hook in hooks)
+    assert all(hook["language"] == "system" for hook in hooks)
+    [subject] = [hook for hook in hooks if hook.get("stages") == ["commit-msg"]]
+    assert subject["entry"] == ".venv/bin/python -m tools.words --subject"
+    hooks.remove(subject)
+    assert all(hook["pass_filenames"] is False for hook in hooks)
     checks = re.findall(r"^check (.+)$", (ROOT / "tools" / "lint").read_text(), re.MULTILINE)
     assert [hook["name"] for hook in hooks] == checks
     for hook in hooks:

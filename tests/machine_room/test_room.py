@@ -28,7 +28,7 @@ pytestmark = pytest.mark.cluster
 
 
 class Host:
-    """What a room could leave on the host, at one moment."""
+    """Traces that a room could leave on the host, at one moment."""
 
     def __init__(self, marks: tuple[str, ...]) -> None:
         self.addresses = _output("ip", "-brief", "address")
@@ -240,11 +240,11 @@ def test_a_room_has_one_owner(stamp: Stamp) -> None:
     with pytest.raises(room.RoomError) as refused:
         other.ensure_room(1)
     assert str(refused.value) == (
-        f"cluster {stamp.cluster}: the machine room belongs to somebody else: to stack test of project test\n"
+        f"cluster {stamp.cluster}: the machine room belongs to another stack: to stack test of project test\n"
         "  hint: give one of the two clusters another name, or destroy the other stack first;\n"
         f"  if that stack is lost: stampworks sweep {stamp.cluster}"
     )
-    with pytest.raises(room.RoomError, match="belongs to somebody else"):
+    with pytest.raises(room.RoomError, match="belongs to another user"):
         other.ensure_folder("exports", "shared")
     stamp.ensure_folder("exports", "shared")
     room.end_nodes(stamp.cluster, other.claim, ["gpu-001"], other.said.append)
@@ -276,7 +276,7 @@ def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
 
 
 def test_services_of_a_node_with_a_volume_end_before_its_disk_goes(stamp: Stamp) -> None:
-    """What they have in memory reaches the volume."""
+    """Data that they have in memory reaches the volume."""
     state = (VolumeSpec("state", "/var/lib/state"),)
     volume = stamp.ensure_folder("volumes", "gpu-001-state")
     stamp.ensure_room(1)
@@ -314,7 +314,7 @@ def test_an_interrupted_boot_ends_soon(stamp: Stamp, tmp_path: Path) -> None:
 
 
 def test_a_node_that_loses_its_host_key_is_still_known(stamp: Stamp) -> None:
-    """Who it is says its cloud, whatever it has done to its disk."""
+    """The room knows its identity, whatever the node has done to its disk."""
     stamp.up(1)
     before = stamp.state("gpu-001").host_key
     stamp.run("gpu-001", "sh", "-c", "rm /etc/ssh/ssh_host_*; mkfifo /etc/ssh/ssh_host_ed25519_key.pub")

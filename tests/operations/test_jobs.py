@@ -75,7 +75,7 @@ def submitted(cluster: StandIn, plan: Plan, *settings: str, **more: Any) -> jobs
 
 
 def test_a_run_is_written_down_and_queued(cluster: StandIn, plan: Plan) -> None:
-    """What the plan says, what was set, and who the nodes are."""
+    """The run has the plan's defaults, the given options, and its nodes."""
     run = submitted(cluster, plan, "steps=20", "model.layers=2", "data.source=synthetic")
     assert (run.resumes, run.warnings) == (False, ())
     assert (cluster.folder / "sbatch").read_text() == f"--parsable {folder(plan)}/batch.sh\n"
@@ -145,10 +145,10 @@ def test_something_else_of_the_same_name(cluster: StandIn, plan: Plan) -> None:
     with pytest.raises(UsedError) as caught:
         submitted(cluster, plan, "steps=30", "model.width=64")
     assert str(caught.value) == (
-        "run demo is there, and was told something else:\n"
+        "run demo exists with other options:\n"
         "  steps: 20 before, 30 now\n"
         "  model.width: 128 before, 64 now\n"
-        "  hint: take another name, or ask for the same again, and the run goes on"
+        "  hint: take another name, or give the same options, and the run goes on"
     )
     assert (folder(plan) / "options.json").read_text() == before
 
@@ -159,17 +159,17 @@ def test_a_run_at_work_is_left_alone(cluster: StandIn, plan: Plan) -> None:
     with pytest.raises(UsedError) as caught:
         submitted(cluster, plan)
     assert str(caught.value) == (
-        "run demo is at work: job 7 of root, waiting\n"
+        "run demo is still running or waiting: job 7 of root, waiting\n"
         "  hint: stampworks logs demo --follow, or first: stampworks cancel demo"
     )
 
 
 def test_a_folder_of_somebody_else(cluster: StandIn, plan: Plan) -> None:
-    """What submit has not made it does not write into."""
+    """Submit does not write into folders that it has not made."""
     folder(plan).mkdir(parents=True)
     with pytest.raises(UsedError) as caught:
         submitted(cluster, plan)
-    assert str(caught.value).startswith(f"{folder(plan)} is there, and no run that submit has made")
+    assert str(caught.value).startswith(f"{folder(plan)} exists, and was not made by submit")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -193,7 +193,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "what-submit-says-itself": (
         {"settings": ("folder=/tmp",)},
-        "folder is no option of a run: submit says it itself\n  hint: leave folder out",
+        "folder is not an option of a run: submit sets it\n  hint: leave folder out",
     ),
     "no-setting": (
         {"settings": ("steps",)},
@@ -204,7 +204,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "model.layers is set, and so is model as a whole\n  hint: set one of the two",
     ),
     "no-json": ({"file": "steps: 2"}, "the options are not JSON: "),
-    "a-list": ({"file": "[]"}, "the options are no JSON object\n"),
+    "a-list": ({"file": "[]"}, "the options are not a JSON object\n"),
     "a-layout-for-fewer": (
         {"settings": ("layout=tp", "tensor_parallel=4", "ranks=3")},
         "layout tp: 2 nodes x 3 ranks = 6 ranks; in groups of tensor_parallel 6 / 4 = 1.5, which is not whole\n"
@@ -303,13 +303,13 @@ def test_what_became_of_runs(cluster: StandIn, plan: Plan) -> None:
     )
     found = {job.name: (job.state, job.why) for job in jobs.listed(plan, cluster.roster)}
     assert found == {
-        "now": ("waiting", "others are more urgent, or came first"),
+        "now": ("waiting", "other jobs are more urgent, or came first"),
         "well": ("finished", ""),
         "moved": ("stopped", "its time was up"),
         "broken": ("failed", "out of memory"),
         "validated": ("finished", ""),
         "crashed": ("failed", "exit code 139"),
-        "lost": ("unknown", "nobody has heard how it ended"),
+        "lost": ("unknown", "its end is not recorded"),
         "late": ("failed", "its time was up"),
         "other": ("running", ""),
     }

@@ -347,8 +347,8 @@ def test_a_proof_that_does_not_end_is_named(cluster: StandIn, said: Any, monkeyp
     with pytest.raises(OperationError) as caught:
         prove(cluster)
     assert str(caught.value) == (
-        "another proof of alice@laptop since 2026-11-21T23:00:00Z is at work on cluster local\n"
-        "  hint: let it end, or end it there; of one that was killed the nodes are free after 5 minutes"
+        "another proof of alice@laptop since 2026-11-21T23:00:00Z is running on cluster local\n"
+        "  hint: wait for it, or end it there; nodes of a killed proof are free after 5 minutes"
     )
     assert held.exists()
     assert cluster.updates == []

@@ -1,4 +1,4 @@
-"""What runs have left on a cluster's shared directory, which their users may have filled with anything."""
+"""Records of runs in a cluster's shared directory, which users may have filled with anything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shared(tmp_path: Path) -> Shared:
 
 
 def test_the_newest_come_first(shared: Shared, cluster: StandIn) -> None:
-    """Of many runs those that somebody may want to see."""
+    """The newest of many runs are shown."""
     for number in range(NEWEST_MAX + 5):
         shared.run(f"run-{number}", f"record {number}", number)
     found = records(shared.plan, cluster.roster)
@@ -67,7 +67,7 @@ def test_what_nobody_should_read_is_not_read(shared: Shared, cluster: StandIn, t
 
 
 def test_a_run_may_have_no_record_yet(shared: Shared, cluster: StandIn) -> None:
-    """That is said where it was asked for; a name of no run is an error with its neighbours."""
+    """A missing record is reported where it was asked for; an unknown name is an error with its neighbours."""
     shared.run("begun", None, 0)
     shared.run("demo", "{}", 0)
     assert records(shared.plan, cluster.roster) == (Found("demo", "{}"),)
@@ -104,7 +104,7 @@ def test_a_cluster_without_a_shared_directory_has_no_runs(cluster: StandIn) -> N
 def test_a_head_that_says_nonsense_is_not_believed(shared: Shared, cluster: StandIn, answer: str) -> None:
     """It is unknown what was trained."""
     cluster.program("python3", f"#!/bin/sh\necho '{answer}'\n")
-    with pytest.raises(UnknownError, match="what it says of runs is not to be read"):
+    with pytest.raises(UnknownError, match="its list of runs cannot be read"):
         records(shared.plan, cluster.roster)
 
 

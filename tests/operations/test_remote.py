@@ -123,19 +123,17 @@ def test_a_node_without_a_good_host_key_is_not_contacted(cluster: StandIn, key: 
     roster = dataclasses.replace(cluster.roster, members=(odd,))
     with pytest.raises(UnknownError) as caught:
         remote.ssh_command(roster, "head")
-    assert str(caught.value) == (
-        "the roster has no usable host key for 'head'\n  hint: `pulumi up` makes the roster anew"
-    )
+    assert str(caught.value) == ("the roster has no usable host key for 'head'\n  hint: `pulumi up` renews the roster")
 
 
 def test_a_node_that_refuses_is_named(cluster: StandIn) -> None:
-    """What ssh said is in the error."""
+    """The error has ssh's message."""
     cluster.unreachable()
     with pytest.raises(UnknownError) as caught:
         remote.ask(cluster.roster, "head", ["true"])
     assert str(caught.value) == (
         "head cannot be reached: ssh: connect to host 10.77.0.2 port 22: Connection refused\n"
-        "  hint: `pulumi up` restarts what is dead"
+        "  hint: `pulumi up` restarts dead nodes"
     )
 
 
@@ -156,7 +154,7 @@ def test_a_silent_program_has_a_time_limit(cluster: StandIn) -> None:
 
 @pytest.mark.parametrize("program", ["exec yes", "exec yes >&2"])
 def test_an_answer_that_never_ends_is_cut(cluster: StandIn, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """What a node says takes no more memory than it may, long before its time is over."""
+    """An answer takes limited memory, and is cut long before its time limit."""
     monkeypatch.setattr(remote, "BYTES_MAX", 3 << 20)
     with pytest.raises(UnknownError) as caught:
         remote.ask(cluster.roster, "head", ["sh", "-c", program], timeout_s=120)
@@ -190,7 +188,7 @@ def test_a_cluster_without_a_head_says_so(cluster: StandIn) -> None:
         remote.head(cluster.without("head"))
     assert str(caught.value) == (
         "cluster local has no controller: no node of the group 'head' is running\n"
-        "  hint: `pulumi up --refresh` finds out what became of it, and starts one"
+        "  hint: `pulumi up --refresh` starts one again"
     )
 
 

@@ -82,7 +82,7 @@ class Cloud:
     """Stands in for a cloud's module `renewal`: knows who is outdated, and notes in which order what is done."""
 
     class Failure(Exception):  # noqa: N818  (as clouds call theirs)
-        """What such a module may end with."""
+        """Errors of such a module."""
 
     def __init__(self, late: dict[str, str], happened: list[str]) -> None:
         self.late, self.happened = late, happened
@@ -108,7 +108,7 @@ class World:
         self.cluster, self.happened = cluster, list[str]()
         self.cloud = Cloud({"gpu-001": "old", "gpu-002": "old"}, self.happened)
         self.joins: list[Callable[[], None]] = []
-        """What happens each time that somebody looks whether all are there."""
+        """Actions at each look whether all nodes are there."""
         self.verdicts: dict[str, NodeVerdict] = {}
         self.kept: list[Certificate] = []
         self.without: list[list[str]] = []
@@ -217,14 +217,14 @@ def with_logins(roster: Roster) -> Roster:
 
 
 def test_without_a_proof_nodes_are_given_back_as_they_are(world: World) -> None:
-    """That is what the declaration says."""
+    """The declaration asks for no proof."""
     assert world.roll(the_plan(2, "none")) == {}
     assert "prove gpu-001" not in world.happened
     assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
 
 
 def test_a_node_that_fails_stops_it(world: World) -> None:
-    """Who is done, who is untouched, how to go on and how to go back; what was measured is kept."""
+    """Renewed and untouched nodes, and both remedies are named; measurements are kept."""
     world.verdicts["gpu-001"] = verdict("gpu-001", "fail", "rail1 is slow")
     with pytest.raises(RollStoppedError) as caught:
         world.roll(the_plan(2))
@@ -232,8 +232,9 @@ def test_a_node_that_fails_stops_it(world: World) -> None:
         "the roll has stopped: gpu-001 did not pass after the new disk and takes no jobs\n"
         "  gpu-001 (fail): rail1 is slow\n"
         "  as before: gpu-002\n"
-        "  hint: repair what is named and run pulumi up, which proves gpu-001 again and goes on; for another new disk: "
-        "stampworks roll gpu-001 --reason TEXT (--machine: another machine); to go back, undo the change and run "
+        "  hint: repair the named problem and run pulumi up, which proves gpu-001 again and goes on; for another "
+        "new disk: stampworks roll gpu-001 --reason TEXT (--machine: another machine); to go back, undo the "
+        "change and run "
         "pulumi up"
     )
     assert "renew gpu-002" not in world.happened
@@ -355,7 +356,7 @@ def test_a_pool_that_is_taken_out_lets_its_jobs_end(world: World) -> None:
 
 
 def test_all_have_to_be_there_before_anything_is_done(world: World) -> None:
-    """What is configured must not depend on who has just died."""
+    """The configuration must not depend on a node that has just died."""
     world.cluster.roster = world.cluster.without("gpu-002")
     del world.cloud.late["gpu-002"]
     with pytest.raises(RollStoppedError) as caught:
@@ -363,7 +364,7 @@ def test_all_have_to_be_there_before_anything_is_done(world: World) -> None:
     assert str(caught.value) == (
         "the roll has stopped: gpu: 1 of 2 members after 0 s\n"
         "  as before: gpu-001\n"
-        "  hint: pulumi up starts what is dead; to go back, undo the change and run pulumi up"
+        "  hint: pulumi up restarts dead nodes; to go back, undo the change and run pulumi up"
     )
     assert world.happened == []
 
@@ -438,13 +439,13 @@ def test_a_person_keeps_a_node_through_its_new_disk(world: World) -> None:
 
 
 def test_too_many_out_of_service_stop_it(world: World) -> None:
-    """Who they are and why, and what to do about it."""
+    """Nodes, reasons and remedies are named."""
     world.cloud.late = {"gpu-002": "old"}
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="person alice: fans"), node("gpu-002"))
     with pytest.raises(RollStoppedError) as caught:
         world.roll(the_plan(2))
     assert str(caught.value).startswith(
-        "the roll has stopped: as many nodes are out of service as may be at once\n"
+        "the roll has stopped: the limit of nodes out of service at once is reached\n"
         "  gpu-001: drain: fans\n"
         "  as before: gpu-002\n"
         "  hint: return or repair them"
@@ -483,7 +484,7 @@ def test_jobs_that_do_not_end_stop_it(world: World) -> None:
 
 
 def test_a_person_can_name_nodes(world: World) -> None:
-    """Those that there are, the head among them, whether or not the scheduler has heard of them."""
+    """Existing nodes can be named, the head among them, whether or not the scheduler knows them."""
     world.cluster.nodes()
     condemn(the_plan(2), ["head", "gpu-001"], "alice says: fans")
     assert world.cloud.late["head"] == "alice says: fans"

@@ -168,5 +168,5 @@ def test_a_content_that_is_another_one(tmp_path: Path) -> None:
 
 def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
     (tmp_path / "there").symlink_to("/")
-    with pytest.raises(SystemExit, match="belongs to somebody else"):
+    with pytest.raises(SystemExit, match="belongs to another user"):
         on_storage.private(tmp_path / "there")

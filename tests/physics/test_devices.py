@@ -1,4 +1,4 @@
-"""What single devices reach: known specifications, and what was measured of them."""
+"""Limits of single devices, by known specifications and measurements."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_storage_of_many_clients() -> None:
          "the catalog does not know what links the accelerators of p6-b300 to their host"),
         (lambda row: devices.storage(row, 1), "ND96isr_H100_v5",
          "the catalog does not know what a storage client on ND96isr_H100_v5 reaches"),
-        (devices.matmul, "sim-h100", "sim-h100 is simulated, which says nothing about speed"),
-        (devices.nic, "sim-cpu", "sim-cpu is simulated, which says nothing about speed"),
+        (devices.matmul, "sim-h100", "sim-h100 is simulated and has no speed of its own"),
+        (devices.nic, "sim-cpu", "sim-cpu is simulated and has no speed of its own"),
         (devices.nic, "together-h100", "the catalog does not know what NICs together-h100 has"),
         (devices.nics, "m7i", "m7i has no NIC on a fabric"),
     ],
@@ -90,7 +90,7 @@ def test_figures_have_four_digits() -> None:
 
 
 def followed(why: str) -> float:
-    """What somebody gets who follows the words of a bound with a pocket calculator."""
+    """Return the result of a bound's words, by a pocket calculator."""
     if found := re.match(r"a NIC of ([\d.]+) Gb/s, ([\d.]+) of it data$", why):
         rate, share = map(float, found.groups())
         return rate * share / 8
@@ -111,7 +111,7 @@ def followed(why: str) -> float:
 
 @pytest.mark.parametrize("machine", REAL, ids=lambda row: row.name)
 def test_the_words_of_a_bound_are_its_arithmetic(machine: catalog.Machine) -> None:
-    """Of every device that the catalog knows enough of."""
+    """Every device that the catalog knows enough of."""
     for judge in (devices.nic, devices.nics, devices.host_to_device, devices.memory, devices.matmul):
         with contextlib.suppress(UnknownFactError):
             bounds = judge(machine)

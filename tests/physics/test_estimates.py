@@ -1,4 +1,4 @@
-"""What runs take, beside what was published of them."""
+"""Estimates of runs, compared with published ones."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_machine_without_a_share_takes_that_of_published_runs() -> None:
 def test_a_simulated_machine_says_nothing() -> None:
     answer = asked(70e9, 15e12, gpus=32, machine=catalog.machines()["sim-h100"], mfu=0.4)
     assert answer.gpu_days is None
-    assert "rate: unknown, for sim-h100 is simulated, which says nothing about speed" in answer.assumptions
+    assert "rate: unknown, for sim-h100 is simulated and has no speed of its own" in answer.assumptions
     assert answer.layouts == ()
 
 

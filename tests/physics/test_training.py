@@ -74,7 +74,7 @@ def test_no_published_run_beats_the_best_matmul() -> None:
 
 
 def test_what_a_layout_says_between_ranks() -> None:
-    """Of a parameter: in fsdp 2 x 2 bytes gathered and 4 scattered; in ddp 4 there and back."""
+    """Bytes for a parameter: in fsdp 2 x 2 gathered and 4 scattered; in ddp 4 there and back."""
     [gathered, scattered] = training.traffic(LLAMA_8B, memory.zero(64, 3), 1, 8)
     assert (gathered.times * gathered.size_bytes, scattered.size_bytes) == (4 * 8030261248, 4 * 8030261248)
     [reduced] = training.traffic(LLAMA_8B, memory.ddp(64), 1, 8)
@@ -136,8 +136,8 @@ def test_stages_wait() -> None:
 @pytest.mark.parametrize(
     ("machine", "text"),
     [
-        ("sim-h100", "sim-h100 is simulated, which says nothing about speed"),
-        ("sim-cpu", "sim-cpu is simulated, which says nothing about speed"),
+        ("sim-h100", "sim-h100 is simulated and has no speed of its own"),
+        ("sim-cpu", "sim-cpu is simulated and has no speed of its own"),
         ("p6-b300", "the catalog knows no published run in bfloat16, of dense models, on b300"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Who may ask the server of a Kubernetes that a cloud runs, and from where: as declared, refused, planned and said."""
+"""Access to the server of a cloud's Kubernetes, and its origins: declared, refused, planned and shown."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_roles_and_users_are_administrators_with_their_path(arn: str) -> None:
         ),
         (
             "arn:aws:iam::123456789012:role/AWSReservedSSO_Ops_0123456789abcdef",
-            "is a role of IAM Identity Center, and those have a path",
+            "is a role of IAM Identity Center, whose ARN needs its path",
             "`aws iam get-role --role-name AWSReservedSSO_Ops_0123456789abcdef --query Role.Arn` says it",
         ),
         ("arn:aws:iam::123456789012:root", "is not the ARN of a role or user", "arn:aws:iam::123456789012:role/ops"),
@@ -73,8 +73,8 @@ def test_roles_and_users_are_administrators_with_their_path(arn: str) -> None:
         ),
         (
             "arn:aws:iam::123456789012:role/test-alice-0a1b2c3",
-            "test-alice-0a1b2c3 is the role of a declared user, and nobody is let in twice",
-            "name the role that this person comes with otherwise",
+            "test-alice-0a1b2c3 is the role of a declared user, who has access already",
+            "name another role that this person uses",
         ),
     ],
 )
@@ -105,7 +105,11 @@ def test_where_no_cloud_runs_a_kubernetes_both_are_refused(name: str, cloud: str
     with pytest.raises(DeclarationError) as error:
         planning.plan(load_value({**data, "scheduler": {"kind": kind, name: value}}, "test"))
     assert problems(error.value) == [
-        (f"scheduler.{name}", "it is for a Kubernetes that the cloud runs, and this cluster has none", "take it out")
+        (
+            f"scheduler.{name}",
+            "it is for a Kubernetes that the cloud runs, and this cluster does not use one",
+            "take it out",
+        )
     ]
 
 
@@ -119,14 +123,14 @@ def test_whether_an_up_reaches_the_server_is_said() -> None:
     [(outcome, place, text)] = said(declared())
     assert (outcome, place) == ("unknown", "scheduler.api_from")
     assert "the first `up` makes the network that reaches it" in text
-    public = "its server has a public address, which answers 203.0.113.0/24 and 198.51.100.7/32 and nobody else"
+    public = "its server has a public address, which answers 203.0.113.0/24 and 198.51.100.7/32 only"
     assert said(declared(api_from=RANGES)) == [("pass", "scheduler.api_from", public)]
 
 
 def test_a_review_says_to_whom_a_server_becomes_public() -> None:
     """Whoever approves it has not read this page. A stack that is new is no exception."""
     private, public = ReviewedStack("base", declared()), ReviewedStack("head", declared(api_from=RANGES))
-    answers = "its server has a public address, which answers 203.0.113.0/24 and 198.51.100.7/32 and nobody else"
+    answers = "its server has a public address, which answers 203.0.113.0/24 and 198.51.100.7/32 only"
     for base, policy in ((private, "in place"), (ReviewedStack("base", None), "create")):
         found = review("test", base, public)
         [change] = [each for each in found.changes if each.field == "scheduler.api_from"]

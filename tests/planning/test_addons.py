@@ -1,4 +1,4 @@
-"""Which add-ons a Kubernetes has, who installs them, and what is said where they do not go together."""
+"""Add-ons of a Kubernetes, their installers, and messages where they do not go together."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_hardware_that_no_pod_can_have() -> None:
     }
     gpus = said["addons.hardware gpu-operator"]
     assert gpus.place == "scheduler.addons.gpu_operator"
-    assert gpus.text.startswith("pods can have nothing of what gpu-operator is for: it is switched off, and p5 has ")
+    assert gpus.text.startswith("pods cannot use the devices of gpu-operator: it is switched off, and p5 has ")
     assert not [name for name in found(planned("aws", "m7i", gpu_operator=False)) if name.startswith("addons.hardware")]
 
 
@@ -80,14 +80,14 @@ def test_what_is_one_clouds_own_is_refused_elsewhere() -> None:
     assert "node-monitoring-agent" not in by(planned("aws", node_monitoring_agent=False))
     said = found(planned(node_monitoring_agent=True))["addons.hardware node-monitoring-agent"]
     assert (said.verdict, said.hint) == ("fail", "write node_monitoring_agent: false")
-    assert said.text == "node-monitoring-agent looks at nodes of a Kubernetes that azure does not have"
+    assert said.text == "node-monitoring-agent is for another cloud's Kubernetes than azure's"
 
 
 def test_here_the_machine_room_brings_what_there_is() -> None:
     plan = planned("local")
     assert by(plan) == {"kueue": "cloud", "jobset": "cloud"}
     assert why(plan, "kueue").endswith("the machine room runs it beside the control plane: it is not installed")
-    assert why(plan, "gpu_operator").startswith("not part of it: no node has accelerators that it is for")
+    assert why(plan, "gpu_operator").startswith("not part of it: no node has accelerators that it supports")
     assert found(plan)["addons.fit"].verdict == "pass"
 
 
@@ -127,7 +127,7 @@ def test_a_machine_without_accelerators_of_nvidia_runs_no_pod_that_asks_for_some
     [said] = [each for each in planning.rules(plan, None) if each.id == "release.accelerator"]
     name = plan.pools[0].machine.name
     assert said.text == (
-        f"pods ask Kubernetes for nvidia.com/gpu here, and {name} of pool gpu has none: its accelerators are "
+        f"jobs here ask Kubernetes for nvidia.com/gpu, which {name} of pool gpu does not offer: its accelerators are "
         f"{accelerator}, and no job would start there"
     )
     assert said.hint == "choose a machine with accelerators of NVIDIA, or write scheduler.kind: slurm"
@@ -179,7 +179,7 @@ def test_one_switch_leaves_all_of_them_to_somebody_else() -> None:
     assert [said[f"addons.installer {name}"].severity for name in ("kueue", "jobset")] == ["warning", "warning"]
     assert said["addons.installer kueue"].place == "scheduler.addons.installer"
     assert by(planned(mpi_operator=True))["mpi-operator"] == "hand", "nobody publishes a chart of it"
-    assert "nobody publishes a chart of it: apply https://" in why(planned(mpi_operator=True), "mpi_operator")
+    assert "no chart of it is published: apply https://" in why(planned(mpi_operator=True), "mpi_operator")
 
 
 def test_all_that_does_not_go_together_is_said_at_once() -> None:
@@ -206,12 +206,12 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
         ),
         "addons.mig gpu-operator": (
             "mig_profile",
-            "take mig_profile out, or give what uses parts a cluster of its own and quotas by hand",
+            "take mig_profile out, or use parts on a cluster of their own with quotas made by hand",
         ),
     }
     assert wrong["addons.excludes efa-device-plugin"].text == (
-        "efa-device-plugin and network-operator exclude each other: they are for two kinds of fabric, "
-        "and a cluster has one"
+        "efa-device-plugin and network-operator exclude each other: they are for different fabrics, and a "
+        "cluster has one"
     )
     assert wrong["addons.mig gpu-operator"].severity == "warning"
 
@@ -229,7 +229,7 @@ def test_who_looks_at_accelerators_may_keep_them_from_being_divided() -> None:
 H100, L4, MI300X = "ND96isr_H100_v5", "g6.48xlarge", "ND96isr_MI300X_v5"
 HAVING = "a100, a100-80gb, h100, h200, b200, b300, gb200, gb300"
 NOBODY = "accelerators stay whole: gpu-operator, which divides them, is not part of the cluster: "
-NO_HARDWARE = "no node has accelerators that it is for; those of simulated machines are written onto their nodes"
+NO_HARDWARE = "no node has accelerators that it supports; those of simulated machines are written onto their nodes"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ NO_HARDWARE = "no node has accelerators that it is for; those of simulated machi
             "azure",
             H100,
             {"mig_profile": "1g.10gb"},
-            "'1g.10gb' is no profile of MIG",
+            "'1g.10gb' is not a MIG profile",
             "write all-disabled, or one like all-1g.10gb",
         ),
     ],
@@ -334,7 +334,7 @@ def test_each_switch_makes_another_plan(cloud: str, field: str, value: Any) -> N
     """And what is the default already makes none."""
     switched, usual = planned(cloud, **{field: value}), planned(cloud)
     assert switched.scheduler.addons != usual.scheduler.addons
-    if field != "gpu_driver":  # of which a plan knows the version, and that is the release's
+    if field != "gpu_driver":  # a plan takes its version from the release
         assert fingerprint(switched) != fingerprint(usual)
     assert planned(cloud, kueue=True).scheduler.addons == usual.scheduler.addons
 

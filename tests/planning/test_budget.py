@@ -55,14 +55,14 @@ def test_a_cluster_beyond_its_budget_is_an_error() -> None:
 
 
 def test_nodes_that_need_not_run_only_warn() -> None:
-    """What always runs is within it."""
+    """The nodes that always run are within it."""
     plan = on_aws({"monthly_usd": 100_000}, pools=[{**POOL, "count_min": 1}])
     least, most = month(plan)
     [it] = found(plan)
     assert it.outcome == "warn"
     assert it.text == (
-        f"a month of 730 hours costs {least:,.0f} to {most:,.0f} USD; the budget is 100,000 USD, which is spent before "
-        "the month ends where all nodes run"
+        f"a month of 730 hours costs {least:,.0f} to {most:,.0f} USD; the budget is 100,000 USD, which is spent "
+        "before the end of the month if all nodes run"
     )
 
 
@@ -72,7 +72,7 @@ def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None
     data = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[data]))
     assert it.outcome == outcome
-    assert " USD without storage data, of which no price is known; the budget is " in it.text
+    assert " USD without storage data, whose prices are unknown; the budget is " in it.text
 
 
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
@@ -108,7 +108,7 @@ def test_what_watches_is_said() -> None:
     data = {"version": 1, "name": "test", "cloud": "google", "region": "us-central1", "pools": [pool]}
     google = planning.plan(load_value({**data, "budget": {"monthly_usd": 5}}, "test"))
     [why] = [each.why for each in google.reasons if each.path == "budget"]
-    assert why == "a rule judges the plan by it, and nothing that is made on google watches what is spent"
+    assert why == "a rule compares the plan with it; on google nothing watches the bill"
 
 
 BLOCK = {**POOL, "purchase": "block", "reservation": "cr-0fedcba9876543210"}
@@ -118,7 +118,7 @@ def test_somebody_has_to_be_told_when_a_block_ends() -> None:
     """Its nodes are terminated, whatever runs on them."""
     [it] = found(on_aws({}, pools=[BLOCK]), "purchase.end")
     assert (it.outcome, it.place, it.subject) == ("warn", "budget.notify", "gpu")
-    assert it.text == "the nodes of pool gpu go with their block, half an hour before it ends, and nobody is told"
+    assert it.text == "the nodes of pool gpu end half an hour before their block does, and nobody gets mail about it"
     assert found(on_aws({"notify": ["ops@example.com"]}, pools=[BLOCK]), "purchase.end") == []
     assert found(on_aws({}), "purchase.end") == []
 
@@ -146,7 +146,7 @@ def test_somebody_has_to_be_told_when_a_block_ends_that_is_tried_later() -> None
     ],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(DeclarationError, match="is no address for mail") as error:
+    with pytest.raises(DeclarationError, match="is not a mail address") as error:
         on_aws({"notify": ["team.gpu+alarms@mail.example.com", address]})
     assert [(problem.path, problem.hint) for problem in error.value.problems] == [
         ("budget.notify[1]", "write it like ops@example.com")
@@ -167,9 +167,7 @@ def test_who_is_told_of_nothing() -> None:
     asked = {"notify": ["ops@example.com"]}
     [it] = found(on_aws(asked), "cost.notify")
     assert (it.outcome, it.place) == ("warn", "budget.notify")
-    assert it.text == (
-        "nobody gets any mail: there is no budget that could be spent, and no block of capacity that ends"
-    )
+    assert it.text == ("no mail is ever sent: there is no budget and no block of capacity that ends")
     assert found(on_aws({**asked, "monthly_usd": 161_500}), "cost.notify") == []
     assert found(on_aws(asked, pools=[BLOCK]), "cost.notify") == []
     assert found(on_aws({}), "cost.notify") == []

@@ -26,10 +26,10 @@ def test_purchase_counts_and_place_does_not() -> None:
 
 def test_a_block_without_a_name_and_spot_without_storage() -> None:
     """The first cannot start, or starts elsewhere; the second is a warning: it works until it does not."""
-    for purchase, what in (("block", "a block of capacity"), ("reserved", "capacity that was reserved")):
+    for purchase, what in (("block", "a block of capacity"), ("reserved", "reserved capacity")):
         [unnamed] = found(on_aws(gpu(purchase=purchase)), f"purchase.{purchase}")
         assert (unnamed.verdict, unnamed.place, unnamed.severity) == ("fail", "pools[0].purchase", "error")
-        assert unnamed.text == f"pool gpu is to start in {what}, and which one is not written"
+        assert unnamed.text == f"pool gpu uses {what}, and its name is missing"
         assert not found(on_aws(gpu(purchase=purchase, reservation="cr-1")), f"purchase.{purchase}")
     idle = {"name": "idle", "machine": "p5", "count": 4, "scheduling_only": True}
     [second] = found(on_aws(idle, gpu(purchase="block")), "purchase.block")
@@ -111,9 +111,11 @@ def test_a_reservation_is_called_as_its_cloud_does(reservation: str) -> None:
         on_aws(gpu(purchase="block", reservation=reservation), gpu(name="more", count_min=1, fallbacks=later))
     paths = ["pools[0].reservation", "pools[1].fallbacks[0].reservation"]
     assert [each.path for each in error.value.problems] == paths
-    assert {each.message for each in error.value.problems} == {f"aws calls no reservation {shown(reservation)}"}
+    assert {each.message for each in error.value.problems} == {
+        f"{shown(reservation)} is not the name of a reservation of aws"
+    }
     assert error.value.problems[0].hint.startswith(
-        "write the id of a reservation or a block, like cr-0123456789abcdef0"
+        "write the id of a reservation or a block, for example cr-0123456789abcdef0"
     )
 
 
@@ -195,7 +197,7 @@ def test_a_group_takes_so_many_nodes(machine: str, count: int, verdicts: list[st
     ("cloud", "head", "purchase"), [("nebius", "cpu-d3", "on-demand"), ("lambda", "server", "owned")]
 )
 def test_the_head_where_machines_are_rented(cloud: str, head: str, purchase: str) -> None:
-    """What is sold there, or a machine of one's own: it is no unknown price that nobody will ever send."""
+    """The head is a machine that is sold there, or one's own: no price is unknown that nobody will ever send."""
     machine = next(each for each in MACHINES if each.cloud == cloud)
     plan = planned(declared(machine))
     assert (plan.controller.machine.name, plan.controller.purchase) == (head, purchase)

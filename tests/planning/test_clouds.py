@@ -68,14 +68,14 @@ def test_what_a_cloud_needs_and_does_not_let_choose() -> None:
         planned(data)
     said = {problem.path: problem.message for problem in error.value.problems}
     assert said == {
-        "region": "is missing: on aws a cluster is in one region",
-        "pools[0].purchase": "machines of aws are not bought as owned",
-        "pools[0].reservation": "pool gpu is owned, which takes no capacity that was bought before",
+        "region": "is missing: a cluster on aws is in one region",
+        "pools[0].purchase": "aws does not sell machines as owned",
+        "pools[0].reservation": "pool gpu is owned, which uses no reservation",
         "fabric.kind": "the NICs of p5 speak efa, not infiniband",
         "fabric.rail_rate_mbps": "the rails of p5 have the rate of its NICs, 100 Gb/s",
-        "fabric.leaf_nodes": "the fabric is aws's own, and nobody chooses that",
-        "fabric.spine_leaves": "the fabric is aws's own, and nobody chooses that",
-        "fabric.oversubscription": "the fabric is aws's own, and nobody chooses that",
+        "fabric.leaf_nodes": "aws builds the fabric, so that it cannot be chosen",
+        "fabric.spine_leaves": "aws builds the fabric, so that it cannot be chosen",
+        "fabric.oversubscription": "aws builds the fabric, so that it cannot be chosen",
     }
 
 

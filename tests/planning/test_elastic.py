@@ -73,7 +73,7 @@ def test_all_of_them_is_what_nothing_says() -> None:
     [
         (
             {"count_min": 17},
-            "pools[0].count_min: 17 nodes are to run always, and the pool has 16\n"
+            "pools[0].count_min: 17 nodes always run by count_min, but the pool has only 16\n"
             "  hint: write 16 or less, or a larger count",
         ),
         ({"count_min": -1}, "pools[0].count_min: must be from 0 to 4096, not -1"),
@@ -112,7 +112,7 @@ def test_where_nothing_starts_nodes(cloud: str, machine: str) -> None:
     """A machine that is there is there; and there is no component that would start one of the local cloud."""
     place = {"cloud": cloud, "region": "here"}
     assert refusal({"machine": machine, "count_min": 4}, **place).startswith(
-        f"test: pools[0].count_min: nothing on {cloud} starts or stops nodes by itself yet\n"
+        f"test: pools[0].count_min: nodes cannot be started and stopped for jobs on {cloud} yet\n"
         "  hint: take it out: all nodes of pool gpu run"
     )
     assert planned({"machine": machine, "count_min": 16}, **place).pools[0].count_min == 16
@@ -134,7 +134,7 @@ def test_capacity_that_was_bought_before(purchase: str) -> None:
     [finding] = found(elastic(purchase=purchase, reservation="cr-1"), "elastic.purchase")
     assert (finding.outcome, finding.place, finding.subject) == ("warn", "pools[0].count_min", "gpu")
     assert finding.text == (
-        f"4 to 16 nodes of pool gpu run, and {purchase} capacity is paid for whether it runs or not: all 16 are"
+        f"4 to 16 nodes of pool gpu run, but {purchase} capacity of all 16 is paid for whether they run or not"
     )
     assert not found(elastic(purchase="spot"), "elastic.purchase")
     assert not found(planned({"purchase": purchase, "reservation": "cr-1"}), "elastic.purchase")
@@ -159,7 +159,8 @@ def test_nodes_that_could_not_configure_themselves() -> None:
     [finding] = found(bare[0], "elastic.boot")
     assert (finding.outcome, finding.place) == ("fail", "pools[0].count_min")
     assert finding.text == (
-        "4 to 16 nodes of pool gpu run, and none that starts can configure itself: release 2026.12 has no Ansible"
+        "4 to 16 nodes of pool gpu run, but nodes that start later cannot configure themselves: release 2026.12 "
+        "has no Ansible"
     )
     assert not found(bare[1], "elastic.boot")
     assert not found(some, "elastic.boot")
@@ -181,7 +182,7 @@ def test_nodes_without_a_fabric_are_proven_one_by_one() -> None:
 
 
 def four_nodes() -> float:
-    """What they cost an hour, with their disks."""
+    """Return their costs an hour, with their disks."""
     disk = catalog.part_price("aws", "disk", "us-east-1")
     assert isinstance(disk, catalog.PartPrice)
     return (charge(elastic())[1] or 0) / 4 + 4 * 200 * disk.usd / MONTH_HOURS
@@ -271,13 +272,13 @@ def test_how_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("after", "said"),
     [
-        (elastic(4), ["gpu-[005-016] end when their jobs are through, and start with the work from then on"]),
-        (elastic(15), ["gpu-016 ends when its jobs are through, and starts with the work from then on"]),
+        (elastic(4), ["gpu-[005-016] end when their jobs have ended, and start when jobs need them from then on"]),
+        (elastic(15), ["gpu-016 ends when its jobs have ended, and starts when jobs need them from then on"]),
         (
             elastic(2, count=6),
             [
-                "gpu-[007-016] take no new jobs, and go when their jobs are through, now",
-                "gpu-[003-006] end when their jobs are through, and start with the work from then on",
+                "gpu-[007-016] take no new jobs, and go when their jobs have ended, now",
+                "gpu-[003-006] end when their jobs have ended, and start when jobs need them from then on",
             ],
         ),
     ],

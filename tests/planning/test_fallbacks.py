@@ -37,22 +37,22 @@ def test_what_is_tried_instead() -> None:
     [
         (
             [{"purchase": "spot"}, {"purchase": "on-demand"}],
-            "pools[0].fallbacks[1]: nodes would be asked for twice in the same way\n"
+            "pools[0].fallbacks[1]: this repeats another way to buy the nodes\n"
             "  hint: take it out: the pool itself is bought so",
         ),
         (
             [{"purchase": "spot"}, {"purchase": "spot"}],
-            "pools[0].fallbacks[1]: nodes would be asked for twice in the same way\n"
+            "pools[0].fallbacks[1]: this repeats another way to buy the nodes\n"
             "  hint: take it out: fallbacks[0] is bought so",
         ),
         (
             [{"purchase": "block"}],
-            "pools[0].fallbacks[0]: which block capacity it is nobody says\n"
+            "pools[0].fallbacks[0]: the pool buys block capacity and names no reservation\n"
             "  hint: write its reservation, as the cloud calls it",
         ),
         (
             [{"purchase": "spot", "reservation": "cr-1"}],
-            "pools[0].fallbacks[0].reservation: what is bought spot takes no capacity that was bought before\n"
+            "pools[0].fallbacks[0].reservation: purchase: spot uses no reservation\n"
             "  hint: write purchase: reserved or block, or take the reservation out",
         ),
         (
@@ -80,11 +80,11 @@ def test_fall_backs_where_nothing_starts_nodes() -> None:
     machine = next(each for each in catalog.machines().values() if each.cloud == "azure").name
     pool = {"machine": machine, "count_min": 0, "fallbacks": [{"purchase": "spot"}]}
     said = refusal(pool, cloud="azure", region="eastus")
-    assert "pools[0].fallbacks: nothing on azure starts nodes by itself yet\n  hint: take them out" in said
+    assert "pools[0].fallbacks: nodes cannot be started on demand of jobs on azure yet\n  hint: take them out" in said
 
 
 def test_what_fall_backs_cost() -> None:
-    """What was bought before is paid for besides; how much that was, and what spot is, nobody says."""
+    """Reservations cost besides; how much that was, and the price of spot, is unknown."""
     assert charge(elastic(fallbacks=[{"purchase": "block", "reservation": "cr-2"}])) == (None, None)
     assert charge(elastic(fallbacks=[{"purchase": "spot"}])) == charge(elastic(purchase="spot")) == (None, None)
     least, most = charge(elastic(purchase="block", reservation="cr-1", fallbacks=[{"purchase": "on-demand"}]))
@@ -103,7 +103,7 @@ def test_what_fall_backs_cost() -> None:
     ],
 )
 def test_the_least_and_the_most(purchase: Any, others: tuple[float, ...], usd: tuple[float, float]) -> None:
-    """Of 4 to 16 nodes at 1 USD: the dearest way of those that there are."""
+    """With 4 to 16 nodes at 1 USD, the dearest way counts."""
     assert least_and_most(replace(elastic().pools[0], purchase=purchase), 1, *others) == usd
 
 

@@ -74,16 +74,16 @@ def test_a_pool_cannot_have_their_name() -> None:
     """The group is there or may come."""
     assert problem({**LOCAL, "pools": [{"name": "login", "machine": "sim-cpu", "count": 1}]}) == (
         "test: pools[0].name: 'login' is the name of the login nodes\n"
-        "  hint: write scheduler: {login_nodes: 1} for some, or call the pool by what its nodes are for\n"
+        "  hint: write scheduler: {login_nodes: 1} for some, or name the pool after the use of its nodes\n"
         "\n"
         "1 problem in test: nothing was changed."
     )
 
 
 def test_kubernetes_has_none() -> None:
-    """What they have talks to Slurm."""
+    """Login nodes have programs for Slurm."""
     assert problem({**LOCAL, "scheduler": {"kind": "kubernetes", "login_nodes": 1}}) == (
-        "test: scheduler.login_nodes: login nodes have what talks to Slurm, and Kubernetes is asked from anywhere\n"
+        "test: scheduler.login_nodes: login nodes are for Slurm: users reach Kubernetes from their own machines\n"
         "  hint: take it out, or write kind: slurm\n"
         "\n"
         "1 problem in test: nothing was changed."
@@ -117,9 +117,9 @@ def test_they_come_and_go_without_a_word_of_jobs() -> None:
     for found in (there, gone):
         assert [(each.written, each.policy) for each in found.changes] == [("scheduler.login_nodes", "in place")]
     assert [each.text for each in gone.order] == [
-        "login-001 goes: who is logged in there is logged out",
+        "login-001 goes: users there are logged out",
         "all nodes are configured; jobs go on",
-        "what changed is measured: level standard, at most 10 min",
+        "changed nodes are measured: level standard, at most 10 min",
         "the group of login nodes",
     ]
 

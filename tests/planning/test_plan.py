@@ -1,4 +1,4 @@
-"""What planning derives, each with its reason."""
+"""Derived values of plans, each with its reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_declaration_without_release_gets_the_newest(plan_of: Any) -> None:
     """And the plan says so."""
     plan = plan_of(pools=[GPU])
     assert plan.release.name == newest_release()
-    assert reasons(plan)["release.name"] == "the newest of the catalog, for none is declared"
+    assert reasons(plan)["release.name"] == "the newest of the catalog, the default"
     assert "release.name" not in reasons(plan_of(pools=[GPU], release="2026.11"))
 
 
@@ -39,7 +39,7 @@ def test_the_database_is_only_there_for_accounting(plan_of: Any, accounting: boo
 
 
 def test_all_other_clusters_of_a_release_share_an_image(plan_of: Any) -> None:
-    """What a cluster declares beside accounting does not change what is installed."""
+    """Declarations beside accounting do not change the installed software."""
     declared = [
         plan_of(pools=[GPU]),
         plan_of(pools=[PREP]),
@@ -77,7 +77,7 @@ def test_a_trunk_is_sized_for_a_full_leaf_and_never_rounds_to_nothing(plan_of: A
 
 
 def test_leaves_have_spines_of_their_own_where_that_is_declared(plan_of: Any) -> None:
-    """Those of nodes for scheduling only, too; a spine has to its core what all its leaves have to it."""
+    """Nodes for scheduling only have them, too; a spine has as much to its core as all its leaves have to it."""
     imagined = GPU | {"name": "more", "count": 9, "scheduling_only": True}
     plan = plan_of(pools=[SMALL, imagined], fabric={"leaf_nodes": 1, "spine_leaves": 2, "rail_rate_mbps": 100})
     [rail, *_] = plan.fabric.rails
@@ -111,7 +111,7 @@ def test_a_cluster_without_rails_has_no_fabric_and_a_flat_topology(plan_of: Any)
     plan = plan_of(pools=[PREP], scheduler={"topology": "tree"})
     assert (plan.fabric.rails, plan.fabric.leaves, plan.expectations) == ((), (), ())
     assert plan.scheduler.topology == "flat"
-    why = "flat: no node is known to have a rail, so that there is no tree to describe"
+    why = "flat: no node is known to have a rail, so that no tree can be described"
     assert reasons(plan)["scheduler.topology"] == why
     assert plan.network.management_cidr == plan.network.cidr
 
@@ -126,8 +126,7 @@ def test_without_queues_there_is_one(plan_of: Any) -> None:
     plan = plan_of(pools=[GPU, PREP])
     assert plan.scheduler.queues == (Queue("main", ("gpu", "prep"), True, 0, ""),)
     assert (
-        reasons(plan)["scheduler.queues"]
-        == "none is declared, so that one queue has all pools that run jobs, and no time limit"
+        reasons(plan)["scheduler.queues"] == "the default: one queue with all pools that run jobs, without a time limit"
     )
 
 
@@ -144,11 +143,14 @@ def test_accounts_list_their_users(plan_of: Any) -> None:
 def test_preemption_that_nothing_asks_for_is_pointed_out(plan_of: Any) -> None:
     """Switched on without a priority that preempts, it does nothing on Slurm, and the plan says so."""
     idle = plan_of(pools=[GPU], scheduler={"preemption": "requeue"})
-    assert reasons(idle)["scheduler.preemption"] == "requeue, but no priority preempts another: no job makes room"
+    assert (
+        reasons(idle)["scheduler.preemption"]
+        == "requeue, but no priority preempts another, so that no job is preempted"
+    )
     borrowing = plan_of(pools=[GPU], scheduler={"kind": "kubernetes", "preemption": "requeue"})
     assert reasons(borrowing)["scheduler.preemption"] == (
-        "requeue, though no priority preempts another: who has borrowed makes room for whose it is and for who has "
-        "less of its share, however urgent"
+        "requeue, though no priority preempts another: teams that borrow make room for the owner and for teams "
+        "with less of their share, however urgent"
     ), "Kueue takes back what is borrowed from any priority"
     priorities = [{"name": "low", "weight": 1}, {"name": "high", "weight": 9, "preempts": ["low"]}]
     used = plan_of(pools=[GPU], scheduler={"preemption": "requeue", "accounting": True, "priorities": priorities})

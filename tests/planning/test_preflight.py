@@ -53,8 +53,8 @@ def test_an_account_with_room() -> None:
 @pytest.mark.parametrize(
     ("facts", "why"),
     [
-        (None, "nobody has read it"),
-        (Facts(account=account(at="2026-11-14")), "it was read on 2026-11-14, 8 days ago, and after 7 it says little"),
+        (None, "it was never read"),
+        (Facts(account=account(at="2026-11-14")), "it was read on 2026-11-14, 8 days ago, and is out of date after 7"),
         (Facts(account=account(at="2026-11-24")), "it was read on 2026-11-24, which has not come yet"),
         (Facts(account=account_of({**written(), "region": "us-west-2"})), "it was read for region us-west-2"),
         (Facts(account=account_of({**written(), "cluster": "other"})), "it was read for cluster other"),
@@ -65,7 +65,7 @@ def test_an_account_that_says_nothing(facts: Facts | None, why: str) -> None:
     findings = planning.rules(plan_of(), facts, TODAY)
     [one] = [each for each in findings if each.id == "account"]
     assert (one.outcome, one.hint) == ("unknown", READ)
-    assert one.text == f"whether the account has and allows what this takes in us-east-1: {why}"
+    assert one.text == f"limits and capacity of the account in us-east-1 are unknown: {why}"
     assert {each.outcome for each in findings if each.id == "quota"} == {"unknown"}
     assert not [each for each in findings if each.id in ("placement.offers", "machine.interfaces")]
 
@@ -108,7 +108,7 @@ def test_a_region_without_the_machine() -> None:
 
 
 def test_a_zone_without_the_machine() -> None:
-    """Those that have it are named; the head goes where the nodes are."""
+    """Zones with the machine are named; the head goes where the nodes are."""
     offers = [offered("m7i.2xlarge", "us-east-1b"), offered("p5.48xlarge", "us-east-1b", "us-east-1d")]
     assert said("placement.offers", plan_of(), offers=offers) == [
         (
@@ -181,8 +181,8 @@ def test_facts_of_something_else_than_the_cloud() -> None:
             "",
             "warn",
             "",
-            "account 123456789012 in us-east-1, as it was on 2026-11-22 at http://127.0.0.1:5000, which is not the "
-            "cloud itself",
+            "account 123456789012 in us-east-1, as it was on 2026-11-22 at http://127.0.0.1:5000, which is not "
+            "the cloud's own endpoint",
             "unset AWS_ENDPOINT_URL, and `stampworks facts -s STACK` reads the account, unless that is where the "
             "cluster is to be",
         )
@@ -198,7 +198,7 @@ def test_a_service_that_has_no_endpoint() -> None:
         {"name": name, "zones": ["us-east-1b"] if name == "logs" else ["us-east-1a"] if name != "s3" else []}
         for name in ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "logs", "s3", "ssm", "ssmmessages", "sts")
     ]
-    text = "fsx, logs have no endpoint in us-east-1a of us-east-1, and a private subnet reaches them in no other way"
+    text = "fsx, logs have no endpoint in us-east-1a of us-east-1, and a private subnet has no other way to them"
     assert said("network.endpoints", plan_of(network=PRIVATE), services=all_but) == [
         ("", "fail", "network.egress", text, "write egress: nat")
     ]
@@ -220,7 +220,7 @@ def test_whoever_lists_no_service_has_not_told(egress: str) -> None:
     [told] = said("network.endpoints", plan_of(network={"egress": egress}), services=[])
     assert told[1] == "unknown"
     assert told[3].endswith(": the answer lists none of them for us-east-1")
-    assert told[4] == "see to that, and `stampworks facts -s STACK` reads the account again"
+    assert told[4] == "resolve that; then `stampworks facts -s STACK` reads the account again"
 
 
 SUBNETS = [
@@ -237,14 +237,14 @@ def test_an_endpoint_that_is_missing() -> None:
             "",
             "warn",
             "network.egress",
-            "ssm has no endpoint any more in the network that is there: what needs it fails",
+            "ssm has no endpoint any more in the existing network: programs that need it fail",
             "`pulumi up --refresh` makes it again",
         )
     ]
 
 
 def test_a_subnet_that_is_full() -> None:
-    """Of 17 nodes with the head, those that run have their addresses."""
+    """The running ones of 17 nodes with the head have their addresses."""
     few = [{**SUBNETS[0], "free": 8}]
     assert said("addresses.free", plan_of(), subnets=few, node_addresses=9, ways_out=["nat"]) == []
     assert said("addresses.free", plan_of(), subnets=few, node_addresses=8, ways_out=["nat"]) == [
@@ -253,7 +253,7 @@ def test_a_subnet_that_is_full() -> None:
             "fail",
             "network.cidr",
             "subnet nodes has 8 addresses free, and nodes may still take 9",
-            "take out of it what is not this cluster's, or take nodes out",
+            "remove resources of others from it, or take nodes out",
         )
     ]
 
@@ -284,8 +284,9 @@ def test_several_interfaces_with_a_public_address() -> None:
             "nodes",
             "warn",
             "network",
-            "subnet nodes gives public addresses, and what has several interfaces, as gpu, does not start in it",
-            "`pulumi up --refresh` takes that from the subnet: no node of a cluster is public",
+            "subnet nodes gives public addresses, and machines with several interfaces, such as gpu, do "
+            "not start in it",
+            "`pulumi up --refresh` switches that off: no node of a cluster is public",
         )
     ]
 
@@ -296,7 +297,7 @@ def test_a_network_without_its_way_out() -> None:
             "",
             "warn",
             "network.egress",
-            "no route leads from the private subnets to the world: nodes that start get no packages",
+            "no route leads from the private subnets to the internet: nodes that start get no packages",
             "`pulumi up --refresh` makes it again",
         )
     ]
@@ -319,7 +320,7 @@ def test_an_image_that_is_gone() -> None:
         ("ami-1", "fail", "region", f"{named} is disabled in us-east-1: no node starts any more", hint)
     ]
     assert said("image.there", plan, images=[image(deprecated="2026-11-01")]) == [
-        ("ami-1", "warn", "region", f"{named} is deprecated since 2026-11-01, and goes without a word", hint)
+        ("ami-1", "warn", "region", f"{named} is deprecated since 2026-11-01, and may be removed without notice", hint)
     ]
     newest = [{"parameter": IMAGE, "image": "ami-2"}]
     assert said("image.there", plan, images=[image()], newest=newest) == []
@@ -336,7 +337,7 @@ def test_an_image_of_ones_own_that_is_gone() -> None:
 
 
 def test_a_lock_that_has_not_every_image() -> None:
-    """Those whose is missing are named: it was made for other machines."""
+    """Missing images are named: the lock was made for other machines."""
     plan = plan_of(lock=True, pool={"machine": "p6e-gb200", "count": 18})
     [told] = said("image.locked", plan)
     assert told[3].startswith("which image nodes of gpu boot in us-east-1 was not looked up")

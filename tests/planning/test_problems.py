@@ -1,4 +1,4 @@
-"""What planning says about a declaration that is well written and cannot be built: where, what, why, what to do."""
+"""Problems of declarations that are well written and cannot be built: place, fault, reason, remedy."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_address_range_too_small(plan_text_of: PlanText) -> None:
         "5\n"
         "    network: {cidr: 10.77.0.0/24}\n"
         "                    ^\n"
-        "  hint: the smallest range that would do is a /23, for example 10.77.0.0/23\n"
+        "  hint: the smallest range that suffices is a /23, for example 10.77.0.0/23\n"
         "        256 addresses / 4 networks (management, rail0, rail1, 1 spare) / 16 slots (the head, then each "
         "pool) = 4 addresses a slot\n"
         "\n"
@@ -168,7 +168,7 @@ def test_address_range_too_small_for_everybody(plan_text_of: PlanText) -> None:
         "with the gateway needs 2, pool gpu needs 1024, pool prep needs 2",
         "    network: {cidr: 192.168.8.0/27}",
         "                    ^",
-        "  hint: the smallest range that would do is a /16, for example 192.168.0.0/16",
+        "  hint: the smallest range that suffices is a /16, for example 192.168.0.0/16",
         "        32 addresses / 4 networks (management, rail0, rail1, 1 spare) / 16 slots (the head, then each pool) = "
         "0.5 addresses a slot",
     ]
@@ -179,7 +179,7 @@ def test_a_larger_range_around_a_small_private_one_is_private_too(plan_text_of: 
     pools = [f"  - {{name: pool{number}, machine: sim-h100, count: 1}}\n" for number in range(14)]
     text = "network: {cidr: 192.168.8.0/24}\npools:\n" + "".join(pools)
     text += "  - {name: last, machine: sim-h100, count: 1023}\n"
-    assert "  hint: the smallest range that would do is a /15, for example 10.76.0.0/15\n" in refusal(
+    assert "  hint: the smallest range that suffices is a /15, for example 10.76.0.0/15\n" in refusal(
         plan_text_of, text
     )
 

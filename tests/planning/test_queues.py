@@ -1,4 +1,4 @@
-"""What Kubernetes would not do of what is declared is said before anything is made."""
+"""Declared settings that Kubernetes cannot follow are refused before anything is made."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ def queues_of(plan: Plan) -> list[Finding]:
             {"accounting": True},
             "kueue.accounting",
             "scheduler.accounting",
-            "who used what is recorded by Slurm's database, and nothing records it on Kubernetes",
+            "the usage of users is recorded by Slurm's database, and nothing records it on Kubernetes",
             "take it out: accounts have their shares and limits without it",
         ),
         (
             {"queues": [{"name": "main", "pools": ["gpu"], "default": True, "time_limit_minutes": 30}]},
             "kueue.time-limit",
             "scheduler.queues[0].time_limit_minutes",
-            "queue main has a time limit, and a queue of Kueue limits nobody's time",
+            "queue main has a time limit, which a queue of Kueue cannot enforce",
             'take it out; a job can limit its own by the label kueue.x-k8s.io/max-exec-time-seconds: "1800"',
         ),
         (
             {"preemption": "requeue", "priorities": [*PRIORITIES, {"name": "top", "weight": 3, "preempts": ["low"]}]},
             "kueue.preempts",
             "scheduler.priorities[2]",
-            "top would preempt high, too: to Kueue whatever weighs more preempts",
+            "top would preempt high, too: in Kueue any higher weight preempts",
             "write preempts: [low, high], give them the same weight, or write preemption: off",
         ),
         (
@@ -76,7 +76,7 @@ def queues_of(plan: Plan) -> list[Finding]:
             {"accounts": [{"name": "kube-system"}]},
             "kueue.namespace",
             "scheduler.accounts[0].name",
-            "an account is a namespace, and kube-system is that of Kubernetes itself",
+            "an account is a namespace, and kube-system belongs to Kubernetes itself",
             "take another name, for example team-kube-system",
         ),
         (
@@ -108,7 +108,7 @@ def test_what_kueue_would_not_do_is_refused(
 def test_a_team_has_no_namespace_of_others(name: str, whose: str) -> None:
     """Nor one of an add-on that nobody has switched on."""
     [one] = found(accounts=[{"name": name}])
-    assert (one.id, one.text) == ("kueue.namespace", f"an account is a namespace, and {name} is that of {whose}")
+    assert (one.id, one.text) == ("kueue.namespace", f"an account is a namespace, and {name} belongs to {whose}")
 
 
 SMALL = {**POOL, "name": "small", "machine": "sim-a100-small"}
@@ -140,9 +140,7 @@ def test_a_limit_is_compared_with_the_nodes_of_each_queue() -> None:
     assert limited(2, together) == [(*both[:2], both[2].format(2))]
 
 
-@pytest.mark.parametrize(
-    ("preemption", "waits"), [("off", "nobody makes room for it"), ("requeue", "they take it back")]
-)
+@pytest.mark.parametrize(("preemption", "waits"), [("off", "preemption is off"), ("requeue", "they take it back")])
 def test_a_team_without_a_node_of_its_own_is_told_so(preemption: str, waits: str) -> None:
     """And which share is enough for one."""
     accounts = [{"name": "a", "share": 1000}, {"name": "b", "share": 1}]
@@ -175,8 +173,8 @@ def test_a_queue_s_priority_is_not_promised_to_jobs_that_others_make() -> None:
     assert one == Finding(
         "kueue.priority",
         "pass",
-        "`stampworks submit` gives its jobs the priority of their queue (low: low, high: high), and no queue of Kueue "
-        "does: what others make names its own by the label kueue.x-k8s.io/priority-class",
+        "`stampworks submit` gives its jobs the priority of their queue (low: low, high: high), and no queue of "
+        "Kueue does: other jobs name a priority by the label kueue.x-k8s.io/priority-class",
         "",
         "scheduler.queues",
     )

@@ -11,7 +11,7 @@ from tests.planning.accounts import LUSTRE, RESERVED, STANDARD, TODAY, P, limits
 
 
 def test_a_limit_that_is_too_low() -> None:
-    """What others run and what is reserved is gone; what this cluster runs is its own."""
+    """Use by others and reservations count against it; this cluster's own machines do not."""
     facts: dict[str, Any] = {
         "machine_limits": [{"name": P, "value": 4000.0}, {"name": STANDARD, "value": 64.0}],
         "running": [
@@ -85,7 +85,7 @@ LATER = {"count_min": 4, "fallbacks": [{"purchase": "spot"}, {"purchase": "on-de
 
 
 def test_ways_that_are_tried_later_have_limits_too() -> None:
-    """Of another name, or of the same beside what always runs; too little is a warning at the way."""
+    """Limits of other ways, beside nodes that always run; too low a limit is a warning at the way."""
     short: dict[str, Any] = {
         "machine_limits": [{"name": P, "value": 5000.0}, {"name": SPOT_P5, "value": 2000.0}, *limits(STANDARD, IPS)],
         "running": [{"instance_type": "p5.48xlarge", "spot": True, "count": 1}],
@@ -127,7 +127,7 @@ def test_a_limit_that_nobody_lists() -> None:
     """It is not read as none, and not as zero."""
     [finding] = [each for each in said("quota", plan_of(), machine_limits=limits(STANDARD)) if each[0] == P]
     assert (finding[1], finding[3].rpartition(": ")[2]) == ("unknown", "the account lists no such limit")
-    assert finding[4] == "look the limit up in the console of Service Quotas"
+    assert finding[4] == "see the limit in the console of Service Quotas"
 
 
 def test_other_limits() -> None:
@@ -193,7 +193,7 @@ def test_so_many_placement_groups() -> None:
             "fail",
             "network",
             "Placement groups per Region in us-east-1: 1 needed; the limit is 500, and 500 are taken",
-            "delete those that nobody uses",
+            "delete unused ones",
         )
     ]
     assert said("quota", plan_of(pool=RESERVED), reservations=[reservation()], **full) == []

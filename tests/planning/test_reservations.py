@@ -18,7 +18,7 @@ def test_an_end_that_nobody_has_read() -> None:
     """Before anybody has, the plan says that it does not know when the nodes go."""
     [one] = [each for each in planning.rules(plan_of(pool=BLOCK), None, TODAY) if each.id == "purchase.reservation"]
     assert (one.outcome, one.place, one.hint) == ("unknown", "pools[0].reservation", READ)
-    assert one.text == "whether cr-1 of pool gpu has room for it, and when it ends: nobody has read it"
+    assert one.text == "whether cr-1 of pool gpu has room for it, and when it ends: it was never read"
 
 
 WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
@@ -27,7 +27,7 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
         {"instance_type": "p5en.48xlarge"},
         "machine",
         "cr-1 is for p5en.48xlarge, and pool gpu is made of p5.48xlarge",
-        "take the machine that was reserved, or name another reservation",
+        "declare the reserved machine, or name another reservation",
     ),
     (
         RESERVED,
@@ -55,7 +55,7 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
         {"available": 3, "ours": 8},
         "count",
         "cr-1 has 11 of 16 nodes left, and pool gpu has 16",
-        "stop what else runs in it, or write count: 11",
+        "stop other machines in it, or write count: 11",
     ),
     (
         RESERVED,
@@ -68,14 +68,14 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
         RESERVED,
         {"block": True},
         "purchase",
-        "cr-1 is a capacity block, and pool gpu is to be bought as reserved",
+        "cr-1 is a capacity block, but pool gpu declares purchase: reserved",
         "write purchase: block",
     ),
     (
         BLOCK,
         {"block": False},
         "purchase",
-        "cr-1 is no capacity block, and pool gpu is to be bought as block",
+        "cr-1 is a reservation, not a capacity block, but pool gpu declares purchase: block",
         "write purchase: reserved",
     ),
     (
@@ -157,13 +157,13 @@ def test_a_reservation_that_is_not_there() -> None:
             "fail",
             "pools[0].reservation",
             "us-east-1 has no reservation cr-1 for this account",
-            "write one that there is, as the console of EC2 lists them",
+            "write one that exists; the console of EC2 lists them",
         )
     ]
 
 
 def test_a_way_to_buy_that_is_tried_later() -> None:
-    """That it would not work is a warning, at the field of that way; the first one may well be enough."""
+    """A way that would fail is a warning at its field; the first one may well be enough."""
     ways = [{"purchase": "reserved", "reservation": "cr-1"}]
     plan = plan_of(pool={"count_min": 2, "fallbacks": ways})
     found = said("purchase.reservation", plan, reservations=[reservation(block=True, zone="us-east-1b")])
@@ -191,7 +191,7 @@ def test_pools_that_share_a_reservation() -> None:
     ]
     busy = reservation(total=24, available=11, ours=12)
     assert [each[3:] for each in said("purchase.reservation", plan, reservations=[busy])] == [
-        (f"cr-1 has 23 of 24 nodes left, and {both}", "stop what else runs in it, or take nodes out")
+        (f"cr-1 has 23 of 24 nodes left, and {both}", "stop other machines in it, or take nodes out")
     ] * 2
     fine = reservation(total=24, available=12, ours=12)
     assert said("purchase.reservation", plan, reservations=[fine]) == []
@@ -250,8 +250,8 @@ def test_a_group_of_reservations_that_is_not_there(inside: list[str] | None) -> 
             "gpu2",
             "fail",
             "pools[1].reservation",
-            f"us-east-1 has no group {ARN} with reservations for this account",
-            "write one that there is, as the console of Resource Groups lists them",
+            f"us-east-1 has no resource group {ARN} with reservations for this account",
+            "write one that exists; the console of Resource Groups lists them",
         )
     ]
 
@@ -261,7 +261,7 @@ def test_a_group_of_reservations_that_was_declared_later() -> None:
     plan = plan_of(pool={"purchase": "reserved", "reservation": ARN})
     [told] = said("purchase.reservation", plan, reservations=[reservation()])
     assert told[1] == "unknown"
-    assert told[3].endswith(": it was not declared yet when the account was read")
+    assert told[3].endswith(": it was declared after the account was read")
     assert told[4] == READ
 
 

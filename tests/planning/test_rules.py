@@ -1,4 +1,4 @@
-"""What rules say about plans."""
+"""Findings of rules about plans."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GPU = {"name": "gpu", "machine": "sim-h100", "count": 4}
 
 
 def loopback(plan: Plan, facts: Facts | None) -> tuple[Finding, ...]:
-    """What that rule says of it."""
+    """Return the findings of that rule."""
     return tuple(finding for finding in rules(plan, facts) if finding.id == "fabric.loopback")
 
 
@@ -60,13 +60,13 @@ def test_loopback_without_room_at_any_rate(plan_of: Any) -> None:
 
 @pytest.mark.parametrize("facts", [None, Facts(loopback_mbps=None)])
 def test_loopback_that_nobody_measured(plan_of: Any, facts: Facts | None) -> None:
-    """What was not measured is unknown and never passes."""
+    """A missing measurement is unknown and never passes."""
     assert loopback(plan_of(pools=[GPU]), facts) == (
         Finding(
             "fabric.loopback",
             "unknown",
-            "8 simulated links x 200 Mb/s x 2 for headroom = 3200 Mb/s, and nobody has measured what this machine "
-            "carries",
+            "8 simulated links x 200 Mb/s x 2 for headroom = 3200 Mb/s, and the capacity of this machine was "
+            "not measured",
             "run `stampworks facts`",
         ),
     )
@@ -94,7 +94,7 @@ def test_a_pool_in_no_queue(plan_of: Any) -> None:
 def test_loopback_of_a_cluster_without_rails(plan_of: Any) -> None:
     """Nothing to carry fits everywhere, measured or not."""
     (finding,) = loopback(plan_of(pools=[{"name": "prep", "machine": "sim-cpu", "count": 4}]), None)
-    assert (finding.verdict, finding.text) == ("pass", "the plan has no simulated rails for this machine to carry")
+    assert (finding.verdict, finding.text) == ("pass", "the plan has no simulated rails")
 
 
 @relaxed

@@ -116,15 +116,15 @@ def test_all_at_once(plan_text_of: PlanText) -> None:
     assert [line.split(": ", 1)[1] for line in said.splitlines() if line.startswith("cluster.yaml:")] == [
         "name: 'Test' is not a legal name",
         "network.cidr: '10.0.0.0/99' is not an IPv4 address range",
-        "pools[0].purchase: machines of aws are not bought as owned",
+        "pools[0].purchase: aws does not sell machines as owned",
         "pools[0].zone: eu-west-1a is no zone of us-east-1, where the cluster is: the name of a zone begins with that",
-        "fabric.oversubscription: the fabric is aws's own, and nobody chooses that",
-        "storage[0].capacity: 1300 GiB is no capacity of Amazon FSx for Lustre SCRATCH_2: legal are 1200, 2400 and on "
-        "in steps of 2400",
+        "fabric.oversubscription: aws builds the fabric, so that it cannot be chosen",
+        "storage[0].capacity: capacity 1300 GiB is not valid for Amazon FSx for Lustre SCRATCH_2: allowed are "
+        "1200, 2400 and more in steps of 2400",
         "storage[1].mbps_per_tib: Amazon FSx for Lustre PERSISTENT_2 SSD does not come with 300 MB/s per TiB",
         "storage[1].mount: /a is mounted twice",
         "storage[2].kind: no file system is called 'fsx-lustr'",
-        "storage[3].kind: nodes on aws share no machine that a directory could be on",
+        "storage[3].kind: nodes on aws share no disk, on which a directory could be",
         "storage[4].capacity: must be a whole number, not 'x'",
         "users[0].name: 'root' is an account of the system",
         "training.model.heads: hidden 1001 does not divide by heads 10: 1001 = 10 x 100 + 1",
@@ -174,10 +174,9 @@ def test_one_misspelled_key_is_one_problem(cloud: str) -> None:
 
 
 DAY = "2026-11-23"
-BLOCK = "pools[0].purchase: pool gpu is to start in a block of capacity, and which one is not written (purchase.block)"
+BLOCK = "pools[0].purchase: pool gpu uses a block of capacity, and its name is missing (purchase.block)"
 UNLOCKED = (
-    "region: which image its nodes boot in us-east-1 was not looked up, and the newest one changes by itself "
-    "(image.locked)"
+    "region: the image of its nodes in us-east-1 is not locked, and the newest one changes by itself (image.locked)"
 )
 
 

@@ -105,7 +105,7 @@ def test_nodes_get_packages_from_the_head(cluster: Cluster) -> None:
 
 
 def test_the_rails_answer_for_themselves_only(cluster: Cluster) -> None:
-    """What a broken rail carries must not arrive on another."""
+    """Traffic of a broken rail must not arrive on another."""
     assert (
         cluster.shell("gpu-001", "sysctl -n net.ipv4.conf.rail0.arp_ignore net.ipv4.conf.rail1.arp_announce") == "1\n2"
     )
@@ -232,7 +232,7 @@ def test_all_hosts_that_fail_are_named_at_once(cluster: Cluster) -> None:
         "site.yml failed on 2 hosts.\n"
         "  gpu-001, gpu-003: base : Make the users\n"
         "    user dora: uid 3001 is taken by carol on this node\n"
-        "What was done before stays; the next run goes on from there."
+        "Tasks that were done stay done; the next run goes on from there."
     )
     for node in ("gpu-001", "gpu-003"):
         cluster.shell(node, "userdel -r carol 2>/dev/null")
@@ -278,7 +278,7 @@ def test_a_clock_that_is_wrong_is_drift(cluster: Cluster) -> None:
     found = drift.of_look(cluster.inventory(), hosts, cluster.look(edit))
     assert [line for line in found if "clock" in line] == [
         "runtime: gpu-002: its clock is 10 minutes ahead of head's, "
-        "and neither of the two believes what Slurm says on the other"
+        "and Slurm's daemons reject messages of a clock so far off"
     ]
 
 

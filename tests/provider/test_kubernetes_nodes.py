@@ -26,7 +26,7 @@ def call(count: int) -> Call:
 
 @pytest.fixture(autouse=True)
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Of which clusters the doors were closed."""
+    """Return the clusters whose doors were closed."""
     found: list[str] = []
 
     def endings(*where: str) -> tuple[plan.Ending, ...]:
@@ -52,7 +52,7 @@ def test_who_is_there_and_until_when() -> None:
 
 
 def test_a_cloud_that_does_not_answer_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is there Kubernetes says; when capacity ends stays as it was known, and whoever waits is told why."""
+    """Kubernetes lists the nodes; the known end of capacity stays, and waiting users are told why."""
     said: list[str] = []
 
     def refused(*_: str) -> tuple[plan.Ending, ...]:
@@ -64,7 +64,7 @@ def test_a_cloud_that_does_not_answer_stops_nobody(monkeypatch: pytest.MonkeyPat
     for found in (asyncio.run(KubernetesNodes().ensure(asked)), asyncio.run(KubernetesNodes().read(asked))):
         assert found is not None
         assert (found["members"], found["endings"]) == ([plan.to_dict(MEMBER)], known)
-    told = [one for one in said if one.startswith("nobody can be asked when capacity ends: ")]
+    told = [one for one in said if one.startswith("the end of its capacity cannot be read: ")]
     assert len(told) == 2
     assert "not permitted" in told[0]
 

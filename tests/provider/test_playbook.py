@@ -1,4 +1,4 @@
-"""What the Playbook resource does with a look at its cluster."""
+"""Looks of the Playbook resource at its cluster."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_read_looks_at_the_nodes_that_are_up(looked: list[Any]) -> None:
-    """What it finds replaces what an earlier one found, and holds no secret, whatever a node says."""
+    """New differences replace earlier ones, and hold no secret, whatever a node says."""
     outputs = asyncio.run(Playbook().read(call()))
     assert looked == [["head"]]
     assert outputs == {
@@ -64,7 +64,7 @@ def test_a_read_looks_at_the_nodes_that_are_up(looked: list[Any]) -> None:
             "system: head: /etc/hosts differs",
             "system: head: unknown: no [secret] here",
             "runtime: gpu-001: unknown: the node is not up",
-            "runtime: head: unknown: it says nothing of itself",
+            "runtime: head: unknown: it reported nothing",
         ],
     }
     assert Playbook().drift(outputs) == {"drift": outputs["drift"]}

@@ -1,4 +1,4 @@
-"""What the Qualification resource does with certificates: signs, keeps evidence, and does not forget what is open."""
+"""Certificates of the Qualification resource: signed, kept as evidence, with open findings remembered."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_failure_of_the_whole_is_not_forgotten() -> None:
 def test_a_proof_that_cannot_be_read_is_none(certificate: str | None) -> None:
     """Then nothing is known, which is never a pass."""
     outputs = {} if certificate is None else {"certificate": certificate}
-    assert Qualification().drift(outputs) == {"verdict": ["proof: nothing is known of it yet"]}
+    assert Qualification().drift(outputs) == {"verdict": ["proof: no certificate exists yet"]}
 
 
 def test_a_certificate_that_somebody_changed_is_not_believed(found: list[Any]) -> None:
@@ -134,7 +134,7 @@ def test_who_is_held_back_since_is_drift(found: list[Any], monkeypatch: pytest.M
 
 
 def test_a_look_that_nobody_answers_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known stands: a refresh does not fail because of it."""
+    """Known findings stay: a refresh does not fail because of it."""
 
     def unknown(*_: Any) -> dict[str, str]:
         raise operations.UnknownError("AWS us-west-2: the Kubernetes of cluster one: not permitted", "allow it")
@@ -146,7 +146,7 @@ def test_a_look_that_nobody_answers_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     outputs = asyncio.run(Qualification().read(looks))
     assert outputs is not None
     assert (outputs["verdict"], outputs["drift"]) == ("pass", [])
-    assert told == ["nobody can be asked who is held back: AWS us-west-2: the Kubernetes of cluster one: not permitted"]
+    assert told == ["held nodes cannot be listed: AWS us-west-2: the Kubernetes of cluster one: not permitted"]
 
 
 def test_who_failed_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ class World:
 def test_who_does_not_come_by_himself_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that died after its group was made ends the `up` soon, and the next one starts it."""
     World(monkeypatch, members("gpu-001"))
-    said = r"gpu: 1 of 2 members after 0 s\n  hint: pulumi up starts what is dead"
+    said = r"gpu: 1 of 2 members after 0 s\n  hint: pulumi up restarts dead nodes"
     with pytest.raises(MembersMissingError, match=said):
         asyncio.run(Roster().ensure(call()))
 

@@ -1,4 +1,4 @@
-"""What the plugin's base promises, seen through the real engine on a plugin of one resource, a file."""
+"""Promises of the plugin's base, seen through the real engine on a plugin of one resource, a file."""
 
 from __future__ import annotations
 
@@ -162,11 +162,11 @@ def test_an_error_nobody_expected_says_where_it_happened(project: ToyProject) ->
 
 
 def test_a_machine_that_ran_out_is_no_bug(project: ToyProject) -> None:
-    """What the kernel said stands beside the resource, with what to do."""
+    """The kernel's message stands beside the resource, with a remedy."""
     project.write('File("one", lines=["a"], mode="full")')
     shown = failed_up(project)
     assert "No space left on device" in shown
-    assert "hint: make room or raise the limit, and run it again" in shown
+    assert "hint: free some space or raise the limit, and run it again" in shown
     assert "bug" not in shown.replace("debug", "")
 
 
@@ -212,10 +212,10 @@ def test_an_interrupt_ends_the_work_at_once_and_keeps_what_exists(project: ToyPr
     seconds = time.monotonic() - begun
     engine.send_signal(signal.SIGINT)
     shown, _ = engine.communicate(timeout=60)  # undisturbed it takes ten minutes
-    assert "* interrupted; the next `pulumi up` goes on from what is there" in shown
+    assert "* interrupted; the next `pulumi up` goes on from here" in shown
     lines = [one for one in shown.splitlines() if f" {line} " in one]
     assert 2 <= len(lines) <= 5 * seconds + 3, "progress is shown, a few lines a second"
-    assert project.state()["one"]["initErrors"] == ["interrupted; the next `pulumi up` goes on from what is there"]
+    assert project.state()["one"]["initErrors"] == ["interrupted; the next `pulumi up` goes on from here"]
 
 
 def test_a_killed_engine_leaves_no_plugin(project: ToyProject) -> None:

@@ -26,7 +26,7 @@ class Accelerated(SimulatedCluster):
     wrong: Mapping[Place, int] = field(default_factory=dict)
     digest: Mapping[Place, str] = field(default_factory=dict)
     broken: Mapping[Place, str] = field(default_factory=dict)
-    """What is said of one that gave no answer."""
+    """Messages of accelerators that gave no answer."""
     windows_of: Mapping[Place, float] = field(default_factory=dict)
 
     def answers(self, program: str, asked: Ask) -> list[Result]:
@@ -68,7 +68,7 @@ def of_eight(nodes: int = 4, **more: object) -> Subject:
 
 
 def matmul(cluster: SimulatedCluster) -> list[tuple[str, tuple[str, ...], str]]:
-    """What does not pass."""
+    """Return the findings that do not pass."""
     found: list[CheckFinding] = cluster.prove()
     return [(each.verdict, each.nodes, each.why) for each in found if each.verdict != "pass" and each.check == "matmul"]
 
@@ -108,7 +108,7 @@ def test_of_one_node_alone_its_accelerators_are_the_peers() -> None:
         ({"wrong": {("gpu-002", 7): 2}}, "accelerator 7: 2 products , of the same matrices, came out different"),
         (
             {"digest": {("gpu-002", 7): "cd"}},
-            "accelerator 7: its product of the same matrices is not that of its peers",
+            "accelerator 7: its product of the same matrices differs from that of its peers",
         ),
         (
             {"broken": {("gpu-002", 7): "no answer within 31 s"}},

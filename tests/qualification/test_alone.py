@@ -1,4 +1,4 @@
-"""What one node says of itself that its peers do not is its own fault, in words with numbers."""
+"""Differences of one node from its peers are its own fault, in words with numbers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_disk_that_was_slow_once_is_no_fault() -> None:
 
 
 def test_a_node_that_failed_is_asked_nothing_more() -> None:
-    """What is known needs no further measurement."""
+    """A known failure needs no further measurement."""
     cluster = SimulatedCluster(subject(4), says={("gpu-003", "memlock"): 1})
     cluster.prove()
     assert ["gpu-003" in asked.nodes for asked in cluster.asked] == [True] + [False] * (len(cluster.asked) - 1)
@@ -78,7 +78,7 @@ def test_the_quick_level_starts_once() -> None:
 
 
 def test_a_limit_among_peers_without_one() -> None:
-    """That all others have none makes a small one no less wrong."""
+    """A small limit is wrong, also where all others have none."""
     texts = tuple(Text("memlock", name, "limit", "unlimited") for name in ("gpu-001", "gpu-002"))
     heard = Heard((answer("limits", [number("memlock", 65536, "gpu-003")], texts),), ())
     assert [*_limits(subject(4), heard)] == [("gpu-003", "lockable memory: 65536, where its peers have no limit")]
@@ -88,7 +88,7 @@ def test_a_limit_among_peers_without_one() -> None:
     ("kind", "rails", "few"), [("efa", 2, True), ("infiniband", 2, True), ("tcp", 2, False), ("efa", 0, False)]
 )
 def test_memory_that_no_peer_may_lock_either(kind: str, rails: int, few: bool) -> None:
-    """What RDMA wants does not follow from what peers have; where a node reaches no such fabric it wants nothing."""
+    """RDMA's need does not follow from peers; a node without such a fabric needs nothing."""
     memory, limits = 1 << 40, {"gpu-001": 8 << 20, "gpu-002": 8 << 20, "gpu-003": 1 << 62}
     values = [number("memory", memory, name) for name in NAMES]
     values += [number("memlock", limit, name) for name, limit in limits.items()]
@@ -108,7 +108,7 @@ def test_huge_pages_where_none_are_set_aside() -> None:
     plain = subject(4)
     assert [*_limits(plain, heard)] == []
     pools = tuple(dataclasses.replace(pool, hardware=("efa",)) for pool in plain.pools)
-    why = "5128 huge pages are set aside, which jobs lack: over EFA none are to be"
+    why = "5128 huge pages are reserved, which jobs lack: with EFA none should be"
     assert [*_limits(dataclasses.replace(plain, pools=pools), heard)] == [("gpu-002", why)]
 
 
@@ -128,7 +128,10 @@ def test_a_product_that_is_always_wrong() -> None:
     """It repeats itself, and differs from what the peers come to."""
     cluster = SimulatedCluster(subject(4), texts={("gpu-002", "matmul_digest"): "cd"})
     [failed] = [each for each in cluster.prove() if each.verdict != "pass"]
-    assert (failed.nodes, failed.why) == (("gpu-002",), "its product of the same matrices is not that of its peers")
+    assert (failed.nodes, failed.why) == (
+        ("gpu-002",),
+        "its product of the same matrices differs from that of its peers",
+    )
 
 
 def test_a_torn_checkpoint_is_its_writers_fault() -> None:
@@ -143,7 +146,7 @@ def test_a_torn_checkpoint_is_its_writers_fault() -> None:
 
 
 def test_packets_that_do_not_fit() -> None:
-    """Of a NIC that takes smaller ones its node is to blame; of a way on which they are lost, nobody."""
+    """A NIC with smaller packets is its node's fault; packets lost on the way are nobody's."""
     narrow = Heard((answer("limits", [number("mtu", 1400, "gpu-002", rail="rail1")]),), ())
     assert [*_packets(subject(4), narrow)] == [("gpu-002", "rail1 takes packets of 1400 bytes, not 1500")]
     lost = Heard((answer("limits", [number("path_mtu", 576, "gpu-001", rail="rail0", peer="gpu-002")]),), ())

@@ -58,7 +58,7 @@ def judged(machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, 
         # AWS
         ("p4d.24xlarge", 1, "all_reduce_busbw", 128 * MIB, "GB/s", 200),
         ("p6-b200", 1, "all_reduce_busbw", 128 * MIB, "GB/s", 600),
-        # what follows from measurements of healthy machines
+        # by measurements of healthy machines
         ("p5", 16, "all_reduce_busbw", 16 * GIB, "GB/s", 350),
         ("p5", 2, "all_reduce_busbw", 16 * MIB, "GB/s", 50),
         ("p6-b200", 4, "all_reduce_busbw", 16 * MIB, "GB/s", 50),
@@ -187,8 +187,8 @@ def test_what_honest_people_wrote(
         ("ND96isr_H100_v5", 1, "h2d_bandwidth", 0, "GB/s", 21, "half of the lanes, or the generation before"),
         ("p5en", 1, "memory_bandwidth", 0, "GB/s", 1500, "a broken machine passes"),
         ("p5", 1, "matmul_bf16", 0, "TFLOP/s", 200, "a broken machine passes"),
-        ("p5", 1, "storage_write", 0, "MB/s", 50, "a link of 1 Gb/s carries that"),
-        ("p5", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 0, "every machine reaches 0: this can find nothing"),
+        ("p5", 1, "storage_write", 0, "MB/s", 50, "a link of 1 Gb/s reaches that"),
+        ("p5", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 0, "every machine reaches 0: this threshold cannot fail"),
         # wrong by 8 or by 1,000
         (
             "ND96isr_H100_v5",
@@ -237,7 +237,7 @@ def test_what_honest_people_wrote(
             "GB/s",
             384,
             "wrong by 8, bytes and bits: 48 GB/s would fit one NIC, which can reach 49.5 GB/s (a NIC of 400 Gb/s, 0.99 "
-            "of it data); if the 8 NICs of a node together are meant, nothing tells one from the other",
+            "of it data); if the 8 NICs of a node together are meant, the two cannot be told apart",
         ),
         ("p6-b200", 1, "nic_bandwidth", 0, "Gb/s", 3040, "wrong by 8, bytes and bits: 380 Gb/s would fit one NIC"),
         (
@@ -249,8 +249,8 @@ def test_what_honest_people_wrote(
             105,
             "wrong by 8, bytes and bits: 840 GB/s would fit 72 ranks on 18 nodes, which can reach 987.7 GB/s (NVLink "
             "of gb200 carries 900 GB/s from an accelerator, and its switch adds up: x 1.1, a percent more than was "
-            "ever published); if 72 ranks on 18 nodes that use no NVLink between nodes are meant, nothing tells one "
-            "from the other",
+            "ever published); if 72 ranks on 18 nodes that use no NVLink between nodes are meant, the two cannot "
+            "be told apart",
         ),
         ("p5", 1, "nic_bandwidth", 0, "GB/s", 3200, "perhaps wrong by 8, bytes and bits: 3200 Gb/s would fit"),
         ("p5", 2, "all_reduce_busbw", 16 * GIB, "Gb/s", 440, "wrong by 8, bytes and bits: 440 GB/s would fit"),
@@ -317,8 +317,8 @@ def test_what_is_refused(
             0.02,
             "the catalog does not know the rate of a rail of sim-h100: it is simulated, and declarations give it",
         ),
-        ("sim-h100", "matmul_bf16", "TFLOP/s", 700, "sim-h100 is simulated, which says nothing about speed"),
-        ("sim-cpu", "storage_read", "GB/s", 1, "sim-cpu is simulated, which says nothing about speed"),
+        ("sim-h100", "matmul_bf16", "TFLOP/s", 700, "sim-h100 is simulated and has no speed of its own"),
+        ("sim-cpu", "storage_read", "GB/s", 1, "sim-cpu is simulated and has no speed of its own"),
     ],
 )
 def test_what_cannot_be_told(machine: str, quantity: str, unit: str, value: float, reason: str) -> None:
@@ -344,23 +344,23 @@ def test_storage_that_may_be_small(gbs: float, verdict: str) -> None:
     """Below an eighth of what a client reaches, bytes taken for bits look like a file system of that size."""
     judgement = judged("p5", 1, "storage_read", 0, "GB/s", gbs)
     assert judgement.verdict == verdict, judgement.reason
-    words = ": how large the file system is decides, and 8 times this would fit as well"
+    words = ": it depends on the size of the file system, and 8 times this would fit as well"
     assert judgement.reason.endswith(words) == (verdict == "cannot-tell")
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(50, "refused"), (350, "ok"), (440, "cannot-tell"), (600, "refused")])
 def test_what_is_the_same_whatever_the_fabric_does(value: float, verdict: str) -> None:
-    """That nobody looked up whether it adds up matters only between what it reaches with and without."""
+    """Unknown reduction in switches matters only between the rates with and without it."""
     judgement = judged("a3-ultragpu-8g", 16, "all_reduce_busbw", 0, "GB/s", value)
     assert judgement.verdict == verdict, judgement.reason
-    assert ("if the fabric adds up, which nobody looked up, still less" in judgement.reason) == (verdict == "ok")
+    assert ("if the fabric adds up in switches, which is not known, even less" in judgement.reason) == (verdict == "ok")
 
 
 @pytest.mark.parametrize("quantity", [each for each in QUANTITIES if each.endswith("busbw")])
 def test_one_accelerator_by_itself_has_no_busbw(quantity: str) -> None:
     """Whatever is asked of it; of two such nodes it depends on what is known of the way between them."""
     alone = judged("g6-8xlarge", 1, quantity, 16 * GIB, "GB/s", 10)
-    words = "no healthy machine passes: one accelerator by itself moves nothing, and its busbw is 0"
+    words = "no healthy machine passes: one accelerator by itself transfers nothing, and its busbw is 0"
     assert (alone.verdict, alone.reason) == ("refused", words)
     assert judged("g6-8xlarge", 2, quantity, 16 * GIB, "GB/s", 10).verdict == "cannot-tell"
 
@@ -425,7 +425,7 @@ def test_a_value_in_another_unit_is_judged_alike(
     same = ((mbs, "MB/s"), (mbs / 1000, "GB/s"), (mbs * 8 / 1000, "Gb/s"))
     verdicts = {judged(machine, nodes, quantity, size_bytes, unit, value).verdict for value, unit in same}
     nudged = {judged(machine, nodes, quantity, size_bytes, "MB/s", nextafter(mbs, to)).verdict for to in (0, 1e12)}
-    assert len(verdicts) == 1 or len(nudged) == 2  # what lies on the very border may fall to either side
+    assert len(verdicts) == 1 or len(nudged) == 2  # a value on the border may fall to either side
 
 
 def test_compute_in_another_unit_is_judged_alike() -> None:

@@ -206,7 +206,7 @@ def test_a_second_look_is_beside_a_peer(looks: list[tuple[float, float]], verdic
     assert [each.verdict for each in found if each.check == "matmul" and "gpu-003" in each.nodes] == [verdict]
     assert [each.nodes for each in found if each.verdict != "pass"] == [("gpu-003",)] * (verdict != "pass")
     if verdict == "unknown":
-        why = "it was slower than its peers, and beside it gpu-002 was held back too: 6 looks did not tell"
+        why = "it was slower than its peers, and gpu-002 beside it was held back too: 6 measurements did not decide"
         assert [each.why for each in found if each.verdict == verdict] == [why]
     assert next(heard, None) is None
 

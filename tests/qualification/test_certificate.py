@@ -38,7 +38,7 @@ def test_what_was_signed_is_believed() -> None:
 def test_without_a_key_nothing_is_known() -> None:
     """Anybody may have written it: that is no pass."""
     checked = verify(FILE)
-    assert (checked.signature, checked.why) == ("unknown", "no key was given, so that anybody may have written this")
+    assert (checked.signature, checked.why) == ("unknown", "no key was given, so that its author is not verified")
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Any:
@@ -51,7 +51,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Any:
 
 @pytest.mark.parametrize("path", list(places(json.loads(FILE)["certificate"])), ids=str)
 def test_any_change_shows(path: tuple[Any, ...]) -> None:
-    """Of whatever value: refused as no certificate, or known to be changed."""
+    """A change of any value is refused as no certificate, or known."""
     content = json.loads(FILE)
     parent = content["certificate"]
     for step in path[:-1]:
@@ -72,11 +72,11 @@ def test_somebody_elses_key() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "it is no certificate: JSONDecodeError"),
-        ("[]", "it is no certificate: TypeError"),
-        ("{}", "it is no certificate: KeyError"),
+        ("", "it is not a certificate: JSONDecodeError"),
+        ("[]", "it is not a certificate: TypeError"),
+        ("{}", "it is not a certificate: KeyError"),
         ('{"certificate": {"version": 2}}', "it is of version 2; this release reads 1"),
-        ('{"certificate": {"version": 1}}', "it is no certificate: ValueError: Certificate: lacks cluster"),
+        ('{"certificate": {"version": 1}}', "it is not a certificate: ValueError: Certificate: lacks cluster"),
         ("[" * 100_000, "it is no certificate"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a level asks, in which order, and what becomes of what its time does not allow."""
+"""Measurements of a level, their order, and those that do not fit into its time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_not_begun() -> None:
 
 
 def test_what_was_found_before_the_time_was_up_counts() -> None:
-    """Of a step that was not carried to its end nobody passes, whatever it has said so far."""
+    """No node passes by an unfinished step, whatever it has reported so far."""
     cluster = SimulatedCluster(subject(4), {("gpu-003", "rail0"): 0.2}, takes=6.0)
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard", seconds=20)
     why = "the budget of 10 min was used up during: rail0: gpu-003 for the last time"
@@ -121,11 +121,11 @@ def test_burn_in_without_time_for_a_second_round() -> None:
     evidence = burnt_in(SimulatedCluster(subject(4), takes=60.0), 12)
     nodes, why = unknown(evidence)["burn-in"]
     assert len(nodes) == 4
-    assert why == "the budget of 10 min holds no second round, and who gets slower shows in two"
+    assert why == "the budget of 10 min holds no second round, and a node that gets slower shows only in two"
 
 
 def test_what_fails_in_a_later_round() -> None:
-    """That is said, and the node is asked nothing more."""
+    """The failure is reported, and the node is not measured further."""
 
     class Later(SimulatedCluster):
         def answers(self, program: str, asked: Ask) -> list[Result]:

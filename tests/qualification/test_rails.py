@@ -34,7 +34,7 @@ def test_a_slow_rail_is_its_nodes_fault(left: float) -> None:
 
 
 def test_the_words_of_a_slow_rail() -> None:
-    """Which rail, how slow, with whom, and why it is this node."""
+    """Rail, rate, partner, and the reason why it is this node."""
     cluster = SimulatedCluster(subject(4, leaf_nodes=4), {("gpu-003", "rail1"): 0.2})
     [failed] = [each for each in cluster.prove() if each.verdict == "fail"]
     assert failed.why == "rail1 to gpu-004: 0.0383 of 0.191 Gb/s; gpu-004 is fast with others"
@@ -48,7 +48,7 @@ def test_a_rail_that_loses_packets_is_its_nodes_fault(oversubscription: int) -> 
     cluster = SimulatedCluster(of, loss={("gpu-006", "rail1"): 2.69})
     [failed] = [each for each in cluster.prove() if each.verdict != "pass"]
     assert (failed.check, failed.nodes, failed.rail) == ("rails", ("gpu-006",), "rail1")
-    assert failed.why == "rail1 to gpu-005: 2.7 % of what is sent is lost and sent again; gpu-005 is sound with others"
+    assert failed.why == "rail1 to gpu-005: 2.7 % of packets are lost and sent again; gpu-005 is sound with others"
     assert (failed.quantity, failed.measured, failed.expected, failed.unit) == ("pair_resent", 2.69, 0.5, "%")
 
 
@@ -89,7 +89,7 @@ def test_a_little_that_is_sent_again_is_no_fault() -> None:
 
 
 def test_a_rail_that_is_down_says_so() -> None:
-    """What is measured is nothing, and the reason is what the program said."""
+    """Nothing is measured, and the reason is the program's message."""
     cluster = SimulatedCluster(subject(4, leaf_nodes=4), {("gpu-001", "rail0"): 0.0})
     [failed] = [each for each in cluster.prove() if each.verdict == "fail"]
     assert failed.why == "rail0 to gpu-002: no answer from gpu-002 within 5 s; gpu-002 is fast with others"
@@ -186,7 +186,7 @@ def test_nobody_to_measure_with_is_unknown() -> None:
     asked = list(pairs(subject(4), ("gpu-002",), evidence))
     assert asked == []
     assert [(each.verdict, each.why) for each in evidence.findings] == [
-        ("unknown", "rail0: nobody was free to measure it with"),
-        ("unknown", "rail1: nobody was free to measure it with"),
+        ("unknown", "rail0: no node was free to measure it with"),
+        ("unknown", "rail1: no node was free to measure it with"),
     ]
     assert failures(SimulatedCluster(subject(1))) == []

@@ -57,8 +57,8 @@ def test_ways_to_write_the_same(tmp_path: Path, content: bytes) -> None:
 
 NUMBER = "write a plain number like 440 or 23.5; its unit has a column of its own"
 UNITS = "write GB/s, Gb/s, MB/s, TFLOP/s or GFLOP/s; B are bytes, b are bits"
-COUNT = "is no whole number from 1 to 100000: count the nodes of the run"
-SIZE = "is no whole number from 0 to 1125899906842624: 16 MiB are 16777216, and 0 stands for no size"
+COUNT = "is not a whole number from 1 to 100000: count the nodes of the run"
+SIZE = "is not a whole number from 0 to 1125899906842624: 16 MiB are 16777216, and 0 stands for no size"
 
 
 @pytest.mark.parametrize(

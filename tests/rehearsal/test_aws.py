@@ -64,7 +64,7 @@ def test_an_encrypted_value_wants_a_stand_in(trial: Trial) -> None:
     code, _, said = trial.rehearse()
     assert code == 2
     assert "stacks/Pulumi.dev.yaml:6:1: config.trial:token: is encrypted, and a rehearsal decrypts nothing" in said
-    assert "hint: say in the scenario what stands for it: secrets: {'trial:token': anything}" in said
+    assert "hint: give a value for it in the scenario: secrets: {'trial:token': anything}" in said
 
 
 def test_what_is_wrong_in_scenario_and_stack_is_told_together(trial: Trial) -> None:
@@ -137,7 +137,7 @@ def test_what_is_protected_refuses_to_be_destroyed(found: Mapping[str, Any]) -> 
 def test_what_a_crash_leaves_in_no_state_is_found(found: Mapping[str, Any]) -> None:
     """A subnet has no name by which the next up could find it: it is created once more, and the verdict is no."""
     crashed = phase(found, "failure: crash at nodes")
-    assert (crashed["verdict"], crashed["found"]) == ("fail", "the next up finishes, and leaves something over")
+    assert (crashed["verdict"], crashed["found"]) == ("fail", "the next up finishes, and leaves something behind")
     [over] = [note for note in crashed["notes"] if note.startswith("there, and in no state:")]
     assert "aws:ec2/subnet:Subnet nodes (subnet-" in over
 
@@ -169,7 +169,7 @@ def test_what_a_quota_refuses_is_made_by_the_next_up(found: Mapping[str, Any]) -
     """The fourth creation of the list, and what would have come after it."""
     refused = phase(found, "failure: quota at creation 4")
     assert (refused["verdict"], refused["found"]) == ("pass", "the next up finishes, with nothing twice")
-    assert any("rehearsed quota: the account may have no more of these" in note for note in refused["notes"])
+    assert any("rehearsed quota: the limit of the account is reached" in note for note in refused["notes"])
     fourth = phase(found, "up")["steps"][3]
     assert refused["met"] == [f"{fourth['type']} {fourth['name']}"]
     assert f"create {fourth['type'].split(':')[-1]}" in ops(refused)
@@ -177,4 +177,4 @@ def test_what_a_quota_refuses_is_made_by_the_next_up(found: Mapping[str, Any]) -
 
 def test_a_failure_that_never_happens_is_not_passed(found: Mapping[str, Any]) -> None:
     missed = phase(found, "failure: quota at nobody")
-    assert (missed["verdict"], missed["found"]) == ("unknown", "never happened: none of 6 creations is meant")
+    assert (missed["verdict"], missed["found"]) == ("unknown", "never happened: it matches none of 6 creations")

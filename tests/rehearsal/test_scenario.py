@@ -78,7 +78,7 @@ durations: {"a:b:C": 86401, "a:b:D": .inf, "a:b:E": -1}
     assert "hint: write stock-out, quota, throttle or crash" in text
     assert "failures[0].at: must be a whole number from 1" in text
     assert "failures[1]: does not say which creation fails" in text
-    assert "failures[2].times: is of throttle only" in text
+    assert "failures[2].times: is for throttle only" in text
     assert "latency[a:b:C]: must be seconds from 0 to 60" in text
     assert "hint: a rehearsal really waits; durations: are counted only" in text
     assert all(f"durations[a:b:{each}]: must be seconds from 0 to 86400" in text for each in "CDE")

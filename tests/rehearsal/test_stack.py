@@ -1,4 +1,4 @@
-"""What is rehearsed is the stack's own file, and a change of it is one of what it means."""
+"""Rehearsals use the stack's own file, and a change in it is a change of its meaning."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ def test_a_stack_that_is_not_there(stack: Stack) -> None:
 @pytest.mark.parametrize("text", ["- 1\n", "a: [\n", "config: !!python/object:os.system {}\n", "\x00"])
 def test_a_file_that_is_no_configuration(stack: Stack, text: str) -> None:
     (stack.project / "Pulumi.dev.yaml").write_text(text)
-    with pytest.raises(DeclarationError, match=r"Pulumi\.dev\.yaml: is no mapping in YAML"):
+    with pytest.raises(DeclarationError, match=r"Pulumi\.dev\.yaml: is not a mapping in YAML"):
         read_stack("dev", stack.project, stack.project, {})

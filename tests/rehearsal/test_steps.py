@@ -1,4 +1,4 @@
-"""What is made of the engine's events and state."""
+"""Steps from the engine's events and state."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def test_what_a_reader_could_overlook_is_told_before_the_verdict() -> None:
     path, rules = CriticalPath((), 0, ()), ("image.locked", "image.prepared")
     found = Rehearsal("dev", {}, (), path, (), types_never_met=("x:y:Z",), rules_passed_over=rules)
     assert rehearsal_text(found).splitlines()[-3:] == [
-        "rehearsed: never met: x:y:Z: the stack has none, so that what the scenario says of it counts nowhere",
+        "rehearsed: never met: x:y:Z: the stack has none, so that its entries in the scenario have no effect",
         "rehearsed: an `up` of this stack would stop now at image.locked, image.prepared: "
-        "`stampworks plan -s dev` says what to do",
+        "`stampworks plan -s dev` shows remedies",
         "rehearsed: verdict: pass",
     ]
 
@@ -136,7 +136,7 @@ def test_types_without_a_rule_are_told() -> None:
 
 
 def test_every_line_says_that_it_was_rehearsed_and_none_moves_the_cursor() -> None:
-    """What the engine says may hold anything."""
+    """Messages of the engine may hold anything."""
     step = ResourceStep(
         "replace", "x:y:A", "a", (Why("size", True, "as documented, not observed: url"), Why("b", False, ""))
     )
@@ -149,7 +149,7 @@ def test_every_line_says_that_it_was_rehearsed_and_none_moves_the_cursor() -> No
     assert "rehearsed: FAIL change: \\x1b[2J: refused" in lines
     assert "rehearsed:        replaced because of size, as documented, not observed: url" in lines
     assert "rehearsed:        because of b; no rule says whether that replaces" in lines
-    unknown = "1 creations, one after the other; durations: of a scenario say how long they take:"
+    unknown = "1 creations, one after the other; durations: of a scenario can set their seconds:"
     assert f"rehearsed: critical path: {unknown}" in lines
     said = [line.removeprefix("rehearsed: output ") for line in lines if " output " in line]
     assert said == ["use: run \\x1b[2J", "nodes: 2", 'mounts: {"/data": "fs-1:/"}']

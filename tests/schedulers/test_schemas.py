@@ -1,4 +1,4 @@
-"""What is rendered holds to what operators publish of their objects, with no field that they do not know."""
+"""Rendered objects match the operators' published schemas, with no unknown field."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_run_asks_for_what_its_fabric_needs(plan: str, kind: Kind) -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_kueue_counts_what_a_run_asks_for_or_is_told_to_leave_it(plan: str) -> None:
-    """What it does neither with never starts."""
+    """A run that does neither never starts."""
     made = PLANS[plan]()
     queues = [each for each in kubernetes.objects(made) if each["kind"] == "ClusterQueue"]
     left = tuple(addons.queueing(made)["resources"]["excludeResourcePrefixes"])
@@ -140,7 +140,7 @@ def test_all_kinds_start_the_same_pods() -> None:
 
 
 def test_a_trainjob_is_its_jobset_by_another_name() -> None:
-    """What Trainer makes of it is a JobSet with all that ours has; it finds there what it looks for."""
+    """Trainer makes a JobSet with all that ours has; it finds its names there."""
     jobset, trainjob = by_kind(rendered("local", "jobset"))["JobSet"], by_kind(rendered("local", "trainjob"))
     runtime, job = trainjob["TrainingRuntime"], trainjob["TrainJob"]
     assert job["metadata"] == jobset["metadata"]
@@ -212,7 +212,7 @@ def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["worker.sh", "launcher.sh"])
 def test_nobody_else_reads_the_keys_and_all_else_is_as_in_any_pod(tmp_path: Path, name: str) -> None:
-    """What sshd and mpirun start would else write files that nobody of the team can read."""
+    """Otherwise children of sshd and mpirun would write files that nobody of the team can read."""
     done = started(tmp_path, name, 'umask >"$0.umask"', ["gpu-001"])
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "bin" / "begun.umask").read_text() == "0022\n"
@@ -302,7 +302,7 @@ def test_what_cannot_be_written_down_says_why() -> None:
     not know."""
     slurm = planning.plan(load_stack("local", STACKS))
     for plan, kind, image, user, words in (
-        (slurm, "jobset", "", "root", "the scheduler of cluster local is Slurm, which takes none of these objects"),
+        (slurm, "jobset", "", "root", "the scheduler of cluster local is Slurm, which does not use these objects"),
         (on_eks(), "mpijob", "", "root", "an MPIJob starts from an image with mpirun and sshd"),
         (local(), "mpijob", "some", "alice", "nobody knows whether some has a user alice"),
     ):

@@ -86,9 +86,9 @@ def said(remarks: list[Remark]) -> list[tuple[str, str, str]]:
     return [(one.id.removeprefix("workload."), one.severity, one.text) for one in remarks]
 
 
-HUGE = "it asks for huge pages, and nothing here sets any aside: where a node's image does not, it waits for ever"
+HUGE = "it asks for huge pages, which only some images of nodes reserve: on others it waits for ever"
 FABRIC = ("topology", "device", "huge-pages", "environment", "environment")
-"""What is said of several pods with no word of theirs."""
+"""Remarks on several pods that have none of these settings."""
 
 
 def test_what_fits_is_not_talked_about() -> None:
@@ -185,19 +185,19 @@ def test_more_than_a_node_has_runs_nowhere() -> None:
             lambda one: one["resources"]["limits"].pop("vpc.amazonaws.com/efa"),
             "device",
             "error",
-            "it asks for 0 of 32 EFA devices: over those that are not in the container nothing goes",
+            "it asks for 0 of 32 EFA devices: the others are not in the container and stay unused",
         ),
         (
             lambda one: one["resources"]["limits"].update({"vpc.amazonaws.com/efa": "4"}),
             "device",
             "warning",
-            "it asks for 4 of 32 EFA devices: over those that are not in the container nothing goes",
+            "it asks for 4 of 32 EFA devices: the others are not in the container and stay unused",
         ),
         (
             lambda one: one["env"].pop(2),
             "huge-pages",
             "warning",
-            "it asks for no huge pages, of which EFA's provider wants some for each device",
+            "it asks for no huge pages, which EFA's provider uses for each device",
         ),
         (
             lambda one: one["resources"]["limits"].update({"hugepages-2Mi": "5120Mi", "memory": "64Gi"}),
@@ -209,19 +209,19 @@ def test_more_than_a_node_has_runs_nowhere() -> None:
             lambda one: one["env"].pop(0),
             "environment",
             "error",
-            "nothing says that libfabric has to use EFA: where it cannot, it would use TCP and say nothing",
+            "libfabric is not told to use EFA: where EFA fails, it would silently use TCP",
         ),
         (
             lambda one: one["env"].pop(1),
             "environment",
             "error",
-            "nothing says which network NCCL has to use: where that fails to load, it would use TCP",
+            "NCCL is not told which network to use: where the fabric's fails to load, it would silently use TCP",
         ),
         (
             lambda one: one["env"][1].update({"value": "Socket"}),
             "environment",
             "error",
-            "NCCL_NET=Socket: NCCL goes over TCP, past 32 rails",
+            "NCCL_NET=Socket: NCCL uses TCP instead of 32 rails",
         ),
         (
             lambda one: one["env"][1].update({"value": "IB"}),
@@ -239,7 +239,7 @@ def test_more_than_a_node_has_runs_nowhere() -> None:
             lambda one: one["env"].append({"name": "NCCL_NET_PLUGIN", "value": "none"}),
             "environment",
             "error",
-            "NCCL_NET_PLUGIN=none: NCCL is to have no network but AWS Libfabric, and fails",
+            "NCCL_NET_PLUGIN=none: NCCL may use only network AWS Libfabric, and fails",
         ),
         (
             lambda one: one["resources"]["limits"].update({"vpc.amazonaws.com/efa": 64}),
@@ -294,10 +294,10 @@ def test_huge_pages_are_asked_for_beside_memory() -> None:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("Deployment", "no queue takes a Deployment, and no team may make one: its pods would be nobody's"),
-        ("PyTorchJob", "no queue takes a PyTorchJob, and no team may make one: its pods would be nobody's"),
-        ("MPIJob", "the cluster has no mpi-operator, whose MPIJob is"),
-        ("TrainingRuntime", "the cluster has no trainer, whose TrainingRuntime is"),
+        ("Deployment", "a Deployment has no queue, so that teams must not make one"),
+        ("PyTorchJob", "a PyTorchJob has no queue, so that teams must not make one"),
+        ("MPIJob", "MPIJob needs mpi-operator, which the cluster does not have"),
+        ("TrainingRuntime", "TrainingRuntime needs trainer, which the cluster does not have"),
         ("RayJob", ""),
         ("Job", ""),
     ],
@@ -336,18 +336,18 @@ def test_a_leader_and_its_worker_are_two_pods_that_talk_to_each_other() -> None:
     """In two templates of one pod each, neither of which says so."""
     made = leading(8)
     assert said(lint(on_aws(), made)) == [
-        ("topology", "warning", "2 pods that may be anywhere in the fabric"),
-        ("device", "error", "it asks for 0 of 32 EFA devices: over those that are not in the container nothing goes"),
-        ("huge-pages", "warning", "it asks for no huge pages, of which EFA's provider wants some for each device"),
+        ("topology", "warning", "2 pods without a required place in the fabric"),
+        ("device", "error", "it asks for 0 of 32 EFA devices: the others are not in the container and stay unused"),
+        ("huge-pages", "warning", "it asks for no huge pages, which EFA's provider uses for each device"),
         (
             "environment",
             "error",
-            "nothing says that libfabric has to use EFA: where it cannot, it would use TCP and say nothing",
+            "libfabric is not told to use EFA: where EFA fails, it would silently use TCP",
         ),
         (
             "environment",
             "error",
-            "nothing says which network NCCL has to use: where that fails to load, it would use TCP",
+            "NCCL is not told which network to use: where the fabric's fails to load, it would silently use TCP",
         ),
     ]
     del made["spec"]["failurePolicy"]
@@ -365,7 +365,7 @@ def test_who_takes_fewer_accelerators_need_not_talk_to_the_others(accelerators: 
     ("operator", "hint"),
     [
         (True, "write rdma/shared: 1 in its limits"),
-        (False, "ask for what the cluster's RDMA device plug-in offers, as rdma/NAME: 1"),
+        (False, "ask for a resource of the cluster's RDMA device plug-in, as rdma/NAME: 1"),
     ],
 )
 def test_on_infiniband_a_device_is_asked_for(operator: bool, hint: str) -> None:
@@ -373,7 +373,7 @@ def test_on_infiniband_a_device_is_asked_for(operator: bool, hint: str) -> None:
     plan, made = on_azure(network_operator=operator), good_on_azure()
     del container(made)["resources"]["limits"]["rdma/shared"]
     [found] = lint(plan, made)
-    text = "it asks for no RDMA device, and without one none of 8 rails is in the container"
+    text = "it asks for no RDMA device, so that none of 8 rails is in the container"
     assert (found.id, found.severity, found.text, found.hint) == ("workload.device", "error", text, hint)
     container(made)["resources"]["limits"]["rdma/hca"] = 1
     assert not lint(plan, made)
@@ -396,8 +396,8 @@ def test_on_infiniband_nccl_is_told_its_own_network() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "efa", "infiniband"),
     [
-        ("NCCL_IB_DISABLE", "1", "", "NCCL goes over TCP, past 8 rails"),
-        ("NCCL_NET_PLUGIN", "none", "NCCL goes over TCP, past 32 rails", ""),
+        ("NCCL_IB_DISABLE", "1", "", "NCCL uses TCP instead of 8 rails"),
+        ("NCCL_NET_PLUGIN", "none", "NCCL uses TCP instead of 32 rails", ""),
         ("NCCL_IB_DISABLE", "0", "", ""),
         ("NCCL_NET_PLUGIN", "aws-ofi", "", ""),
     ],
@@ -411,7 +411,7 @@ def test_each_fabric_is_left_alone_by_another_setting(name: str, value: str, efa
     ):
         env = container(made)["env"]
         env.append({"name": name, "value": value})
-        fails = f"{name}={value}: NCCL is to have no network but {net}, and fails"
+        fails = f"{name}={value}: NCCL may use only network {net}, and fails"
         assert said(lint(plan, made)) == ([("environment", "error", fails)] if text else [])
         env.remove({"name": "NCCL_NET", "value": net})
         found = [(one.id, one.text, one.hint) for one in lint(plan, made) if one.text.startswith(name)]
@@ -462,7 +462,7 @@ def test_what_no_queue_has_is_asked_for_in_vain() -> None:
     assert not lint(planned(), made)
     limits |= {"nvidia.com/mig-1g.10gb": "1"}
     [found] = lint(planned(), made)
-    assert (found.id, found.text) == ("workload.quota", "no queue has any nvidia.com/mig-1g.10gb: it waits for ever")
+    assert (found.id, found.text) == ("workload.quota", "no queue has nvidia.com/mig-1g.10gb: it would wait for ever")
     assert found.hint.startswith("take it out: there are nvidia.com/gpu, cpu, memory, and uncounted what begins with")
 
 
@@ -489,7 +489,7 @@ def test_memory_to_share_is_memory(volume: dict[str, Any], memory: bool) -> None
     made = good(nodes=1)
     container(made)["resources"]["limits"]["nvidia.com/gpu"] = 1
     pods(made)["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}, {"name": "shm", **volume}]
-    text = "what is mounted at /dev/shm is no memory: NCCL and data loaders would share theirs through a disk"
+    text = "the volume at /dev/shm is not in memory: NCCL and data loaders would share memory through a disk"
     found = lint(planned(), made)
     assert said(found) == ([] if memory else [("shm", "warning", text)])
     assert [one.path[-2:] for one in found] == ([] if memory else [("volumes", 1)])
@@ -607,7 +607,7 @@ def trainjob(**trainer: Any) -> dict[str, Any]:
         (
             {"nvidia.com/gpu": 8},
             "device",
-            "it asks for 0 of 32 EFA devices: over those that are not in the container nothing goes",
+            "it asks for 0 of 32 EFA devices: the others are not in the container and stay unused",
         ),
         (
             {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 64},
@@ -622,7 +622,7 @@ def trainjob(**trainer: Any) -> dict[str, Any]:
         (
             {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "amd.com/gpu": 8},
             "quota",
-            "no queue has any amd.com/gpu: it waits for ever",
+            "no queue has amd.com/gpu: it would wait for ever",
         ),
         ({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}, "", ""),
         ({"cpu": 8}, "", ""),
@@ -645,7 +645,7 @@ def test_what_a_trainjob_asks_for_is_all_that_its_pods_have(limits: dict[str, An
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("NCCL_NET", "Socket", "NCCL_NET=Socket: NCCL goes over TCP, past 32 rails"),
+        ("NCCL_NET", "Socket", "NCCL_NET=Socket: NCCL uses TCP instead of 32 rails"),
         ("NCCL_NET", "IB", "NCCL_NET=IB: the fabric is efa, where that network finds no device, and NCCL fails"),
         ("FI_PROVIDER", "tcp", "FI_PROVIDER=tcp: libfabric does not use EFA, past 32 rails"),
         ("NCCL_NET", "AWS Libfabric", ""),
@@ -680,7 +680,7 @@ OF_PODS = (*PATCHED, "template", "spec", "template", "spec")
         (
             {"containers": [{"name": "node", "env": [{"name": "NCCL_NET", "value": "Socket"}]}]},
             ("containers", 0, "env"),
-            "NCCL_NET=Socket: NCCL goes over TCP, past 32 rails",
+            "NCCL_NET=Socket: NCCL uses TCP instead of 32 rails",
         ),
         ({"tolerations": [{"operator": "Exists"}]}, ("tolerations", 0), kubernetes.TOLERATES),
         (
@@ -728,8 +728,8 @@ def test_memory_is_not_locked_by_a_capability() -> None:
     assert (found.id, found.path[-2:]) == ("workload.security", ("add", 1))
     assert found.text.startswith("IPC_LOCK: namespaces of teams have the Pod Security level baseline")
     assert found.hint == (
-        "take it out: how much memory a pod may lock its node says, and a proof measures it where pods start from an "
-        "image"
+        "take it out: the limit of locked memory comes from the node, and a proof measures it where pods start "
+        "from an image"
     )
 
 

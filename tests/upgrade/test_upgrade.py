@@ -31,6 +31,7 @@ MAY_UPDATE: Mapping[str, Mapping[str, str]] = {
         "inventory": "it is told what users and their jobs get: homes, keys, an environment",
     },
     "stampworks:cluster:Qualification": {"programs": "this version's programs measure once"},
+    "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": {"spec": "its refusals have other words"},
 }
 """The properties of which an update may come, by type, and what it does."""
 MAY_COME_AND_GO = frozenset({"pulumi:providers:stampworks", "pulumi:providers:pulumi"})

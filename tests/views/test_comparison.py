@@ -56,7 +56,7 @@ def test_storage_is_as_fast_as_its_bytes(one: dict[str, Any], other: dict[str, A
 
 
 def test_lists_in_lists_are_words() -> None:
-    """What roles bring, each with its packages: no brackets of the language that the program is written in."""
+    """Roles with their packages are shown without Python's brackets."""
     packages = (("base", ()), ("fabric", ("ethtool", "iperf3")), ("slurm", ("slurmd",)))
     assert shown(packages, "packages", "") == "base, fabric ethtool iperf3, slurm slurmd"
     assert shown((), "packages", "") == "none"
@@ -192,7 +192,7 @@ def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
 def test_pods_follow_from_the_scheduler() -> None:
     """Where they have addresses from is said in words, and is no decision."""
     text = comparison_text(ComparedSide("a", PLAN), ComparedSide("b", ON_KUBERNETES))
-    assert "\nWhat follows from that\n  network pods: none in a, a range for each node in b\n" in text
+    assert "\nConsequences\n  network pods: none in a, a range for each node in b\n" in text
     assert ON_KUBERNETES.network.pods
     ranges = dataclasses.replace(ON_KUBERNETES.network.pods, services_cidr="172.24.0.0/16")
     other = dataclasses.replace(ON_KUBERNETES, network=dataclasses.replace(ON_KUBERNETES.network, pods=ranges))
@@ -214,7 +214,7 @@ def test_causes_come_before_what_follows_from_them() -> None:
         "a and b: different\n"
         "  pool gpu: 4 nodes in a, 7 in b\n"
         "\n"
-        "What follows from that\n"
+        "Consequences\n"
         "  rail[0-1] trunk to leaf1-[3-4]: only in b\n"
         "  leaf1-[3-4]: only in b\n"
         "  node gpu-[005-007]: only in b\n"
@@ -222,7 +222,7 @@ def test_causes_come_before_what_follows_from_them() -> None:
 
 
 def test_a_thousand_nodes_are_a_few_lines() -> None:
-    """What is left out is counted, and in the JSON."""
+    """Omitted lines are counted, and in the JSON."""
     large, wide = changed("pools[].count", 1000), changed("pools[].count", 1000)
     wide["fabric"]["leaf_nodes"] = 4
     a, b = (ComparedSide(name, planned(data)) for name, data in (("a", large), ("b", wide)))
@@ -283,7 +283,7 @@ NOW, OTHER = fingerprint(PLAN), "0123456789abcdef"
             {"stamped": NOW},
             {"unknown": "no \x1b[31mlogin"},
             "unknown",
-            f"b: {NOW}; could not tell what was stamped: no \\x1b[31mlogin",
+            f"b: {NOW}; state of the stamped cluster unknown: no \\x1b[31mlogin",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What programs are told: everything that is wrong with it is said at once."""
+"""Options of programs: all faults are reported at once."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_options_that_are_none(text: str, words: str) -> None:
 
 
 def test_packed_options() -> None:
-    """What is too long for an argument comes packed; what is damaged, cut or a bomb is refused in words."""
+    """Options too long for an argument come packed; damaged or cut ones and bombs are refused in words."""
 
     def packed(content: bytes) -> str:
         return "packed:" + base64.b64encode(zlib.compress(content, 9)).decode()

@@ -375,19 +375,19 @@ def text(file: str) -> str:
 def rows(kind: type[Row], data: Any, place: str, **given: str) -> Mapping[str, Row]:
     """Return the rows of a table by name, in the order of the file; `given` values apply to all rows."""
     if not isinstance(data, dict):
-        raise CatalogError(f"{place}: is no table of rows by name")
+        raise CatalogError(f"{place}: is not a mapping of rows by name")
     table = {name: _row(kind, facts, f"{place}: {name}", {"name": name, **given}) for name, facts in data.items()}
     return MappingProxyType(table)
 
 
 def _row(kind: Any, facts: Any, place: str, given: Mapping[str, Any]) -> Any:
     if not isinstance(facts, dict):
-        raise CatalogError(f"{place}: is no list of facts by name")
+        raise CatalogError(f"{place}: is not a mapping of facts by name")
     hints = {name: hint for name, hint in _hints(kind).items() if name not in given}
     if missing := [each for each in hints if each not in facts]:
-        raise CatalogError(f"{place}: lacks {', '.join(missing)} (a fact that nobody has looked up is written unknown)")
+        raise CatalogError(f"{place}: lacks {', '.join(missing)} (write unknown for a fact that was not looked up)")
     if strange := [str(each) for each in facts if each not in hints]:
-        raise CatalogError(f"{place}: knows no {', '.join(strange)}")
+        raise CatalogError(f"{place}: has unknown facts: {', '.join(strange)}")
     row = kind(**given, **{each: _value(hint, facts[each], f"{place}: {each}") for each, hint in hints.items()})
     if "read" in hints and not (_READ.fullmatch(row.read) and row.source):
         raise CatalogError(f"{place}: needs a source, and when it was read, like '2026-11' or '2026-11-22', in quotes")

@@ -36,13 +36,13 @@ def declared_file(arguments: argparse.Namespace) -> Path:
     if arguments.file:
         return Path(arguments.file)
     if arguments.stack.endswith(".json"):
-        what = f"{arguments.stack} is a plan, and what is looked up is kept beside a declaration"
+        what = f"{arguments.stack} is a plan, and this command writes a file beside a declaration"
         raise exits.CliError(what, "name a stack, or the file of a declaration")
     return stack_file(arguments.stack, stacks.folder())
 
 
 def asked_facts(arguments: argparse.Namespace) -> Facts:
-    """What is known for what these options name."""
+    """Return the facts of the stack or file that these options name."""
     from stampworks.state.facts import known_facts
 
     is_plan = not arguments.file and arguments.stack.endswith(".json")
@@ -56,5 +56,5 @@ def asking(cloud: str, part: Callable[[Cloud], Callable[[], T] | None]) -> T:
     try:
         return needed(part(CLOUDS[cloud]), "such part", cloud)()
     except ImportError as error:
-        what = f"{cloud} is asked through its SDK, and {error.name} is not installed"
+        what = f"{cloud} needs its SDK, and {error.name} is not installed"
         raise exits.CliError(what, f"pip install 'stampworks[{cloud}]'") from None

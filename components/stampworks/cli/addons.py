@@ -18,8 +18,10 @@ def add_verbs(verbs: Any) -> None:
     addons = verbs.add_parser("addons", help="show the add-ons of a Kubernetes and their values", allow_abbrev=False)
     stacks.add_plan_options(addons)
     shown = addons.add_mutually_exclusive_group()
-    shown.add_argument("--values", metavar="NAME", default="", help="print what one's chart is told, for Helm")
-    shown.add_argument("--objects", action="store_true", help="print what is made beside the charts, for kubectl")
+    shown.add_argument("--values", metavar="NAME", default="", help="print the chart values of an add-on, for Helm")
+    shown.add_argument(
+        "--objects", action="store_true", help="print the objects that are made beside the charts, for kubectl"
+    )
     addons.set_defaults(call=show_addons)
 
 
@@ -44,10 +46,10 @@ def show_addons(arguments: argparse.Namespace) -> int:
 def _named(plan: Plan, name: str) -> AddOn:
     there = {each.name: each for each in plan.scheduler.addons}
     if name not in there:
-        raise exits.CliError(f"{name} is no add-on of cluster {plan.name}", f"these are: {', '.join(there)}")
+        raise exits.CliError(f"cluster {plan.name} has no add-on {name}", f"these are: {', '.join(there)}")
     if not there[name].chart:
         hint = f"kubectl apply --server-side -f FILE, with what is at {there[name].repository}"
-        raise exits.CliError(f"nobody publishes a chart of {name}, which values could be for", hint)
+        raise exits.CliError(f"{name} has no published chart, and so no values", hint)
     return there[name]
 
 

@@ -33,8 +33,11 @@ def workers_of(stack: str) -> tuple[Plan, Roster]:
     if not plan.managed:
         return plan, members_of(plan, stack)
     if not plan.scheduler.workloads_image:
-        what = f"nodes of cluster {plan.name} have none of our programs, and scheduler.workloads_image names no image"
-        raise exits.CliError(what, "build one (workloads/Containerfile), and write its name there")
+        what = (
+            f"nodes of cluster {plan.name} lack the programs of Stampworks, and scheduler.workloads_image "
+            "names no image"
+        )
+        raise exits.CliError(what, "build one from workloads/Containerfile, and write its name there")
     return plan, kubernetes_nodes.roster(plan.name, plan.cloud, plan.region, [pool.name for pool in plan.pools])
 
 
@@ -65,11 +68,13 @@ def members_of(plan: Plan, stack: str) -> Roster:
     from stampworks.operations.errors import start
 
     if not plan.stamped:
-        what = f"all nodes of cluster {plan.name} are for scheduling only, and nothing runs on them"
+        what = f"all nodes of cluster {plan.name} are for scheduling only, and run nothing"
         raise exits.CliError(what, "declare a pool without scheduling_only: true")
     if plan.managed:
-        what = f"nodes of cluster {plan.name} are {plan.cloud}'s own: none has programs of ours, or is reached by ssh"
-        hint = "stampworks status, drain, return, qualify, submit, jobs, logs and kubectl ask its Kubernetes"
+        what = (
+            f"nodes of cluster {plan.name} are managed by {plan.cloud}: they have no programs of Stampworks and no ssh"
+        )
+        hint = "use stampworks status, drain, return, qualify, submit, jobs, logs or kubectl"
         raise exits.CliError(what, hint)
     if found := connections.read(stack):
         if found.kubeconfig:

@@ -17,7 +17,7 @@ _CLUSTER = "stampworks:cluster:Cluster"
 
 
 def add_verbs(verbs: Any) -> None:
-    compare = verbs.add_parser("compare", help="explain what two stacks differ in", allow_abbrev=False)
+    compare = verbs.add_parser("compare", help="explain how two stacks differ", allow_abbrev=False)
     for name in ("a", "b"):
         compare.add_argument(name, metavar="STACK", help="a stack, or a plan's JSON file")
     compare.add_argument("--json", action="store_true", help="print every difference as JSON")
@@ -29,7 +29,7 @@ def compare_stacks(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.views.comparison import comparison_data, comparison_text, verdict
 
-    with Progress("asking Pulumi what was stamped"):
+    with Progress("reading from Pulumi how the stack was stamped"):
         a, b = _side(arguments.a), _side(arguments.b)
     if arguments.json:
         print(json.dumps(comparison_data(a, b), indent=2, ensure_ascii=False))
@@ -58,4 +58,4 @@ def _stamped(stack: str) -> str:
     if isinstance(fingerprint := found.get("fingerprint"), str):
         return fingerprint
     # an `up` that did not come to its end has no outputs yet, and one of an older version has no such output
-    raise state.SilentError("its cluster has no output 'fingerprint': the last `pulumi up` did not come to its end")
+    raise state.SilentError("its cluster has no output 'fingerprint': the last `pulumi up` did not finish")

@@ -20,7 +20,7 @@ PRIVATE_PART = "client-key-data"
 _KEY = "connection"
 """Beside the fields of a connection in its file: the version of its form. A plan's file has no such field."""
 _MAX_MIB = 64
-_ANEW = "have an administrator write it anew: stampworks login -s STACK --as USER"
+_ANEW = "ask an administrator for a new one: stampworks login -s STACK --as USER"
 
 
 def written(connection: Connection) -> str:
@@ -58,9 +58,11 @@ def read(stack: str) -> Connection | None:
         raise exits.CliError(f"{file} is no connection of this release of stampworks: {error}", _ANEW) from None
     mode = file.stat().st_mode
     if mode & 0o022:
-        raise exits.CliError(f"{file} names commands that ssh runs, and others may write it", f"chmod 600 {file}")
+        raise exits.CliError(
+            f"{file} names commands that ssh runs, and other users can write to it", f"chmod 600 {file}"
+        )
     if PRIVATE_PART in found.kubeconfig and mode & 0o077:
-        raise exits.CliError(f"{file} has a key in it, and others may read it", f"chmod 600 {file}")
+        raise exits.CliError(f"{file} holds a key, and other users can read it", f"chmod 600 {file}")
     return found
 
 
@@ -72,7 +74,7 @@ def kubeconfig_of(stack: str) -> Path | None:
     if found is None:
         return None
     if not found.kubeconfig:
-        hint = "stampworks ssh head -- sinfo asks that"
+        hint = "use stampworks ssh head -- sinfo"
         title = found.plan.scheduler.traits.title
         raise exits.CliError(f"the scheduler of cluster {found.plan.name} is {title}", hint)
     file = state_dir() / "connections" / f"{found.plan.name}.{found.user}.conf"
@@ -110,7 +112,7 @@ def user_of(stack: str, asked: str, default: str) -> str:
         return found.user
     if not (asked or default):
         hint = "name one: --user USER, or $STAMPWORKS_USER; --user root runs it as root"
-        raise exits.CliError("it is not said whose job it is", hint)
+        raise exits.CliError("no user is given for the job", hint)
     return asked or default
 
 

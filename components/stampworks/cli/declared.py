@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Any) -> None:
     plan = verbs.add_parser("plan", help="show what a declaration means, without changing anything", allow_abbrev=False)
     stacks.add_plan_options(plan)
-    plan.add_argument("--json", action="store_true", help="print the whole plan and what rules say of it as JSON")
+    plan.add_argument("--json", action="store_true", help="print the whole plan and the findings of rules as JSON")
     plan.set_defaults(call=show_plan)
     schema = verbs.add_parser("schema", help="print the JSON schema of a declaration", allow_abbrev=False)
     schema.set_defaults(call=show_schema)

@@ -17,14 +17,14 @@ def add_verbs(verbs: Any) -> None:
     drain = verbs.add_parser("drain", help="take nodes out of service; their jobs go on", allow_abbrev=False)
     stacks.add_stack_option(drain)
     drain.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")
-    drain.add_argument("--reason", metavar="TEXT", required=True, help="why, in a few words; everybody sees it")
+    drain.add_argument("--reason", metavar="TEXT", required=True, help="the reason, in a few words; every user sees it")
     drain.add_argument("--wait", action="store_true", help="until no job runs on them")
     drain.add_argument("--json", action="store_true", help="print the state of the nodes as JSON")
     drain.set_defaults(call=drain_nodes)
     back = verbs.add_parser("return", help="nodes take jobs again", allow_abbrev=False)
     stacks.add_stack_option(back)
     back.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")
-    back.add_argument("--force", action="store_true", help="also what the health check or an `up` holds")
+    back.add_argument("--force", action="store_true", help="also nodes that the health check or an `up` holds")
     back.add_argument("--json", action="store_true", help="print the state of the nodes as JSON")
     back.set_defaults(call=return_nodes)
 
@@ -46,7 +46,7 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
 
 
 def login() -> str:
-    """Who asks, also when they ask as root; nobody where this machine has no name for them."""
+    """Return the user's name, also under sudo; empty where this machine has none."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):
@@ -67,7 +67,7 @@ def return_nodes(arguments: argparse.Namespace) -> int:
 
 
 def _show(plan: Plan, arguments: argparse.Namespace) -> int:
-    """What has become of the nodes, as `status` shows it, and the exit code that goes with it."""
+    """Print the nodes' new state, as `status` does, and return its exit code."""
     from stampworks.cli import status
     from stampworks.operations import nodes_of
 

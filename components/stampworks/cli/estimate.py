@@ -33,11 +33,11 @@ def add_verbs(verbs: Any) -> None:
         "--active",
         metavar="N",
         type=_count(COUNT_MAX),
-        help="so many of them a token passes through (default: all)",
+        help="parameters that a token passes through (default: all)",
     )
     estimate.add_argument("--tokens", metavar="N", type=_count(COUNT_MAX), help="tokens to train on, as in 15T")
-    estimate.add_argument("--gpus", metavar="N", type=_count(GPUS_MAX), help="accelerators that work on it")
-    estimate.add_argument("--pool", metavar="NAME", help="of a declaration: the pool that the run is on")
+    estimate.add_argument("--gpus", metavar="N", type=_count(GPUS_MAX), help="accelerators that train it")
+    estimate.add_argument("--pool", metavar="NAME", help="pool of the declaration that the run is on")
     estimate.add_argument("--machine", metavar="NAME", help="the catalog's name of the machine")
     estimate.add_argument(
         "--precision",
@@ -48,7 +48,9 @@ def add_verbs(verbs: Any) -> None:
     estimate.add_argument("--mfu", metavar="F", type=_share, help="share of the machine's peak, as in 0.4")
     estimate.add_argument("--tflops-per-gpu", metavar="X", type=_positive, help="TFLOP/s of one accelerator instead")
     estimate.add_argument("--usd-per-gpu-hour", metavar="P", type=_usd, help="price of one accelerator for an hour")
-    estimate.add_argument("--checkpoints", metavar="N", type=_count(10**6), help="how many are kept (default: 1)")
+    estimate.add_argument(
+        "--checkpoints", metavar="N", type=_count(10**6), help="number of checkpoints that are kept (default: 1)"
+    )
     estimate.add_argument("--json", action="store_true", help="print the answer as JSON; unknown is null")
     estimate.set_defaults(call=show_estimate)
 
@@ -70,7 +72,7 @@ def show_estimate(arguments: argparse.Namespace) -> int:
 
 
 def _question(arguments: argparse.Namespace) -> Question:
-    """What is declared, and what the options say instead or besides."""
+    """Return the declared question, with the options that replace or complete it."""
     from dataclasses import replace
 
     from stampworks.physics.estimates import Question
@@ -78,9 +80,9 @@ def _question(arguments: argparse.Namespace) -> Question:
 
     declared = arguments.params is None
     if declared and arguments.active:
-        raise exits.CliError("--active is of --params", "write training.model.active into the declaration")
+        raise exits.CliError("--active needs --params", "write training.model.active into the declaration")
     if arguments.pool and not declared:
-        raise exits.CliError("--pool is of a declaration", "with --params say --machine and --gpus")
+        raise exits.CliError("--pool needs a declaration", "with --params, give --machine and --gpus")
     asked = _declared(arguments) if declared else Question(Transformer(arguments.params, active=arguments.active))
     if arguments.machine:
         machine = machine_named(arguments.machine)
@@ -119,7 +121,7 @@ def _declared(arguments: argparse.Namespace) -> Question:
     plan = _plan(arguments)
     model = plan.training.model
     if model.parameters is None:
-        hint = "write training.model into it, with parameters and tokens, or say --params 70B --tokens 15T"
+        hint = "write training.model into it, with parameters and tokens, or give --params 70B --tokens 15T"
         raise exits.CliError(f"{arguments.file or f'stack {arguments.stack!r}'} declares no model", hint)
     found = _asked_places(arguments, places(plan.training, plan.groups, plan.scheduler))
     always = {group.name: group.count_min for group in plan.groups}
@@ -152,11 +154,11 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     except exits.CliError as error:
         what, _, hint = str(error).partition("\n  hint: ")
         what = f"no --params are given, and no declaration is found: {what}"
-        raise exits.CliError(what, f"say --params 70B, or name a FILE; else {hint}") from None
+        raise exits.CliError(what, f"give --params 70B, or name a FILE; else {hint}") from None
 
 
 def _asked_places(arguments: argparse.Namespace, found: Sequence[Placement]) -> Sequence[Placement]:
-    """Those of one pool, where it is asked for; pools with different machines are asked for one by one."""
+    """Return the placements of one pool, if it is given; different machines need a pool each."""
     from stampworks.declaration.wording import shown
 
     said = ", ".join(f"{place.pool} ({place.machine.name})" for place in found)
@@ -167,7 +169,7 @@ def _asked_places(arguments: argparse.Namespace, found: Sequence[Placement]) -> 
         raise exits.CliError(what, f"there is {said}" if said else "give its nodes a rank: training.ranks")
     different = len({place.machine.name for place in found}) > 1
     if different and not (arguments.machine or arguments.tflops_per_gpu):
-        what = f"pools of different machines would do the run: {said}"
+        what = f"the run could be on pools of different machines: {said}"
         raise exits.CliError(what, f"name one: {' or '.join(f'--pool {place.pool}' for place in found)}")
     return found
 
@@ -212,26 +214,26 @@ def _number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no number")
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a number")
     return value
 
 
 def _positive(text: str) -> float:
     value = _number(text)
     if not 0 < value <= 1e9:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not more than 0, or no accelerator's")
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not more than 0, or more than any accelerator has")
     return value
 
 
 def _usd(text: str) -> float:
     value = _number(text)
     if not 0 <= value <= 1e9:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no price")
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a price")
     return value
 
 
 def _share(text: str) -> float:
     value = _number(text)
     if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no part of the whole peak: write 0.4 for 40 %")
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a share of the peak: write 0.4 for 40 %")
     return value

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
-    explain = verbs.add_parser("explain", help="say how a value of a plan came about", allow_abbrev=False)
+    explain = verbs.add_parser("explain", help="explain the origin of a value of a plan", allow_abbrev=False)
     explain.add_argument("path", metavar="PATH", help="a value, as in fabric.rails or pools.gpu.count")
     stacks.add_plan_options(explain, "; right behind PATH")
     explain.add_argument("--json", action="store_true", help="print it as JSON")
@@ -63,16 +63,16 @@ def _text(found: Explanation) -> str:
         about = "" if reason.path == found.path else f"{reason.path}: "
         lines += paragraph(f"because {about}{reason.why}", width)
     if found.field:
-        where = f"written at {found.written}" if found.written else "not written, so that its default counts"
+        where = f"written at {found.written}" if found.written else "not written, so that its default applies"
         lines += paragraph(f"declared by {found.field}, {where}; a change of it: {found.change}", width)
         lines += paragraph(found.description, width, "    ")
     elif not found.reasons:
-        lines += paragraph("derived: nobody declares it, and it follows from what it is part of", width)
+        lines += paragraph("derived: it is not declared, and follows from the value that contains it", width)
     return "\n".join(lines)
 
 
 def _item(value: Any) -> str:
-    """Of a list, in which there may be more of them: slurm 24.05."""
+    """Return the text of an item of a list, as in slurm 24.05."""
     return " ".join(map(_item, value)) if isinstance(value, (list, tuple)) else str(value)
 
 

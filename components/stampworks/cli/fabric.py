@@ -24,16 +24,24 @@ DUMP_BYTES_MAX = 256 << 20
 
 
 def add_verbs(verbs: Any) -> None:
-    fabric = verbs.add_parser("fabric", help="design the network between so many nodes", allow_abbrev=False)
+    fabric = verbs.add_parser("fabric", help="design the network between nodes", allow_abbrev=False)
     fabric.add_argument("machine", metavar="MACHINE", help="a machine of the catalog")
-    fabric.add_argument("nodes", metavar="NODES", type=int, help="how many of it")
+    fabric.add_argument("nodes", metavar="NODES", type=int, help="number of nodes")
     fabric.add_argument("--unit", metavar="NODES", type=int, help="nodes of a scalable unit, which share leaves")
-    fabric.add_argument("--switch", metavar="MODEL", default="", help="what it is built of")
+    fabric.add_argument("--switch", metavar="MODEL", default="", help="switch to build it of")
     fabric.add_argument(
-        "--oversubscription", metavar="N", type=float, default=1.0, help="how far nodes may exceed their leaf's uplinks"
+        "--oversubscription",
+        metavar="N",
+        type=float,
+        default=1.0,
+        help="ratio of the bandwidth of nodes to the uplinks of their leaf",
     )
-    fabric.add_argument("--planes", metavar="N", type=int, help="split each NIC over so many fabrics that do not touch")
-    fabric.add_argument("--managers", metavar="N", type=int, default=0, help="subnet managers with a port of a leaf")
+    fabric.add_argument(
+        "--planes", metavar="N", type=int, help="number of separate fabrics over which each NIC is split"
+    )
+    fabric.add_argument(
+        "--managers", metavar="N", type=int, default=0, help="subnet managers, each with a port of a leaf"
+    )
     fabric.add_argument(
         "--tenant",
         metavar="NAME=NODES",
@@ -44,9 +52,9 @@ def add_verbs(verbs: Any) -> None:
     )
     fabric.add_argument("--cables", metavar="FILE", help="write every link with its two ports into a CSV file")
     fabric.add_argument(
-        "--against", metavar="DUMP", help="hold a cabling against it: ibnetdiscover's or lldpctl's output"
+        "--against", metavar="DUMP", help="compare a cabling with it: output of ibnetdiscover or lldpctl"
     )
-    fabric.add_argument("--names", metavar="FILE", help="what the owner calls the plan's devices")
+    fabric.add_argument("--names", metavar="FILE", help="CSV file with the owner's names of the plan's devices")
     fabric.add_argument("--json", action="store_true", help="print the counts as JSON")
     fabric.set_defaults(call=show_fabric)
 
@@ -93,7 +101,7 @@ def _show(arguments: argparse.Namespace, answer: dict[str, Any]) -> None:
 
 
 def _counts(tree: FatTree | None) -> dict[str, Any]:
-    """What is asked for. Nothing is known of a fabric that is no tree."""
+    """Return the counts of the design. They are unknown for a fabric that is no tree."""
     return {
         "switches": {
             "leaf": tree and tree.leaves,

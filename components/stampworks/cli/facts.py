@@ -23,7 +23,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def keep_facts(arguments: argparse.Namespace) -> int:
-    """Of this machine, unless an account is named; asks anew even when there are facts already."""
+    """Measure this machine or read the named account, even when there are facts already."""
     return _read_account(arguments) if arguments.stack or arguments.file else _measure(arguments)
 
 
@@ -32,7 +32,7 @@ def _measure(arguments: argparse.Namespace) -> int:
     from stampworks.clouds.local.facts import measure_loopback
     from stampworks.state.facts import boot_id, facts_file
 
-    with Progress("measuring what one link between two network namespaces carries"):
+    with Progress("measuring the rate of a link between two network namespaces"):
         mbps = measure_loopback()
     stored = {"boot_id": boot_id(), "loopback_mbps": mbps}
     file = facts_file()
@@ -55,7 +55,7 @@ def _read_account(arguments: argparse.Namespace) -> int:
     source = load_file(declared)
     planned = plan(source)
     if CLOUDS[planned.cloud].launches is None:
-        what = f"{displayed(declared)}: nobody reads accounts of {planned.cloud} yet"
+        what = f"{displayed(declared)}: accounts of {planned.cloud} cannot be read yet"
         raise exits.CliError(what, "`stampworks facts` alone measures this machine")
     reading = accounts.asking(planned.cloud, lambda cloud: cloud.account)
     try:

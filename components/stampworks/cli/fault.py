@@ -22,11 +22,11 @@ def add_verbs(verbs: Any) -> None:
     fault = verbs.add_parser("fault", help="break a local cluster on purpose", allow_abbrev=False)
     stacks.add_stack_option(fault)
     actions = fault.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listed = actions.add_parser("list", help="what can be broken, and what is", allow_abbrev=False)
-    inject = actions.add_parser("inject", help="break something", allow_abbrev=False)
-    clear = actions.add_parser("clear", help="put right what was injected", allow_abbrev=False)
+    listed = actions.add_parser("list", help="list faults, and those that are injected", allow_abbrev=False)
+    inject = actions.add_parser("inject", help="inject a fault", allow_abbrev=False)
+    clear = actions.add_parser("clear", help="clear injected faults", allow_abbrev=False)
     for action, call in ((listed, list_faults), (inject, inject_fault), (clear, clear_faults)):
-        stacks.add_stack_option(action, default=argparse.SUPPRESS)  # what stands before the action is not forgotten
+        stacks.add_stack_option(action, default=argparse.SUPPRESS)  # keeps the option before the action
         action.add_argument("--json", action="store_true", help="print it as JSON")
         action.set_defaults(call=call)
     inject.add_argument("name", metavar="NAME", help="a fault from `stampworks fault list`")
@@ -34,8 +34,8 @@ def add_verbs(verbs: Any) -> None:
     inject.add_argument("--node", metavar="NODE", default="", help="where (default: chosen)")
     clear.add_argument("--node", metavar="NODE", default="", help="of this node only (default: all)")
     inject.add_argument("--rail", metavar="RAIL", default="", help="on which rail (default: chosen)")
-    inject.add_argument("--severity", metavar="X", type=float, help="how badly (default: chosen)")
-    inject.add_argument("--seed", metavar="N", type=int, help="what to choose by (default: chance)")
+    inject.add_argument("--severity", metavar="X", type=float, help="severity (default: chosen)")
+    inject.add_argument("--seed", metavar="N", type=int, help="seed of the choice (default: random)")
 
 
 def list_faults(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Any) -> None:
     image = verbs.add_parser("image", help="build the node image of a stack's release", allow_abbrev=False)
     stacks.add_stack_option(image)
-    image.add_argument("--packer", metavar="FILE", help="build nothing, and write what Packer needs for it")
+    image.add_argument("--packer", metavar="FILE", help="build nothing, and write the inputs of Packer for it")
     image.set_defaults(call=build_image)
 
 
@@ -34,8 +34,8 @@ def build_image(arguments: argparse.Namespace) -> int:
     if arguments.packer:
         return for_packer(plan, Path(arguments.packer))
     if plan.controller.launch:
-        what = f"what is built here is for nodes of this machine, and those of cluster {plan.name} are {plan.cloud}'s"
-        raise exits.CliError(what, "--packer FILE writes what makes an image there")
+        what = f"images built here are for nodes on this machine, and those of cluster {plan.name} are on {plan.cloud}"
+        raise exits.CliError(what, "use --packer FILE to build an image there")
     release = plan.release
     with Progress(f"release {release.name}") as progress:
         image = node_image.ensure_node_image(release, configuration.install_digest(), progress)
@@ -51,17 +51,17 @@ def for_packer(plan: Plan, file: Path) -> int:
     first_boot = asking(plan.cloud, lambda cloud: cloud.image_builder).builder_config(launch.agent) if launch else ""
     variables = configuration.packer_variables(plan, first_boot)
     if not variables["published_image"]:
-        what = f"{plan.cloud}: no image is published that this one could be made from"
+        what = f"{plan.cloud}: no published image is known from which this one could be made"
         raise exits.CliError(what, "--packer is for a cloud that starts nodes from an image")
     file.write_text(json.dumps(variables, indent=2) + "\n", encoding="utf-8")
     template = configuration.playbooks_dir() / "packer" / f"{plan.cloud}.pkr.json"
     declared = json.loads(template.read_text(encoding="utf-8"))["variable"]
     asked = [name for name, told in declared.items() if "default" not in told and name not in variables]
-    print(f"{file} is written. What it cannot know, you say:")
+    print(f"{file} is written. Give the values that it cannot know:")
     print(f"  packer init {template}")
     print(" ".join([f"  packer build -var-file={file}", *(f"-var {name}=..." for name in asked), str(template)]))
     if missing := [*elsewhere(plan.release)]:
-        print("packages_source has to have what the source image finds nowhere:")
+        print("packages_source has to hold the packages that the source image cannot install:")
         for software, repository in missing:
             wanted = ", ".join(f"{name} {version}".rstrip() for name, version in software.packages)
             print(f"  {software.name}: {wanted}\n    from {repository}")

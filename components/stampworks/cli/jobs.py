@@ -27,18 +27,18 @@ _TENTHS = 10
 
 
 def add_verbs(verbs: Any) -> None:
-    jobs = verbs.add_parser("jobs", help="list jobs: those at work, and what became of others", allow_abbrev=False)
+    jobs = verbs.add_parser("jobs", help="list jobs that run, wait or have ended", allow_abbrev=False)
     stacks.add_stack_option(jobs)
-    jobs.add_argument("--mine", metavar="USER", nargs="?", const="", help="those of this user (default: who asks)")
+    jobs.add_argument("--mine", metavar="USER", nargs="?", const="", help="those of this user (default: yourself)")
     jobs.add_argument("--all", action="store_true", help="also those of the last days that the accounting keeps")
     jobs.add_argument("--json", action="store_true", help="print them as JSON")
     jobs.set_defaults(call=list_jobs)
-    logs = verbs.add_parser("logs", help="show what a run has said", allow_abbrev=False)
+    logs = verbs.add_parser("logs", help="show the log of a run", allow_abbrev=False)
     stacks.add_stack_option(logs)
     logs.add_argument("name", metavar="NAME", help="a run from `stampworks jobs`")
     logs.add_argument("--follow", action="store_true", help="until it has ended")
     logs.set_defaults(call=show_logs)
-    cancel = verbs.add_parser("cancel", help="end a run; what it has saved stays", allow_abbrev=False)
+    cancel = verbs.add_parser("cancel", help="end a run; its checkpoints stay", allow_abbrev=False)
     stacks.add_stack_option(cancel)
     cancel.add_argument("name", metavar="NAME", help="a run from `stampworks jobs`")
     cancel.add_argument("--json", action="store_true", help="print the job as JSON")
@@ -58,7 +58,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
     if arguments.kind:
         return _print_manifests(arguments, asked)
     if arguments.image:
-        raise exits.CliError("--image is of what --print prints", "leave it out, or say --print jobset")
+        raise exits.CliError("--image needs --print", "leave it out, or add --print jobset")
     plan, roster = clusters.workers_of(arguments.stack)
     with Progress(f"submitting {arguments.run}"):
         run = jobs.prepare(plan, roster, asked)
@@ -183,7 +183,7 @@ def cancel_run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(dataclasses.asdict(job), indent=2))
     elif job.state in AT_WORK:
-        saved = "" if job.workload not in WORKLOADS else "; what it has saved stays, and submit goes on with it"
+        saved = "" if job.workload not in WORKLOADS else "; its checkpoints stay, and submit goes on from them"
         print(f"{kind(job)} {job.name} is cancelled: job {job.id}{saved}")
     else:
         print(f"there was nothing to cancel: {ended(job)}")

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Any) -> None:
     lock = verbs.add_parser(
         "lock",
-        help="look up the images that nodes boot, the parts of a cloud's Kubernetes, and keys of users at URLs",
+        help="look up images of nodes, versions of a managed Kubernetes, and keys of users at URLs",
         allow_abbrev=False,
     )
     stacks.add_plan_options(lock)
-    lock.add_argument("--json", action="store_true", help="print what was looked up as JSON")
+    lock.add_argument("--json", action="store_true", help="print the results as JSON")
     lock.set_defaults(call=write_lock)
 
 
@@ -95,7 +95,7 @@ def _of_images(source: DeclarationSource, plan: Plan, users: Mapping[str, list[G
 
 
 def _users(plan: Plan) -> dict[str, list[Group]]:
-    """Which groups boot what a parameter names."""
+    """Return the groups that boot each parameter's image."""
     users: dict[str, list[Group]] = {}
     for group in plan.groups:
         if group.launch and group.launch.published_image:
@@ -115,13 +115,13 @@ def _looked_up(
     lookups: Lookups[object] = accounts.asking(plan.cloud, lambda cloud: cloud.lookups)
     api, problems = lookups.session.Api(plan.region), list[Any]()
     found, versions = dict[str, Any](), dict[str, str]()
-    asked = "which image nodes boot"
+    asked = "the image of nodes"
     try:
         for parameter, groups in users.items():
             image, wrong = _newest(lookups, api, source, plan, parameter, groups)
             problems += wrong
             found |= {parameter: image} if image else {}
-        asked = "what its Kubernetes is made of"
+        asked = "the versions of its Kubernetes"
         for part in plan.scheduler.parts:
             version, wrong = _default(lookups, api, source, plan, part.name)
             problems += wrong
@@ -152,7 +152,7 @@ def _default(
 def _newest(
     lookups: Lookups[object], api: object, source: DeclarationSource, plan: Plan, parameter: str, groups: list[Group]
 ) -> tuple[CloudImage | None, list[Problem]]:
-    """What a parameter names, and why these groups cannot boot it."""
+    """Return the image that a parameter names, and why these groups cannot boot it."""
     id_ = lookups.images.published(api, parameter)
     if id_ is None:
         what = (

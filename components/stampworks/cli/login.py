@@ -10,7 +10,9 @@ from typing import Any
 from stampworks.cli import clusters, connections, exits, stacks
 
 _OWN = 0o600
-_NO_KEY = "no key of hers is declared (users[].keys): she gets in with one of .ssh/authorized_keys in her home alone"
+_NO_KEY = (
+    "no key of hers is declared (users[].keys): she can log in only with a key in .ssh/authorized_keys of her home"
+)
 
 
 def add_verbs(verbs: Any) -> None:

@@ -63,7 +63,7 @@ EPILOG = """\
 exit codes: 0 fine, 1 the answer is no, 2 the input is wrong, 3 could not tell, 4 the infrastructure failed;
 `run` and `ssh` pass their command's exit code through.
 `pulumi up`, `preview`, `refresh` and `destroy` make, change and remove clusters."""
-FAULT = "This is a fault in stampworks itself: nothing is known about what was asked."
+FAULT = "This is a bug in stampworks: the command has no result."
 
 
 class Parser(argparse.ArgumentParser):
@@ -127,7 +127,7 @@ def command() -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; every expected error is a text on stderr and an exit code, and JSON for who asked for it."""
     words = list(sys.argv[1:] if argv is None else argv)
-    # what stands behind -- belongs to the command that `run` and `ssh` start, whatever it looks like
+    # everything after -- belongs to the command that `run` and `ssh` start
     split = words.index("--") if "--" in words else len(words)
     try:
         code = _call(words, split)
@@ -147,7 +147,7 @@ def _call(words: list[str], split: int) -> int:
     verb = words[0] if words else ""
     arguments = parser(verb).parse_args(words[:split])
     if getattr(arguments, "takes_command", False):
-        # of a command that begins before it, -- is a word like others
+        # inside a command that begins before it, -- is an ordinary word
         begun = getattr(arguments, "command", [])
         arguments.command = [*begun, *words[split if begun else split + 1 :]]
     elif split < len(words):

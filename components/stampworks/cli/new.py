@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Any) -> None:
     new = verbs.add_parser("new", help="declare a sibling of a stack, in a file of its own", allow_abbrev=False)
-    new.add_argument("name", metavar="NAME", help="what stack and cluster shall be called")
-    new.add_argument("--from", metavar="STACK", dest="source", required=True, help="the stack to stamp once more")
-    new.add_argument("--json", action="store_true", help="print what was made as JSON")
+    new.add_argument("name", metavar="NAME", help="name of the new stack and cluster")
+    new.add_argument("--from", metavar="STACK", dest="source", required=True, help="the stack to copy")
+    new.add_argument("--json", action="store_true", help="print the result as JSON")
     new.set_defaults(call=new_stack)
 
 
@@ -35,7 +35,7 @@ def new_stack(arguments: argparse.Namespace) -> int:
     name, folder = _legal(arguments.name), stacks.folder()
     file = folder / f"Pulumi.{name}.yaml"
     if file.exists():
-        raise exits.CliError(f"{displayed(file)} is there already", "choose another name, or edit the file")
+        raise exits.CliError(f"{displayed(file)} exists already", "choose another name, or edit the file")
     source = stacks.source_of(arguments.source)
     text = (folder / f"Pulumi.{arguments.source.rpartition('/')[2]}.yaml").read_text(encoding="utf-8-sig")
     plan = _write(file, text, source, arguments.source, _range(name, folder, source))
@@ -128,7 +128,7 @@ def _write(file: Path, text: str, source: DeclarationSource, of: str, cidr: str)
             made = None
         if made is None or (made.name, made.network.cidr, fingerprint(made)) != (name, cidr, fingerprint(plan(source))):
             raise exits.CliError(
-                f"the way stack {of} is written cannot be copied: its sibling would mean something else",
+                f"the file of stack {of} cannot be copied as it is written: its sibling would mean something else",
                 f"copy the file by hand and change name and network.cidr, here to {name} and {cidr}",
             )
         os.link(temporary, file)
@@ -143,7 +143,7 @@ def _told(file: str, source: DeclarationSource, of: str, plan: Plan, made: Mappi
     from stampworks.planning.clouds import CLOUDS
 
     looks_up = CLOUDS[plan.cloud].launches or source.key_urls
-    left = [f"not copied, for it may be secret: {', '.join(made['not_copied'])}"] if made["not_copied"] else []
+    left = [f"not copied, for they may be secret: {', '.join(made['not_copied'])}"] if made["not_copied"] else []
     return "\n".join(
         [
             f"{file} is a sibling of {of}: cluster {plan.name}, addresses {plan.network.cidr}, "
@@ -160,7 +160,7 @@ def _told(file: str, source: DeclarationSource, of: str, plan: Plan, made: Mappi
 
 
 def _shared(of: str, plan: Plan) -> Iterator[str]:
-    """What was bought is there once, and two clusters want it now."""
+    """Yield the reservations that both clusters would use, although each exists once."""
     for pool in plan.pools:
         if bought := dict.fromkeys(each.reservation for each in pool.offers if each.reservation):
             yield f"pool {pool.name} is to start in {', '.join(bought)}, as that of {of} is: write another reservation"

@@ -26,12 +26,12 @@ def add_verbs(verbs: Any) -> None:
         "--nodes", metavar="NODE", nargs="+", default=[], help="these, with some free ones beside them (default: all)"
     )
     qualify.add_argument(
-        "--level", metavar="LEVEL", choices=LEVELS, help="how much is measured (default: as declared, else standard)"
+        "--level", metavar="LEVEL", choices=LEVELS, help="extent of the proof (default: as declared, else standard)"
     )
     qualify.add_argument(
         "--budget", metavar="MINUTES", type=_minutes, help="how long it may take (default: as declared for the level)"
     )
-    qualify.add_argument("--json", action="store_true", help="print what was found as JSON")
+    qualify.add_argument("--json", action="store_true", help="print the findings as JSON")
     qualify.set_defaults(call=qualify_nodes)
     verify = verbs.add_parser("verify", help="check a certificate and its signature", allow_abbrev=False)
     verify.add_argument("certificate", metavar="CERT", help="its file: pulumi stack output certificate --show-secrets")
@@ -73,7 +73,7 @@ def qualify_nodes(arguments: argparse.Namespace) -> int:
 
 def _minutes(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= BUDGET_MINUTES_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of minutes from 1 to {BUDGET_MINUTES_MAX}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of minutes from 1 to {BUDGET_MINUTES_MAX}")
     return int(text)
 
 
@@ -92,7 +92,7 @@ def verify_certificate(arguments: argparse.Namespace) -> int:
 
 
 def text_of(file: str) -> str:
-    """What a file of a certificate or a key holds."""
+    """Return the text of a file with a certificate or a key."""
     try:
         return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -100,7 +100,7 @@ def text_of(file: str) -> str:
 
 
 def verified(where: str, certificate: str, key: str) -> Checked:
-    """What is found when a certificate from somewhere is checked with a public key, which may be missing."""
+    """Check a certificate from somewhere with a public key, which may be missing."""
     from stampworks import qualification
 
     try:

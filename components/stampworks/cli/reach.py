@@ -51,7 +51,7 @@ def add_verbs(verbs: Any) -> None:
     _add_command(run)
     kubectl = verbs.add_parser(
         "kubectl",
-        help="ask the Kubernetes of a cluster, as its administrator",
+        help="run kubectl against a cluster, as its administrator",
         usage="stampworks kubectl [-h] [-s STACK] COMMAND ...",
         allow_abbrev=False,
     )
@@ -80,13 +80,13 @@ def ask_kubernetes(arguments: argparse.Namespace) -> NoReturn:
 
 def count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of nodes: write 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes: write 1 or more")
     return int(text)
 
 
 def gpus(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of accelerators: write 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of accelerators: write 0 or more")
     return int(text)
 
 

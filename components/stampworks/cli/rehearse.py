@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Any) -> None:
     rehearse = verbs.add_parser(
-        "rehearse", help="run a stack in the real engine against providers that only record", allow_abbrev=False
+        "rehearse", help="run a stack in the real engine against providers that only record calls", allow_abbrev=False
     )
     stacks.add_stack_option(rehearse)
     rehearse.add_argument("--scenario", metavar="FILE", help="changes, failures and delays to rehearse as well")
     rehearse.add_argument("--record", metavar="FILE", help="write every call of a provider into it, as lines of JSON")
-    rehearse.add_argument("--json", action="store_true", help="print what was found as JSON")
+    rehearse.add_argument("--json", action="store_true", help="print the findings as JSON")
     rehearse.set_defaults(call=rehearse_stack)
 
 
@@ -34,7 +34,7 @@ def rehearse_stack(arguments: argparse.Namespace) -> int:
     from stampworks.declaration import DeclarationError
 
     if arguments.stack.endswith(".json"):
-        raise exits.CliError("a plan's file is no stack: a rehearsal runs a program", "name a stack of a project")
+        raise exits.CliError("a plan's file has no program, which a rehearsal runs", "name a stack of a project")
     scenario = rehearsal.Scenario()
     if arguments.scenario:
         scenario = rehearsal.load_scenario(Path(arguments.scenario))

@@ -18,11 +18,11 @@ _OURS = "stampworks:"
 _QUALIFICATION = "stampworks:cluster:Qualification"
 _SIGNING_KEY = "stampworks:cluster:SigningKey"
 _NOT_MADE = ("stampworks:cluster:Cluster", _QUALIFICATION)
-"""What holds all others, and the proof itself, whose own times are in the certificate."""
+"""The component around all others, and the proof itself, whose own times are in the certificate."""
 
 
 def add_verbs(verbs: Any) -> None:
-    report = verbs.add_parser("report", help="write what was proven as one page", allow_abbrev=False)
+    report = verbs.add_parser("report", help="write the results of a proof as one page", allow_abbrev=False)
     of = report.add_mutually_exclusive_group()
     stacks.add_stack_option(of)
     of.add_argument("certificate", metavar="CERT", nargs="?", help="instead of a stack: the file of a certificate")
@@ -67,7 +67,7 @@ def _of_file(arguments: argparse.Namespace) -> Report:
     file = arguments.certificate
     if arguments.run:
         hint = "name the stack with -s, or the file of its record with --record"
-        raise exits.CliError("--run asks a cluster, and a certificate's file leads to none", hint)
+        raise exits.CliError("--run needs a cluster, and a certificate's file does not lead to one", hint)
     key = qualify.text_of(arguments.key) if arguments.key else ""
     checked = qualify.verified(file, qualify.text_of(file), key)
     return report_of(checked, runs=_left(arguments)) if arguments.record else report_of(checked)
@@ -80,13 +80,13 @@ def _of_stack(arguments: argparse.Namespace) -> Report:
 
     stack = arguments.stack
     if stack.endswith(".json"):
-        what = f"{stack} is a plan, and a report is of what was proven"
+        what = f"{stack} is a plan, and a report needs a proof"
         raise exits.CliError(what, f"name a certificate's file without -s: {qualify.WHENCE}")
     try:
-        with Progress("asking Pulumi what was proven"):
+        with Progress("reading the certificate from Pulumi"):
             resources = state.resources(stack)
     except state.SilentError as error:
-        why = f"cannot tell what was proven of stack {stack!r}: {error}"
+        why = f"cannot read the certificate of stack {stack!r}: {error}"
         raise exits.CliError(why, "stampworks report CERT needs no Pulumi", exits.UNKNOWN) from None
     plan = stamped.chosen(stack, resources, stamped.declared_in(stack))
     certificate = (state.outputs(resources, _QUALIFICATION) or {}).get("certificate")
@@ -112,7 +112,7 @@ def _left(arguments: argparse.Namespace) -> list[Left]:
 
 
 def _runs(plan: Plan, names: Sequence[str]) -> list[Left] | str:
-    """What runs of the cluster have left; where it cannot be asked, why, unless somebody wants these runs."""
+    """Return the records of the cluster's runs; where it cannot be asked, the reason, unless runs are named."""
     from stampworks import operations
     from stampworks.cli.output import Progress
     from stampworks.views.report import Left, left
@@ -123,12 +123,12 @@ def _runs(plan: Plan, names: Sequence[str]) -> list[Left] | str:
             raise operations.InputError(
                 f"cluster {plan.name} is not running", "runs are read from its shared directory"
             )
-        with Progress("asking the cluster what was trained"):
+        with Progress("reading records of runs from the cluster"):
             found = operations.records(plan, roster, names)
     except operations.OperationError as error:
         if names:
             raise
-        return f"What was trained is unknown: {str(error).partition(chr(10))[0]}."
+        return f"Training runs are unknown: {str(error).partition(chr(10))[0]}."
     return [Left(each.name, None, each.why) if each.why else left(each.name, each.text) for each in found]
 
 

@@ -33,7 +33,7 @@ SIBLINGS_S = 20
 
 
 def add_verbs(verbs: Any) -> None:
-    review = verbs.add_parser("review", help="show what a change does to a stack", allow_abbrev=False)
+    review = verbs.add_parser("review", help="show the effects of a change on a stack", allow_abbrev=False)
     for option, metavar, what in (("--base", "A", "before"), ("--head", "B", "after")):
         review.add_argument(
             option,
@@ -48,7 +48,7 @@ def add_verbs(verbs: Any) -> None:
         metavar="STACK",
         action=_Once,
         default=os.environ.get("STAMPWORKS_STACK") or stacks.DEFAULT_STACK,
-        help=f"which stack of a revision or a folder (default: $STAMPWORKS_STACK, else {stacks.DEFAULT_STACK})",
+        help=f"stack of a revision or a folder (default: $STAMPWORKS_STACK, else {stacks.DEFAULT_STACK})",
     )
     review.add_argument(
         "--fail-on",
@@ -63,7 +63,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 class _Once(argparse.Action):
-    """Of two stacks one would not be reviewed, and nothing would say so."""
+    """Option that may be given once. Of two stacks, one would silently not be reviewed."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
         given = vars(namespace).setdefault("given", set())
@@ -88,7 +88,7 @@ class Opened:
     """The folder into which a revision was written."""
     named: Named = field(default_factory=Named)
     unread: tuple[str, ...] = ()
-    """What is in the roles of a revision and was not written."""
+    """Files in the roles of a revision that were not written."""
 
 
 class SideError(Exception):
@@ -196,7 +196,7 @@ def _side(opened: Opened, stack: str) -> ReviewedStack:
 
 
 def _facts(opened: Opened, stack: str) -> Facts:
-    """Those of the side: a revision has what was read until then."""
+    """Return the facts of the side: a revision has those that were read until then."""
     from stampworks.declaration import DeclarationError
     from stampworks.state.facts import known_facts
 
@@ -245,7 +245,7 @@ def _stack_names(opened: Opened) -> list[str]:
 
 
 def _stay_inside(opened: Opened, file: Path) -> None:
-    """What a revision names outside of itself belongs to the machine that reads it, and is nobody's to name."""
+    """Refuse files outside of a revision: they belong to the machine that reads it."""
     from stampworks.declaration import DeclarationError, Problem
 
     if opened.written is None:
@@ -277,7 +277,7 @@ def _written(source: DeclarationSource) -> frozenset[str]:
 
 
 def _digest(top: Path) -> str:
-    """Of a file, or of all files of a folder with their names."""
+    """Return the digest of a file, or of all files of a folder with their names."""
     files = [top] if top.is_file() else sorted(each for each in top.rglob("*") if each.is_file())
     digest = hashlib.sha256()
     for file in files:

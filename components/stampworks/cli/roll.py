@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
-    roll = verbs.add_parser("roll", help="have the next `pulumi up` make nodes anew", allow_abbrev=False)
+    roll = verbs.add_parser("roll", help="have the next `pulumi up` renew nodes", allow_abbrev=False)
     stacks.add_stack_option(roll)
     roll.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")
     why = roll.add_mutually_exclusive_group(required=True)
-    why.add_argument("--reason", metavar="TEXT", help="why, in a few words; everybody sees it")
-    why.add_argument("--cancel", action="store_true", help="let them stay as they are after all")
+    why.add_argument("--reason", metavar="TEXT", help="the reason, in a few words; every user sees it")
+    why.add_argument("--cancel", action="store_true", help="cancel their renewal")
     roll.add_argument("--machine", action="store_true", help="on another machine, where a cloud would keep theirs")
-    roll.add_argument("--json", action="store_true", help="print what the next `up` makes anew as JSON")
+    roll.add_argument("--json", action="store_true", help="print the nodes that the next `up` renews as JSON")
     roll.set_defaults(call=roll_nodes)
 
 
@@ -46,9 +46,9 @@ def _words(found: Mapping[str, str], stack: str) -> str:
     from stampworks.text.printable import printable
 
     if not found:
-        return "the next up makes no node anew"
+        return "the next up renews no node"
     reasons: dict[str, list[str]] = {}
     for name, why in sorted(found.items()):
         reasons.setdefault(why, []).append(name)
     lines = [f"{fold(names)}: {printable(why)}" for why, names in reasons.items()]
-    return "\n".join([*lines, f"pulumi up -s {stack} makes them anew when their jobs are through"])
+    return "\n".join([*lines, f"pulumi up -s {stack} renews them when their jobs have ended"])

@@ -19,7 +19,7 @@ DEFAULT_STACK = "local"
 RULES = "rules"
 """Beside the fields of a plan in its file: what rules said of it, which is no part of it and is said anew."""
 PROJECT_MAX_KIB = 64
-"""Of a Pulumi.yaml. It may be anybody's, and reading YAML takes its time."""
+"""Limit for a Pulumi.yaml, which may be anybody's. Reading YAML takes long."""
 
 
 def add_stack_option(
@@ -30,7 +30,7 @@ def add_stack_option(
         "--stack",
         metavar="STACK",
         default=default or os.environ.get("STAMPWORKS_STACK") or _stack_here(),
-        help="which environment: its Pulumi.STACK.yaml, or the JSON file of a plan or a connection (default: "
+        help="environment: its Pulumi.STACK.yaml, or the JSON file of a plan or a connection (default: "
         f"$STAMPWORKS_STACK, else {DEFAULT_STACK})",
     )
 
@@ -57,7 +57,7 @@ def add_user_option(parser: argparse.ArgumentParser, default: str) -> None:
 
 
 def add_plan_options(parser: argparse.ArgumentParser, more: str = "") -> argparse._MutuallyExclusiveGroup:
-    """Of a verb that needs no cluster: a stack or a file; what else it takes instead may be added."""
+    """Add the options of a verb without a cluster: a stack or a file, and further choices."""
     which = parser.add_mutually_exclusive_group()
     add_stack_option(which)
     about = f"a declaration or a stack file, instead of a stack{more}"
@@ -66,7 +66,7 @@ def add_plan_options(parser: argparse.ArgumentParser, more: str = "") -> argpars
 
 
 def asked_plan(arguments: argparse.Namespace) -> Plan:
-    """What these options name."""
+    """Return the plan that these options name."""
     from stampworks.planning import plan
 
     source = asked_source(arguments)
@@ -105,7 +105,7 @@ def _written_plan(file: Path) -> Plan:
             data.pop(RULES, None)
         plan = from_dict(Plan, data)
         if [group.role for group in plan.groups].count("controller") != 1:
-            raise ValueError("Plan.groups: one of them is the controller's")
+            raise ValueError("Plan.groups: none of them is the controller")
         _check_known(plan)
         return plan
     except (ValueError, RecursionError) as error:  # also what is not JSON
@@ -114,7 +114,7 @@ def _written_plan(file: Path) -> Plan:
 
 
 def _check_known(plan: Plan) -> None:
-    """What a plan names is looked up in the catalog, and its networks are counted: neither may fail later."""
+    """Look up the plan's names in the catalog and count its networks, so that neither fails later."""
     import ipaddress
 
     from stampworks import catalog
@@ -155,13 +155,13 @@ def stack_folder(file: Path) -> tuple[str, int]:
     with file.open("rb") as opened:
         content = opened.read(PROJECT_MAX_KIB * 1024 + 1)
     if len(content) > PROJECT_MAX_KIB * 1024:
-        raise exits.CliError(f"{file} is larger than {PROJECT_MAX_KIB} KiB", "take out what is not Pulumi's")
+        raise exits.CliError(f"{file} is larger than {PROJECT_MAX_KIB} KiB", "remove content that is not Pulumi's")
     try:
         root = yaml.compose(content, Loader=yaml.BaseLoader)  # nodes only: a tag makes no value
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}" if mark else f"{file}"
-        raise exits.CliError(f"{place} is not YAML", "`pulumi about` says where it is broken") from None
+        raise exits.CliError(f"{place} is not YAML", "`pulumi about` shows the error") from None
     for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
         if key.value == "stackConfigDir":
             line = value.start_mark.line + 1

@@ -69,7 +69,7 @@ def _stamped(stack: str, resources: Sequence[Mapping[str, Any]]) -> Plan | None:
     try:
         return from_json(Plan, text)
     except (ValueError, RecursionError) as error:
-        _note(f"note: another release of stampworks has stamped this, and its file is read instead: {error}")
+        _note(f"note: the cluster was stamped by another release of stampworks, and its file is read instead: {error}")
         return None
 
 
@@ -79,7 +79,7 @@ def _compare(stack: str, stamped: Plan, declared: Plan | Exception) -> None:
     elif found := _differences(stamped, declared):
         more = len(found) - DIFFERENCES_SHOWN
         shown = "; ".join([*found[:DIFFERENCES_SHOWN], *([f"and {more} more"] if more > 0 else [])])
-        _note(f"{_TAKEN}; `pulumi up` would take up from Pulumi.{stack}.yaml: {shown}")
+        _note(f"{_TAKEN}; `pulumi up` would change, from Pulumi.{stack}.yaml: {shown}")
 
 
 def _differences(stamped: Plan, declared: Plan) -> list[str]:

@@ -1,4 +1,4 @@
-"""What Pulumi's backend holds of a stack, read without the passphrase: secrets stay encrypted."""
+"""State of a stack in Pulumi's backend, read without the passphrase: secrets stay encrypted."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _answer(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
 
 
 def outputs(of: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | None:
-    """Those of the first resource of a type; None when there is none."""
+    """Return the outputs of the first resource of a type; None when there is none."""
     return next((each["outputs"] for each in of if each["type"] == kind), None)
 
 
@@ -63,4 +63,4 @@ def _resources(state: bytes) -> list[dict[str, Any]]:
         found = json.loads(state)["deployment"].get("resources") or []
         return [{**each, "type": str(each["type"]), "outputs": dict(each.get("outputs") or {})} for each in found]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise SilentError("what pulumi stack export printed is no state") from None
+        raise SilentError("the output of pulumi stack export is not a state") from None

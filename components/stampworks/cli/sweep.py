@@ -16,7 +16,7 @@ def add_verbs(verbs: Any) -> None:
     sweep = verbs.add_parser(
         "sweep", help="list this machine's rooms; remove one whose stack is lost", allow_abbrev=False
     )
-    sweep.add_argument("cluster", metavar="CLUSTER", nargs="?", help="what to remove")
+    sweep.add_argument("cluster", metavar="CLUSTER", nargs="?", help="cluster to remove")
     sweep.add_argument("--yes", action="store_true", help="remove it, with its data")
     sweep.add_argument("--json", action="store_true", help="print the rooms, or the one that was removed, as JSON")
     sweep.set_defaults(call=sweep_rooms)

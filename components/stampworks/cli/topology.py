@@ -18,7 +18,7 @@ FORMS = ("json", *OF_SLURM, "labels", "kueue", "volcano", "mpi-hostfile", "rankf
 
 def add_verbs(verbs: Any) -> None:
     topology = verbs.add_parser(
-        "topology", help="show where nodes stand in the network, as a scheduler reads it", allow_abbrev=False
+        "topology", help="show the places of nodes in the network, in a scheduler's format", allow_abbrev=False
     )
     stacks.add_plan_options(topology)
     topology.add_argument("--as", dest="form", metavar="FORM", choices=FORMS, default="json", help=", ".join(FORMS))
@@ -69,7 +69,7 @@ def _slots(plan: Plan, made: Topology) -> dict[str, int]:
 
 
 def _cores(plan: Plan) -> dict[str, int]:
-    """Of each node that has ranks."""
+    """Return the cores of each node that has ranks."""
     found: dict[str, int] = {}
     for pool in plan.pools:
         if pool.machine.cores is None and pool.name in dict(plan.training.ranks):
@@ -82,7 +82,7 @@ def _cores(plan: Plan) -> dict[str, int]:
 
 
 def _environment(plan: Plan) -> dict[str, str]:
-    """What nodes have anyway, and what follows from the topology."""
+    """Return the usual environment of nodes with the variables of the topology."""
     from stampworks.configuration.inventory import collectives_environment
     from stampworks.schedulers.topology import ranks
 

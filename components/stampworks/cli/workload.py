@@ -25,7 +25,7 @@ def add_verbs(verbs: Any) -> None:
     )
     stacks.add_stack_option(lint)
     lint.add_argument("manifest", metavar="MANIFEST", help="a YAML or JSON file with one object or several; - is stdin")
-    lint.add_argument("--json", action="store_true", help="print what is found as JSON")
+    lint.add_argument("--json", action="store_true", help="print the findings as JSON")
     lint.set_defaults(call=lint_workload)
 
 
@@ -37,7 +37,9 @@ def lint_workload(arguments: argparse.Namespace) -> int:
     plan = stacks.plan_of(arguments.stack)
     if not plan.scheduler.traits.runs_pods:
         what = f"the scheduler of cluster {plan.name} is {plan.scheduler.traits.title}"
-        raise exits.CliError(f"{what}, and this is about workloads of Kubernetes", "choose another stack: -s STACK")
+        raise exits.CliError(
+            f"{what}, and this command checks workloads of Kubernetes", "choose another stack: -s STACK"
+        )
     where = "stdin" if arguments.manifest == "-" else arguments.manifest
     found = [
         (node, remark) for node, data in _documents(where, _text(arguments.manifest)) for remark in lint(plan, data)
@@ -74,7 +76,7 @@ def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
         alias = next((each for each in yaml.parse(text, Loader=loader) if isinstance(each, yaml.AliasEvent)), None)
         if alias:
             place = _at(where, alias.start_mark)
-            raise exits.CliError(f"{place}: an alias, which is not read here", "write out what it stands for")
+            raise exits.CliError(f"{place}: an alias, which is not read here", "write its value out")
         nodes = list(yaml.compose_all(text, Loader=loader))
         documents = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -74,7 +74,7 @@ def of_look(
     seen = list(runtime(inventory, there, look.facts)) if not look.broken else []
     system = [one for one in look.drift if one not in seen] + [_unseen(failure) for failure in look.failures]
     if look.broken:
-        system += [(host, f"unknown: the look at it did not come to its end: {look.broken}") for host in hosts]
+        system += [(host, f"unknown: the check was interrupted: {look.broken}") for host in hosts]
     return lines("system", system, mask) + lines("runtime", absent + seen, mask)
 
 
@@ -89,7 +89,7 @@ def runtime(inventory: Mapping[str, Any], hosts: Sequence[str], facts: Mapping[s
     variables, groups = inventory["all"]["vars"], inventory["all"]["children"]
     for host in hosts:
         if not isinstance(said := facts.get(host), Mapping):
-            yield host, "unknown: it says nothing of itself"
+            yield host, "unknown: it reported nothing"
             continue
         roles = {role for role, group in groups.items() if host in group["hosts"]}
         expected = {**variables, **inventory["all"]["hosts"][host]}
@@ -97,7 +97,7 @@ def runtime(inventory: Mapping[str, Any], hosts: Sequence[str], facts: Mapping[s
             try:
                 yield from ((host, what) for what in check(expected, roles, said))
             except (KeyError, TypeError, ValueError, AttributeError):
-                yield host, f"unknown: what it says of its {check.__name__} cannot be read"
+                yield host, f"unknown: its report of {check.__name__} cannot be read"
     for controller in groups.get("slurm_controller", {}).get("hosts", ()):
         if controller in hosts and isinstance(facts.get(controller), Mapping):
             yield from scheduled(inventory, controller, facts[controller].get("slurm"))
@@ -166,19 +166,19 @@ def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> It
         if not upstream:
             yield f"{part} is not installed"
         elif not upstream.startswith(version):
-            yield f"{part} is {upstream}, the release says {version}"
+            yield f"{part} is {upstream}, and the release has {version}"
 
 
 def scheduled(inventory: Mapping[str, Any], controller: str, said: Any) -> Iterator[Found]:
     """Yield differences in Slurm's view of the nodes. A node that a user drained is no drift."""
     if not isinstance(said, Mapping):
-        yield controller, "unknown: Slurm does not say how it sees its nodes"
+        yield controller, "unknown: Slurm does not report its nodes"
         return
     for node in inventory["all"]["children"].get("slurm_worker", {}).get("hosts", ()):
         try:
             yield from ((node, what) for what in _one_node(inventory["all"]["hosts"][node], said.get(node)))
         except (KeyError, TypeError, ValueError, AttributeError):
-            yield node, "unknown: what Slurm says of it cannot be read"
+            yield node, "unknown: Slurm's report of it cannot be read"
 
 
 def _one_node(expected: Expected, seen: Any) -> Iterator[str]:
@@ -204,12 +204,12 @@ def clocks(controller: str, facts: Mapping[str, Any]) -> Iterator[Found]:
         try:
             off_s = _kind(float, said["clock_ahead_s"]) - _kind(float, facts[controller]["clock_ahead_s"])
         except (KeyError, TypeError):
-            yield host, "unknown: what it says of its clock cannot be read"
+            yield host, "unknown: its report of its clock cannot be read"
             continue
         if abs(off_s) > CLOCK_S:
             minutes = max(1, round(abs(off_s) / 60))
             way = f"{minutes} minute{'s' if minutes > 1 else ''} {'ahead of' if off_s > 0 else 'behind'} {controller}'s"
-            yield host, f"its clock is {way}, and neither of the two believes what Slurm says on the other"
+            yield host, f"its clock is {way}, and Slurm's daemons reject messages of a clock so far off"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -194,12 +194,12 @@ async def _events(
         async for line in process.stdout:
             yield json.loads(line)
     except (ValueError, RecursionError):  # also asyncio's error for a line that is too long
-        said = f"the player said something that is no event of at most {EVENT_BYTES_MAX} bytes"
+        said = f"the player sent a line that is not an event of at most {EVENT_BYTES_MAX} bytes"
         yield {"event": "broken", "text": said}
         return
     if code := await process.wait():
         said = last_words(errors, mask)
-        yield {"event": "broken", "text": said or f"the player ended with exit code {code} without a word"}
+        yield {"event": "broken", "text": said or f"the player ended with exit code {code} and printed nothing"}
 
 
 def last_words(errors: Path, mask: Callable[[str], str]) -> str:
@@ -268,7 +268,7 @@ def restarting(why: Mapping[str, str]) -> str:
     for host, words in why.items():
         together.setdefault(words, []).append(host)
     reasons = "; ".join(f"{fold(sorted(hosts))}: {printable(words)}" for words, hosts in together.items())
-    return f"{counted(len(why), 'node')} will start anew: {reasons}"
+    return f"{counted(len(why), 'node')} will reboot: {reasons}"
 
 
 def describe(playbook: str, recap: Recap, note: str = "") -> str:
@@ -283,7 +283,7 @@ def describe(playbook: str, recap: Recap, note: str = "") -> str:
         parts.append(f"  {', '.join(sorted(hosts))}: {task or 'cannot be reached'}\n{indented(message)}")
         if not task:
             parts.append("    check: does the node run (stampworks status), and does it answer (stampworks ssh NODE)?")
-    parts.append("What was done before stays; the next run goes on from there.")
+    parts.append("Tasks that were done stay done; the next run goes on from there.")
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""What fields have to do with one another.
+"""Checks of fields against one another.
 
 The checks read plain data with the defaults filled in, from which everything that is wrong by itself was left out: what
 is absent there cannot be judged, and nothing is said about it.
@@ -74,7 +74,7 @@ def _tags(tags: Sequence[Entry]) -> Iterator[FieldFinding]:
     """Roles of a cloud have no two whose names are the same in small letters."""
     names = [tag.get("name") for tag in tags]
     for index, first in _repeated([name and name.lower() for name in names]):
-        hint = f"tags[{first}] has this name already, and large letters make no other one of it; keep one"
+        hint = f"tags[{first}] has this name already, for names of tags differ by more than capitals; keep one"
         yield FieldFinding(("tags", index, "name"), f"a second tag is called {shown(names[index] or '')}", hint)
 
 
@@ -101,7 +101,7 @@ def _elastic(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
         path: Path = ("pools", index, "count_min")
         if least > count:
             hint = f"write {count} or less, or a larger count"
-            yield FieldFinding(path, f"{least} nodes are to run always, and the pool has {count}", hint)
+            yield FieldFinding(path, f"{least} nodes always run by count_min, but the pool has only {count}", hint)
         elif least < count and pool.get("scheduling_only") is True:
             hint = "take it out, or take scheduling_only out of the pool"
             yield FieldFinding(path, "a pool for scheduling only has no nodes that run", hint)
@@ -139,10 +139,10 @@ def _bought(path: Path, fallbacks: Sequence[Entry]) -> Iterator[FieldFinding]:
             continue
         if purchase in ("reserved", "block") and not reservation:
             hint = "write its reservation, as the cloud calls it"
-            yield FieldFinding((*path, index), f"which {purchase} capacity it is nobody says", hint)
+            yield FieldFinding((*path, index), f"the pool buys {purchase} capacity and names no reservation", hint)
         elif purchase not in ("reserved", "block") and reservation:
             hint = "write purchase: reserved or block, or take the reservation out"
-            message = f"what is bought {purchase} takes no capacity that was bought before"
+            message = f"purchase: {purchase} uses no reservation"
             yield FieldFinding((*path, index, "reservation"), message, hint)
 
 
@@ -178,7 +178,7 @@ def _homes(storage: Sequence[Entry]) -> Iterator[FieldFinding]:
     chosen = [index for index, each in enumerate(storage) if each.get("homes") is True]
     for index in chosen[1:]:
         hint = f"storage[{chosen[0]}] has them already; keep one"
-        yield FieldFinding(("storage", index, "homes"), "a second file system is to have the homes", hint)
+        yield FieldFinding(("storage", index, "homes"), "a second file system has homes: true", hint)
 
 
 def _mounts(storage: Sequence[Entry]) -> Iterator[FieldFinding]:
@@ -250,7 +250,9 @@ def _preemption(scheduler: Entry) -> Iterator[FieldFinding]:
             continue
         if name in others:
             item = (*path, others.index(name))
-            yield FieldFinding(item, "a priority cannot preempt itself", "name those whose jobs make room for it")
+            yield FieldFinding(
+                item, "a priority cannot preempt itself", "name other priorities, whose jobs make room for it"
+            )
         preempts[name], place[name] = {*others} - {name, None}, path
     for circle in _circles(preempts):
         message = " preempts ".join(circle if len(circle) <= CIRCLE_MAX else (*circle[:CIRCLE_MAX], "..."))
@@ -277,7 +279,7 @@ def _accounting(scheduler: Entry) -> Iterator[FieldFinding]:
 
 def _login(scheduler: Entry) -> Iterator[FieldFinding]:
     if scheduler.get("login_nodes") and not form_of(scheduler).has_login_nodes:
-        message = "login nodes have what talks to Slurm, and Kubernetes is asked from anywhere"
+        message = "login nodes are for Slurm: users reach Kubernetes from their own machines"
         yield FieldFinding(("scheduler", "login_nodes"), message, "take it out, or write kind: slurm")
 
 
@@ -296,10 +298,12 @@ def _training(training: Entry, storage: Sequence[Entry] | None) -> Iterator[Fiel
         yield FieldFinding(("training", "tensor_parallel"), f"it is of the layout tp, not of {layout}", hint)
     if tracker.get("kind") == "mlflow" and tracker.get("url") == "":
         hint = "write the url of its server, like http://10.0.0.5:5000"
-        yield FieldFinding(("training", "tracker", "kind"), "mlflow needs a server, and no url is written", hint)
+        yield FieldFinding(("training", "tracker", "kind"), "mlflow needs the url of its server", hint)
     if tracker.get("kind") == "files" and tracker.get("url"):
         hint = "take the url out, or write kind: mlflow or kind: wandb"
-        yield FieldFinding(("training", "tracker", "url"), "files lie in the run's folder and have no server", hint)
+        yield FieldFinding(
+            ("training", "tracker", "url"), "kind: files writes into the run's folder and uses no server", hint
+        )
     if storage is not None:
         yield from _on_storage(training.get("checkpoints", {}).get("directory", ""), storage)
 
@@ -311,7 +315,7 @@ def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[FieldFindi
     if directory and None not in mounts and not above.intersection(mounts):
         there = f"mounted are {', '.join(map(str, mounts))}" if mounts else "declare a storage, which all nodes mount"
         path = ("training", "checkpoints", "directory")
-        yield FieldFinding(path, f"{directory} is on no storage, so that each node would have its own", there)
+        yield FieldFinding(path, f"{directory} is on no storage: each node would have a directory of its own", there)
 
 
 def _twice(data: Entry) -> Iterator[FieldFinding]:
@@ -364,7 +368,7 @@ def _variables(role: Entry, path: Path) -> Iterator[FieldFinding]:
     begin = f"{role_name(role['path'])}_"
     for name in role.get("variables", {}):
         if not (name.startswith(begin) and name.isidentifier() and name.isascii()):
-            hint = f"begin it with {begin}, so that it cannot be taken for another role's; letters, digits and '_' only"
+            hint = f"begin it with {begin}, so that no other role has it; use letters, digits and '_' only"
             yield FieldFinding((*path, name), f"{shown(name)} is not a legal name of a variable of this role", hint)
     try:
         json.dumps(role.get("variables"), ensure_ascii=False, default=str).encode()

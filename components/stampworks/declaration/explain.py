@@ -1,4 +1,4 @@
-"""What pydantic found, in the words of the person who wrote the declaration."""
+"""Findings of pydantic, in the words of the person who wrote the declaration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stampworks.declaration.wording import alternatives, brief, only, shown, sim
 
 Fields: TypeAlias = Mapping[str, FieldInfo]
 """The fields of the file that was read, by path."""
-# What each complaint about a type asks for.
+# The expected kind of value for each complaint about a type.
 NEEDS = {
     "int_type": "a whole number",
     "bool_type": "true or false",
@@ -50,7 +50,7 @@ def worth_saying(errors: Sequence[ErrorDetails], root: ValueNode, known: Fields)
 def meant(errors: Sequence[ErrorDetails], known: Fields) -> set[Path]:
     """The keys that unknown ones look like: what they say is not known."""
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
-    # Of the first ones: more are not shown, and a key that then looks missing is no reason to look for long.
+    # Only for the first keys: more are not shown, and a key that then looks missing is not worth a long search.
     near = ((path, similar(str(path[-1]), _keys(path[:-1], known))) for path in unknown[: PROBLEMS_MAX + 1])
     return {(*path[:-1], key) for path, key in near if key}
 
@@ -61,7 +61,7 @@ def of_another_version(root: ValueNode) -> Problem | None:
     if not found or type(node.value) is not int or node.value == VERSION:
         return None
     message = f"this release of stampworks reads version {VERSION}, not {node.written}"
-    hint = "a newer release reads it" if node.value > VERSION else f"write version: {VERSION}"
+    hint = "install a release of stampworks that reads it" if node.value > VERSION else f"write version: {VERSION}"
     return node.place.problem("version", message, hint)
 
 
@@ -108,7 +108,7 @@ def _given(node: ValueNode) -> str:
 
 
 def _description(path: Path, known: Fields) -> str:
-    """What a field is for; of a word in a list, what the list is for."""
+    """Return the description of a field; for an item of a list, that of the list."""
     field = known.get(pattern(path).removesuffix("[]"))
     text = ((field and field.description) or "").removesuffix(".")
     return text[:1].lower() + text[1:]

@@ -16,7 +16,7 @@ from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown, similar
 
 SIZE_MAX_KIB = 256
-"""Of a file with all that it extends. One of a thousand pools has less; it bounds what time and memory any can take."""
+"""Limit for a file with its bases, which bounds time and memory. One of a thousand pools has less."""
 BASES_MAX = 8
 """More files than this one above the other nobody could follow."""
 SUFFIXES = (".yaml", ".yml")
@@ -32,7 +32,7 @@ WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class UnreadableError(Exception):
-    """What keeps a file from being read; its name and the place where it was asked for are the caller's to say."""
+    """Reason why a file cannot be read; the caller adds its name and the place that named it."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ def stack_file(stack: str, directory: Path) -> Path:
     if not os.path.isfile(path):  # noqa: PTH113  # is_file() raises for a name that no file can have
         stacks = [file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in directory.glob("Pulumi.*.yaml")]
         meant = name.removeprefix("Pulumi.").removesuffix(".yaml")
-        hint = did_you_mean(meant, stacks) or "write the file; another stack's is a good start"
+        hint = did_you_mean(meant, stacks) or "write the file, for example from another stack's"
         raise DeclarationError([FilePosition(displayed(path)).problem("", f"there is no stack {shown(name)}", hint)])
     return path
 
@@ -109,7 +109,7 @@ def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> Va
     base = path.parent / extends.value
     chain = (*above, path)
     if len(chain) > BASES_MAX:
-        problem = extends.place.problem("extends", f"more than {BASES_MAX} bases stand on each other", "merge some")
+        problem = extends.place.problem("extends", f"more than {BASES_MAX} bases extend one another", "merge some")
         raise DeclarationError([problem])
     try:
         text = text_of(base)
@@ -118,11 +118,15 @@ def _with_bases(path: Path, text: str, above: tuple[Path, ...], size: int) -> Va
         raise DeclarationError([extends.place.problem("extends", message, error.hint)]) from None
     if any(base.samefile(file) for file in chain):
         circle = " -> ".join(map(displayed, (*chain, base)))
-        problem = extends.place.problem("extends", f"bases go in a circle: {circle}", "take this extends: out")
+        problem = extends.place.problem(
+            "extends", f"bases extend each other in a circle: {circle}", "take this extends: out"
+        )
         raise DeclarationError([problem])
     if size + len(text) > SIZE_MAX_KIB * 1024:
         message = f"{displayed(base)} makes the whole larger than {SIZE_MAX_KIB} KiB"
-        raise DeclarationError([extends.place.problem("extends", message, "put what is common into fewer entries")])
+        raise DeclarationError(
+            [extends.place.problem("extends", message, "shorten it, or move entries that repeat into a base")]
+        )
     below = moved(_with_bases(base, text, chain, size + len(text)), os.path.relpath(base.parent, path.parent))
     return merged(below, node)
 
@@ -168,7 +172,7 @@ def _write_one(is_stack: bool) -> str:
 
 
 def text_of(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> str:
-    """What a file says that has one of these endings; UnreadableError for what keeps it from being read."""
+    """Return the text of a file with one of these endings; raise UnreadableError with the reason otherwise."""
     content = _content(path, suffixes)
     if content.startswith(WIDE_MARKS):
         raise UnreadableError("is UTF-16", "save it as UTF-8")
@@ -203,7 +207,9 @@ def _content(path: Path, suffixes: tuple[str, ...]) -> bytes:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UnreadableError(f"cannot be read: {reason.lower()}", "") from None
     if len(content) > SIZE_MAX_KIB * 1024:
-        raise UnreadableError(f"is larger than {SIZE_MAX_KIB} KiB", "put what is common into fewer entries")
+        raise UnreadableError(
+            f"is larger than {SIZE_MAX_KIB} KiB", "shorten it, or move entries that repeat into a base"
+        )
     return content
 
 

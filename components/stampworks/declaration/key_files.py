@@ -152,5 +152,5 @@ def _lines(directory: Path, name: str) -> tuple[list[str], str]:
     lines = [line.strip() for line in text.splitlines()]
     keys = [line for line in lines if line and not line.startswith("#")]
     if any("PRIVATE KEY" in line for line in keys):
-        return [], "has a private key, which nobody else may have"
-    return (keys, "") if keys else ([], "has no key")
+        return [], "holds a private key, which must never leave its owner's machine"
+    return (keys, "") if keys else ([], "holds no key")

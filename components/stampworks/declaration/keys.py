@@ -39,7 +39,7 @@ def public_key(value: str) -> str:
     value = value.strip()
     hint = f"write the line of her .pub file as it is, like {EXAMPLE}"
     if "PRIVATE KEY" in value:
-        raise wrong("this is a private key, which nobody else may have", f"make a new pair; {hint}")
+        raise wrong("this is a private key, which must never leave its owner's machine", f"make a new pair; {hint}")
     if "\n" in value or "\r" in value:
         raise wrong("a key is one line, and this has several", "write each key as an entry of its own")
     kind, _, rest = value.partition(" ")
@@ -48,12 +48,13 @@ def public_key(value: str) -> str:
     if kind not in KEY_TYPES:
         if any(f" {each} " in value for each in KEY_TYPES):
             raise wrong("a key has options in front of it", "write the key alone, from its type on")
-        raise wrong(f"{shown(kind)} is no type of a public key", f"{only(KEY_TYPES)}; {hint}")
+        raise wrong(f"{shown(kind)} is not a type of public key that is accepted", f"{only(KEY_TYPES)}; {hint}")
     if _type_in(blob) != kind:
-        raise wrong(f"what follows {kind} is no such key, or not all of it", hint)
+        raise wrong(f"the text after {kind} is not a key of this type, or is cut short", hint)
     if not re.fullmatch(COMMENT_PATTERN, comment):
         raise wrong(
-            f"{shown(comment)} is no plain comment of a key", "use letters, digits, spaces and @._+:/-, or leave it out"
+            f"the key's comment {shown(comment)} has other characters",
+            "use letters, digits, spaces and @._+:/-, or leave it out",
         )
     return f"{kind} {blob} {comment}".strip()
 

@@ -1,4 +1,4 @@
-"""What was looked up once for a stack and is kept beside its file, so that every `up` takes the same."""
+"""Images and versions that were looked up once and are kept beside a stack's file, so that every `up` uses them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Lock:
     made_with: str = ""
     """The release that our own roles have made the images with; empty for those that a distribution publishes."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Of a cloud's Kubernetes, by its version and their names the versions that go with it."""
+    """Versions of the parts of a cloud's Kubernetes, by its version and their names."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Public keys of users by the URL that had them. The declaration judges them like keys that are written there."""
 
@@ -60,7 +60,7 @@ def lock_file(declared: Path) -> Path:
 def read_lock(declared: Path) -> Lock:
     """The lock of a file, which may have none; DeclarationError when there is one that cannot be read."""
     file = lock_file(declared)
-    return read_beside(file, _lock, "is no lock", AGAIN) if os.path.lexists(file) else NONE
+    return read_beside(file, _lock, "is not a lock file of stampworks", AGAIN) if os.path.lexists(file) else NONE
 
 
 def beside(declared: Path, what: str) -> Path:
@@ -69,7 +69,7 @@ def beside(declared: Path, what: str) -> Path:
 
 
 def read_beside(file: Path, read: Callable[[Any], T], otherwise: str, hint: str) -> T:
-    """What JSON in a file means, of which `read` raises ValueError; DeclarationError when it means nothing."""
+    """Read JSON from a file by `read`, which raises ValueError; raise DeclarationError for that."""
     try:
         return read(json.loads(text_of(file, SUFFIXES)))
     except UnreadableError as error:
@@ -82,15 +82,15 @@ def read_beside(file: Path, read: Callable[[Any], T], otherwise: str, hint: str)
 def _lock(data: Any) -> Lock:
     if not isinstance(data, dict) or set(data) - _OPTIONAL != _FIELDS:
         fields, more = ", ".join(sorted(_FIELDS)), alternatives(sorted(_OPTIONAL), "and")
-        raise ValueError(f"it has {fields}, may have {more}, and nothing else")
+        raise ValueError(f"its keys are {fields}, and optionally {more}")
     if data["version"] != VERSION:
         raise ValueError(f"its version is not {VERSION}")
     images = data["images"]
     made_with, parts = data.get("made_with", ""), data.get("parts", {})
     if not isinstance(data["region"], str) or not isinstance(images, dict) or not isinstance(made_with, str):
-        raise ValueError("region and made_with are texts, images is a table")
+        raise ValueError("region and made_with are strings, images is a mapping")
     if not isinstance(parts, dict):
-        raise ValueError("parts is a table")
+        raise ValueError("parts is a mapping")
     parts = {name: _part(version) for name, version in parts.items()}
     keys = _keys(data.get("keys", {}))
     return Lock(data["region"], {name: _image(image) for name, image in images.items()}, made_with, parts, keys)
@@ -115,14 +115,14 @@ def _part(data: Any) -> str:
 def _image(data: Any) -> LockedImage:
     fields = [field.name for field in fields_of(LockedImage)]
     if not isinstance(data, dict) or set(data) != {*fields} or not all(isinstance(each, str) for each in data.values()):
-        raise ValueError(f"each of its images has {', '.join(fields)}, all of them texts")
+        raise ValueError(f"each of its images has {', '.join(fields)}, all of them strings")
     if not _IMAGE.fullmatch(data["id"]):
         raise ValueError("images have ids like ami-0123456789abcdef0")
     return LockedImage(**data)
 
 
 def lock_text(lock: Lock) -> str:
-    """What its file says: the same lock is the same text."""
+    """Return the text of its file: equal locks have equal texts."""
     images = {parameter: asdict(lock.images[parameter]) for parameter in sorted(lock.images)}
     keys = {url: list(found) for url, found in sorted(lock.keys.items())}
     more = {"made_with": lock.made_with, "parts": dict(sorted(lock.parts.items())), "keys": keys}

@@ -23,7 +23,7 @@ CHECK_SIZE_MAX_KIB = 64
 
 
 def check_paths(data: Entry, directory: Path) -> Iterator[FieldFinding]:
-    """What is wrong with the folders and files that are named."""
+    """Yield the problems of the named folders and files."""
     extras = data.get("extras", {})
     for kind, problem in (("roles", _role_problem), ("checks", _check_problem)):
         for index, entry in enumerate(extras.get(kind, ())):
@@ -49,12 +49,15 @@ def _role_problem(folder: Path) -> tuple[str, str] | None:
     if not _is_role(folder):
         return "is not a role", "a role is a folder with tasks/main.yml"
     if link := next(_linked_folders(folder), None):
-        return f"has a link that leads to a folder, {link}", "put the folder itself there, for it belongs to the role"
+        return (
+            f"has a link that leads to a folder, {link}",
+            "put the folder itself there: the files behind the link would not reach the nodes",
+        )
     return _dependencies_problem(folder)
 
 
 def _linked_folders(folder: Path) -> Iterator[Path]:
-    """What is behind one of these can change without a change of the role."""
+    """Yield links to folders: their content can change without a change of the role."""
     for above, names, _ in os.walk(folder):
         links = (Path(above, name) for name in names)
         yield from (link.relative_to(folder) for link in links if link.is_symlink())
@@ -68,10 +71,15 @@ def _dependencies_problem(folder: Path) -> tuple[str, str] | None:
         try:
             needed = _dependencies(file)
         except (OSError, ValueError, OverflowError, yaml.YAMLError, RecursionError):
-            hint = f"it is YAML in UTF-8, at most {META_SIZE_MAX_KIB} KiB, with nothing of Ansible's own and no merges"
+            hint = (
+                f"write YAML in UTF-8, at most {META_SIZE_MAX_KIB} KiB, without tags of Ansible and without merge keys"
+            )
             return f"has a meta/{file.name} that cannot be read", hint
         if needed:
-            return "depends on another role", f"name it in extras.roles before this one, and not in meta/{file.name}"
+            return (
+                "depends on another role",
+                f"list that role in extras.roles before this one, and remove it from meta/{file.name}",
+            )
     return None
 
 
@@ -84,10 +92,10 @@ def _dependencies(file: Path) -> bool:
     root = yaml.compose(content.decode(), Loader=yaml.BaseLoader)
     entries = root.value if isinstance(root, yaml.MappingNode) else ()
     if any(key.value == "<<" for key, _ in entries):
-        raise ValueError(f"{file} may have what it merges")
+        raise ValueError(f"{file} uses merge keys")
     needed = [value for key, value in entries if key.value == "dependencies"]
     if any(not value.tag.startswith(CORE_TAG) for value in needed):
-        raise ValueError(f"{file} has them in a form of its own")
+        raise ValueError(f"{file} tags its dependencies")
     return any(value.value not in NOTHING for value in needed)
 
 
@@ -114,7 +122,7 @@ def _check_problem(file: Path) -> tuple[str, str] | None:
     except UnicodeDecodeError:
         text = b""
     if not text.startswith(b"#!"):
-        return "is not a script", "its first line names what runs it, for example #!/bin/sh, and it is UTF-8"
+        return "is not a script", "write it in UTF-8, with the interpreter in its first line, for example #!/bin/sh"
     if len(text) > CHECK_SIZE_MAX_KIB * 1024:
         return f"is larger than {CHECK_SIZE_MAX_KIB} KiB", "let a role install what it needs, and the check call that"
     return None

@@ -41,10 +41,10 @@ def public_cidr(value: str) -> str:
     network = _network(value, "write it like 203.0.113.0/24, or 203.0.113.7/32 for one address")
     if network.prefixlen <= WORLD_PREFIX_MAX:
         hint = "name the ranges of your office, VPN or runners, like 203.0.113.0/24"
-        raise wrong(f"{shown(value)} lets the world in", hint)
+        raise wrong(f"{shown(value)} admits the whole internet", hint)
     if any(network.overlaps(nowhere) for nowhere in NOWHERE_RANGES):
-        hint = "name the public address that they go out with; who is joined with the cluster's network needs none"
-        raise wrong(f"{shown(value)} has addresses that nobody on the internet comes from", hint)
+        hint = "write the public address that these machines use; machines in the cluster's network need no entry"
+        raise wrong(f"{shown(value)} holds addresses that are not public", hint)
     return _from_its_first(value, network)
 
 

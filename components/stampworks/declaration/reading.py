@@ -31,8 +31,8 @@ WORDS: dict[str, Value] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML counts as one
-BYTE_ORDER_MARK = re.compile("\ufeff")  # which YAML takes for text
+LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # line breaks of YAML
+BYTE_ORDER_MARK = re.compile("\ufeff")  # YAML takes it for text
 
 REPEAT_HINT = "write the value out, or put what is common into a base file and name it with extends:"
 
@@ -49,7 +49,9 @@ def from_value(value: Any, origin: str) -> ValueNode:
         raise DeclarationError([root.place.problem("", "the declaration must be a mapping", "")])
     if "extends" not in root.value:
         return root
-    defect = Defect(root.place, "extends", "this declaration is not in a file that could have a base", "write it out")
+    defect = Defect(
+        root.place, "extends", "extends works in a file only, and this declaration comes from elsewhere", "write it out"
+    )
     return replace(root, defects=(*root.defects, defect))
 
 
@@ -87,7 +89,7 @@ class _Reader:
             raise self._stop(syntax.at, syntax.message, syntax.hint) from None
         except (ValueError, OverflowError):  # PyYAML lets through what chr() says of an escape such as \U00110000
             at = self._loader.get_mark().index
-            raise self._stop(at, "the escape stands for no character", "write the character itself") from None
+            raise self._stop(at, "the escape does not stand for a character", "write the character itself") from None
 
     def _document(self) -> ValueNode | None:
         self._next()
@@ -156,7 +158,7 @@ def _scalar(event: yaml.ScalarEvent, entry: FilePosition, start: FilePosition) -
 
 
 def _resolved(text: str) -> Value:
-    """What a text without quotes means."""
+    """Return the value of a text without quotes."""
     if text in WORDS:
         return WORDS[text]
     if INTEGER.fullmatch(text):

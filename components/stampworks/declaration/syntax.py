@@ -39,8 +39,8 @@ RULES = (
     _Rule(r"sequence entries are not allowed", "a list cannot begin here", "begin it in a line of its own"),
     _Rule(r"found unexpected end of stream", "the quote is never closed", "close it, or take it out", at_start=True),
     _Rule(r"unknown escape|escape sequence", "not an escape that YAML knows", "use single quotes to keep a backslash"),
-    _Rule(r"expected '<document start>'", "this does not belong to what stands above", COLUMNS),
-    _Rule(r"expected <block end>, but found '<scalar>'", "this does not fit what stands before it", QUOTE),
+    _Rule(r"expected '<document start>'", "this does not belong to the lines above", COLUMNS),
+    _Rule(r"expected <block end>, but found '<scalar>'", "this does not fit the text before it", QUOTE),
     _Rule(r"expected <block end>", "this does not fit the lines above", COLUMNS),
     _Rule(r"the node content, but found '<stream end>'", "the file ends too soon", "write the rest, or take this out"),
     _Rule(r"the node content, but found '(.+)'", "'{0}' cannot stand here", QUOTE),
@@ -49,7 +49,7 @@ RULES = (
 
 
 def broken(error: yaml.MarkedYAMLError) -> Syntax:
-    """What is wrong with the text, and what to do."""
+    """Return the fault of the text, and a remedy."""
     complaint = error.problem or "it cannot be read"
     here = error.problem_mark or error.context_mark
     if here is None:

@@ -34,8 +34,8 @@ PART_PATTERN = r"^$|^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 ADMIN_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9+=,.@_:/-]{0,1023}$"
 IMAGE_PATTERN = r"^$|^[a-z0-9][A-Za-z0-9._:/-]{0,500}(@sha256:[0-9a-f]{64})?$"
-# What AWS takes; clouds keep colons in names, and Name, for themselves and for us. To the roles of AWS large and small
-# letters are the same.
+# Limits of AWS; clouds and we reserve colons and Name. Roles of AWS do not
+# distinguish capital and small letters.
 TAG_PATTERN = r"^(?![Nn][Aa][Mm][Ee]$)[A-Za-z][A-Za-z0-9_./-]{0,62}$"
 TAG_VALUE_PATTERN = r"^[A-Za-z0-9 _.:/=+@-]{0,255}$"
 BUCKET_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9][A-Za-z0-9._-]*)*/?$"
@@ -77,9 +77,9 @@ def name(value: str) -> str:
 def pool_name(value: str) -> str:
     """Refuse the names of the other groups."""
     if value == "head":
-        raise wrong("'head' is the name of the controller", "call the pool by what its nodes are for")
+        raise wrong("'head' is the name of the controller", "name the pool after the use of its nodes")
     if value == "login":
-        hint = "write scheduler: {login_nodes: 1} for some, or call the pool by what its nodes are for"
+        hint = "write scheduler: {login_nodes: 1} for some, or name the pool after the use of its nodes"
         raise wrong("'login' is the name of the login nodes", hint)
     return name(value)
 
@@ -87,14 +87,17 @@ def pool_name(value: str) -> str:
 def queue_name(value: str) -> str:
     """Refuse the one name that Slurm does not take for a partition, but for the settings of all of them."""
     if value == "default":
-        raise wrong("'default' is no queue to Slurm", "call the queue by what it is for, and give it default: true")
+        raise wrong(
+            "Slurm reserves 'default' and would make no queue of it",
+            "name the queue after its use, and give it default: true",
+        )
     return name(value)
 
 
 def account_name(value: str) -> str:
     """Refuse the account that every other account is part of."""
     if value == "root":
-        raise wrong("'root' is Slurm's own account, of which all others are part", "call it by who uses it")
+        raise wrong("'root' is the account of Slurm above all others", "name the account after the team that uses it")
     return name(value)
 
 
@@ -152,7 +155,10 @@ def directory(value: str) -> str:
 def url(value: str) -> str:
     """Refuse all but the plain address of a server: a login in it would be in the clear wherever a plan is."""
     if "@" in value:
-        raise wrong("there is a login in it, and a declaration keeps no secrets", "put the login where jobs run")
+        raise wrong(
+            "the URL holds user or password, and a declaration keeps no secrets",
+            "put user and password where jobs run, and leave them out of the URL",
+        )
     if not re.fullmatch(URL_PATTERN, value):
         raise wrong(f"{shown(value)} is not the URL of a server", "write it like http://10.0.0.5:5000")
     return value
@@ -219,7 +225,7 @@ def tag_value(value: str) -> str:
 def email(value: str) -> str:
     """Refuse what no mail reaches."""
     if not re.fullmatch(EMAIL_PATTERN, value):
-        raise wrong(f"{shown(value)} is no address for mail", "write it like ops@example.com")
+        raise wrong(f"{shown(value)} is not a mail address", "write it like ops@example.com")
     return value
 
 
@@ -228,14 +234,14 @@ def repository(value: str) -> str:
     if "://" not in value:
         return name(value) if value else value
     if len(value) > PLACE_LENGTH_MAX or not re.fullmatch(BUCKET_PATTERN, value):
-        raise wrong(f"{shown(value)} is no place in a bucket", "write it like s3://bucket/folder, in plain letters")
+        raise wrong(f"{shown(value)} is not a place in a bucket", "write it like s3://bucket/folder, in plain letters")
     return value.rstrip("/")
 
 
 def bucket_folder(value: str) -> str:
-    """Refuse what is no folder in a bucket: without its last slash `checkpoints` would be `checkpoints-of-bob`, too."""
+    """Refuse all but folders of buckets: without its slash, `checkpoints` would match `checkpoints-of-bob`, too."""
     if len(value) > PLACE_LENGTH_MAX or not re.fullmatch(FOLDER_PATTERN, value):
-        raise wrong(f"{shown(value)} is no folder in a bucket", "write it like checkpoints/, in plain letters")
+        raise wrong(f"{shown(value)} is not a folder in a bucket", "write it like checkpoints/, in plain letters")
     return value
 
 
@@ -246,7 +252,7 @@ def storage_tier(value: str) -> str:
 
 def _of_a_cloud(value: str, pattern: str, kind: str, example: str) -> str:
     if not re.fullmatch(pattern, value):
-        raise wrong(f"{shown(value)} is not a {kind}", f"write it as the cloud does, like {example}")
+        raise wrong(f"{shown(value)} is not a {kind}", f"write it as the cloud does, for example {example}")
     return value
 
 
@@ -254,7 +260,7 @@ def container_image(value: str) -> str:
     """Refuse what no registry has."""
     if not re.fullmatch(IMAGE_PATTERN, value):
         raise wrong(
-            f"{shown(value)} is no image of containers",
+            f"{shown(value)} is not the name of a container image",
             "write it like registry.example.com/workloads@sha256:<64 digits>",
         )
     return value
@@ -264,7 +270,9 @@ def own_role(value: str) -> str:
     """Refuse what is no relative path, or leads to a folder whose name cannot be a role's."""
     name = role_name(_relative(value, "roles/motd"))
     if name in OUR_ROLES or name in TAKEN_GROUPS:
-        raise wrong(f"{shown(name)} is a name that Stampworks uses itself", "rename the folder by what the role does")
+        raise wrong(
+            f"{shown(name)} is a name that Stampworks uses itself", "rename the folder after the purpose of the role"
+        )
     if not re.fullmatch(OWN_ROLE_PATTERN, name):
         hint = "rename the folder: a role's name is 1 to 32 small letters, digits and '_', and begins with a letter"
         raise wrong(f"{shown(name or value)} is not a legal name of a role", hint)
@@ -275,7 +283,7 @@ def own_check(value: str) -> str:
     """The same for the file of a check."""
     name = check_name(_relative(value, "checks/scratch.sh"))
     if name in OUR_CHECKS:
-        raise wrong(f"{shown(name)} is one of Stampworks' own checks", "rename the file by what the check looks at")
+        raise wrong(f"{shown(name)} is one of Stampworks' own checks", "rename the file after the subject of the check")
     if not re.fullmatch(OWN_CHECK_PATTERN, name):
         hint = "rename the file: a check's name is 1 to 32 small letters, digits, '-' and '_', and begins with a letter"
         raise wrong(f"{shown(name or value)} is not a legal name of a check", hint)
@@ -306,7 +314,7 @@ def _plain(value: str) -> str:
 
 
 def machine_name(value: str) -> str:
-    """Of a machine that has several names, its own. An unknown one is refused by who knows the cloud, too."""
+    """Return the main name of a machine that has several. Planning, which knows the cloud, refuses unknown ones."""
     if value in catalog.machines() or value not in catalog.machine_names():
         return value
     return catalog.machine_names()[value].name
@@ -348,13 +356,13 @@ def storage_kind(value: str) -> str:
         for cloud in kind.clouds or ("any cloud",):
             of_cloud.setdefault(cloud, []).append(kind.name)
     there = "; ".join(f"{', '.join(kinds)} on {cloud}" for cloud, kinds in of_cloud.items())
-    raise wrong(f"no file system is called {shown(value)}", f"there are {there}")
+    raise wrong(f"no file system is called {shown(value)}", f"take one of {there}")
 
 
 def mig_profile(value: str) -> str:
     """Refuse what the GPU operator has no profile for by its form."""
     if not re.fullmatch(MIG_PATTERN, value):
-        raise wrong(f"{shown(value)} is no profile of MIG", "write all-disabled, or one like all-1g.10gb")
+        raise wrong(f"{shown(value)} is not a MIG profile", "write all-disabled, or one like all-1g.10gb")
     return value
 
 

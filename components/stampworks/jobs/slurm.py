@@ -194,7 +194,7 @@ fi
 marks="/var/tmp/stampworks-setup-$(id -u)"
 mkdir -m 700 "$marks" 2>/dev/null
 if [ -L "$marks" ] || [ ! -O "$marks" ]; then
-    echo "stampworks: $marks belongs to somebody else"
+    echo "stampworks: $marks belongs to another user"
     exit 1
 fi
 exec 9>"$marks/lock"

@@ -83,7 +83,7 @@ class Room:
         if not self.is_ours(claim):
             remedy = "give one of the two clusters another name, or destroy the other stack first;"
             remedy += f"\n  if that stack is lost: stampworks sweep {self.folder.name}"
-            raise RoomError(self.name, "the machine room belongs to somebody else", f"to {self.owner}", remedy)
+            raise RoomError(self.name, "the machine room belongs to another stack", f"to {self.owner}", remedy)
 
     @property
     def process(self) -> Process | None:

@@ -28,16 +28,16 @@ class HeldError(OperationError):
 
 
 def said_by(who: str, text: str) -> DrainReason:
-    """What a person says, when it is something that Slurm can keep as it is."""
+    """Return a person's reason for a drain, if Slurm can keep it as it is."""
     reason = DrainReason("person", re.sub(r"[^A-Za-z0-9._-]", "-", who) or "unknown", text.strip())
     if not reason.text:
-        raise InputError("the reason is empty", "say in a few words why, for whoever finds the node drained")
+        raise InputError("the reason is empty", "give a short reason, for people who find the node drained")
     if odd := next((char for char in reason.text if not char.isprintable()), ""):
         raise InputError(f"the reason has the character U+{ord(odd):04X} in it", "write it in one line of plain text")
     if (size := len(written(reason).encode())) > BYTES_MAX:
         raise InputError(
-            f"the reason is {size - BYTES_MAX} bytes too long: with who said it, Slurm keeps {BYTES_MAX}",
-            "say it in fewer words",
+            f"the reason is {size - BYTES_MAX} bytes too long: with its author, Slurm keeps {BYTES_MAX}",
+            "shorten it",
         )
     return reason
 

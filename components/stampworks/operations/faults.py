@@ -18,7 +18,7 @@ def catalogue(cloud: str) -> Mapping[str, Fault]:
 
 
 def injected(plan: Plan) -> tuple[tuple[Injected, bool | None], ...]:
-    """What was injected and not cleared, and whether it is still there: what was repaired meanwhile is not.
+    """Return the injected faults, and whether each is still there: a repair may have removed it.
 
     None where nobody can tell, as on a node that does not run.
     """
@@ -60,8 +60,8 @@ def _of(cloud: str) -> Faults:
     able = {name: each.faults for name, each in CLOUDS.items() if each.faults}
     if cloud not in able:
         raise InputError(
-            f"nothing can be broken on purpose in the cloud {cloud!r}",
-            f"faults are for clusters that nobody needs: those of the cloud {', '.join(able)}",
+            f"faults cannot be injected in the cloud {cloud!r}",
+            f"faults are for test clusters, in the cloud {', '.join(able)}",
         )
     return able[cloud]()
 
@@ -73,10 +73,10 @@ def _named(name: str, faults: Mapping[str, Fault]) -> Fault:
 
 
 def _expect_noticed(fault: Fault, plan: Plan) -> None:
-    """What nobody would notice shows nothing."""
+    """Refuse a fault that nothing would notice."""
     if fault.slurm and plan.scheduler.traits.runs_pods:
         raise InputError(
-            f"{fault.name} shows nothing on cluster {plan.name}: it is about Slurm", "stampworks fault list"
+            f"{fault.name} has no effect on cluster {plan.name}: it is about Slurm", "stampworks fault list"
         )
 
 
@@ -89,7 +89,7 @@ def _expect_in_range(fault: Fault, severity: float | None) -> None:
     if not scale.low <= severity <= scale.high or (scale.whole and severity != round(severity)):
         number = "a whole number" if scale.whole else "a number"
         raise InputError(
-            f"{severity:g} is no severity of {fault.name}",
+            f"severity {severity:g} is not valid for {fault.name}",
             f"{number} from {scale.low:g} to {scale.high:g}: {scale.what}",
         )
 
@@ -117,8 +117,8 @@ _WHY_NOT = {
     "node": "a node must be running to be broken: `pulumi up` starts what is dead",
     "rail": "a node must be running, and have the rail: `stampworks plan` shows the rails",
     "trunk": "leaves have trunks when there are two or more: `stampworks plan` shows them",
-    "shared directory": "declare one under storage:, and see that the node is running",
-    "accelerators": "see that the node is running, and that its machine has accelerators",
+    "shared directory": "declare one under storage:, and check that the node is running",
+    "accelerators": "check that the node is running, and that its machine has accelerators",
 }
 
 

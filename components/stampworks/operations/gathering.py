@@ -12,7 +12,7 @@ from stampworks.operations.members import cloud, elastic, members, too_few, wait
 from stampworks.operations.service import vacate_for_good
 from stampworks.plan import Group, Refusal, Roster
 
-_STARTS = "pulumi up starts what is dead"
+_STARTS = "pulumi up restarts dead nodes"
 _LOOKS = 2
 """How often nobody has to be there, before nobody is."""
 
@@ -32,7 +32,7 @@ class WantedMembers:
 
     @property
     def elastic(self) -> tuple[str, ...]:
-        """Those that start with the work."""
+        """Return the members that start when jobs need them."""
         return self.names[self.count :]
 
 
@@ -54,8 +54,8 @@ def gather(
     drain_timeout_minutes: float,
     progress: Callable[[str], None],
 ) -> Roster:
-    """Those that always run, once all of them are there. Whose machine has to go leaves first, when its jobs are
-    through: who does not always run any more, and who started with the work before and is to run always."""
+    """Return the members that always run, once all of them are there. Machines that have to go leave first, after their
+    jobs: nodes that do not always run any more, and elastic nodes that shall always run."""
     elastic = {name for each in before for name in each.elastic}
     becoming = [name for each in all_ for name in each.always if name in elastic]
 
@@ -76,7 +76,7 @@ def complete(
     but: Collection[str] = (),
     again: Callable[[], None] = lambda: None,
 ) -> Roster:
-    """Those that always run, once all of them are there; nobody waits for those that are named here. `again` is done
+    """Return the members that always run, once all but the named ones are there. `again` runs
     before each further look.
 
     What keeps the cloud from starting the others is told; where waiting does not change that, nobody waits.
@@ -93,7 +93,7 @@ def complete(
             always = {name for each in all_ for name in each.always}
             return replace(now, members=tuple(each for each in now.members if each.name in always))
         refused = cloud(of).refusals(cluster, region, [each.group for each in all_ if missing([each], there)])
-        # what the first attempt ended with may have been mended since, or would be in a moment: another one shows it
+        # the cause of the first failure may be gone since, or soon: another attempt shows it
         if lasting := [each for each in refused if each.lasting and asked.setdefault(each.group, each) != each]:
             raise too_few(f"{short}, and waiting does not help", lasting)
         if time.monotonic() > deadline:
@@ -113,7 +113,7 @@ def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callab
         left = elastic(of).end_elastic(cluster, region, group)
         empty = 0 if left else empty + 1
         if left and time.monotonic() > deadline:
-            raise OperationError(f"{', '.join(left)} of {group} do not end", "see what keeps them, and run it again")
+            raise OperationError(f"{', '.join(left)} of {group} do not end", "find out why, and run the command again")
         if left:
             progress(f"waiting for {', '.join(left)} to end")
         if empty < _LOOKS:
@@ -121,7 +121,7 @@ def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callab
 
 
 def missing(all_: Iterable[WantedMembers], there: Iterable[str]) -> str:
-    """Which groups are not complete, in words; empty when all are."""
+    """Return the incomplete groups, in words; empty when all are complete."""
     names = {*there}
     found = [(each, len(names.intersection(each.always))) for each in all_]
     return ", ".join(
@@ -136,7 +136,7 @@ def _let_go(
     timeout_minutes: float,
     progress: Callable[[str], None],
 ) -> None:
-    """Of the groups that are wanted; one that was taken out goes as a whole, at the end of the same `up`.
+    """Return the members of the wanted groups; a group that was taken out goes as a whole, at the end of the same `up`.
 
     Who is to run always takes no jobs until Slurm has been told: they would start another machine of that name.
     """

@@ -44,7 +44,7 @@ class UsedError(OperationError):
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What somebody wants to run, in words that nobody has judged yet."""
+    """Run as it was requested, before any check."""
 
     workload: Workload
     name: str
@@ -54,13 +54,13 @@ class RunRequest:
     """Without one those of the default queue."""
     user: str = "root"
     file: str = ""
-    """What is in a JSON file of options."""
+    """Content of a JSON file of options."""
     settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """What is to be submitted, judged as far as that can be done before."""
+    """Run to submit, checked as far as that is possible before."""
 
     wanted: JobRequest
     user: str
@@ -71,7 +71,7 @@ class CheckedRun:
 
 @dataclass(frozen=True)
 class Piece:
-    """What has come to a run since it was looked at last."""
+    """News of a run since the last look."""
 
     job: Job
     log: str
@@ -88,7 +88,7 @@ def prepare(plan: Plan, roster: Roster, asked: RunRequest) -> CheckedRun:
 
 
 def wanted_of(plan: Plan, roster: Roster, asked: RunRequest) -> tuple[JobRequest, dict[str, Any], tuple[str, ...]]:
-    """What a run wants, what its programs are told, and the nodes it may be on; nobody is asked."""
+    """Return the wanted job, the options of its programs, and its possible nodes; no scheduler is asked."""
     _check_name(asked.name)
     folder = f"{runs.folder_of_all(plan)}/{asked.name}"
     pool, user = asked.pool, asked.user
@@ -102,7 +102,7 @@ def wanted_of(plan: Plan, roster: Roster, asked: RunRequest) -> tuple[JobRequest
     of = f"pool {pool}" if pool else f"queue {queue.name}"
     nodes = asked.nodes or len(there)
     if not there or nodes > len(there):
-        hint = f"ask for 1 to {len(there)}" if there else "`pulumi up` starts what is missing"
+        hint = f"ask for 1 to {len(there)}" if there else "`pulumi up` starts missing nodes"
         raise InputError(f"{of} has {len(there) or 'no'} nodes now{f', not {nodes}' if there else ''}", hint)
     largest = max(Counter(member.group for member in roster.members if member.group in names).values())
     if plan.scheduler.traits.runs_pods and nodes > largest:
@@ -130,7 +130,7 @@ def wanted_of(plan: Plan, roster: Roster, asked: RunRequest) -> tuple[JobRequest
 
 
 def submit(plan: Plan, roster: Roster, run: CheckedRun) -> int | str:
-    """What the scheduler calls the job."""
+    """Submit a run, and return the scheduler's id of the job."""
     wanted, scheduler = run.wanted, of_cluster(plan, roster)
     told = {"version": 1, "workload": wanted.workload, "nodes": wanted.nodes, "user": run.user, "options": run.options}
     files = {RUN: as_text(told), OPTIONS: as_text(run.options), **scheduler.files(wanted)}
@@ -171,7 +171,7 @@ def cancel(plan: Plan, roster: Roster, name: str) -> Job:
 
 
 def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]:
-    """What a run has said so far; live, also what it says until it has ended, with pauses in between."""
+    """Yield the output of a run so far; live, also further output until its end, with pauses in between."""
     log = events = 0
     stopped = gone = 0.0
     job: Job | None = None
@@ -255,7 +255,7 @@ def _check_layout(options: Mapping[str, Any], nodes: int, ranks: int) -> None:
 
 
 def _declared(plan: Plan, group: Group, name: str, folder: str) -> dict[str, Any]:
-    """What the plan says a training run takes."""
+    """Return the plan's defaults of a training run."""
     training = plan.training
     where = training.checkpoints.directory
     peak = dict(training.peak_tflops).get(group.name)
@@ -279,7 +279,7 @@ def _declared(plan: Plan, group: Group, name: str, folder: str) -> dict[str, Any
 
 
 def cluster_options(plan: Plan, roster: Roster, names: tuple[str, ...]) -> dict[str, Any]:
-    """What programs are told about the nodes they may be on."""
+    """Return the options by which programs learn about their possible nodes."""
     members = [member for member in roster.members if member.name in names]
     simulated = {group.name for group in plan.pools if group.machine.simulated}
     shared = any(member.group in simulated for member in members)
@@ -303,20 +303,20 @@ def _check_free(
     busy = next((job for job in scheduler.jobs() if job.name == name and job.state in AT_WORK), None)
     if busy:
         hint = f"stampworks logs {name} --follow, or first: stampworks cancel {name}"
-        raise UsedError(f"run {name} is at work: job {busy.id} of {busy.user}, {busy.state}", hint)
+        raise UsedError(f"run {name} is still running or waiting: job {busy.id} of {busy.user}, {busy.state}", hint)
     found = runs.look(plan, roster, wanted.folder)
     if not found.get("there"):
         return False
     before = found.get("run")
     earlier = before.get("options") if isinstance(before, dict) else None
     if not isinstance(before, dict) or not isinstance(earlier, dict):
-        raise UsedError(f"{wanted.folder} is there, and no run that submit has made", "take another name")
+        raise UsedError(f"{wanted.folder} exists, and was not made by submit", "take another name")
     now = {"workload": wanted.workload, **_compared(options)}
     others = run_options.differences({"workload": before.get("workload"), **_compared(earlier)}, now)
     if others:
         lines = "".join(f"\n  {line}" for line in others)
-        hint = "take another name, or ask for the same again, and the run goes on"
-        raise UsedError(f"run {name} is there, and was told something else:{lines}", hint)
+        hint = "take another name, or give the same options, and the run goes on"
+        raise UsedError(f"run {name} exists with other options:{lines}", hint)
     return True
 
 
@@ -444,7 +444,7 @@ def _of_exit(job: Job, code: Any, stopped: int | None = None) -> Job:
     codes: dict[object, State] = {None: "unknown", 0: "finished"}
     if stopped is not None:
         codes[stopped] = "stopped"
-    why = "nobody has heard how it ended" if code is None else f"exit code {code}" if code not in codes else ""
+    why = "its end is not recorded" if code is None else f"exit code {code}" if code not in codes else ""
     return replace(job, state=codes.get(code, "failed"), why=why, exit_code=code)
 
 

@@ -1,4 +1,4 @@
-"""What is done with the folders of runs on the node that sees them. Standard library only: it is sent there as it is.
+"""Work with folders of runs on a node that sees them. Standard library only: it is sent there as it is.
 
     python3 -c THIS VERB FOLDER [...]
 
@@ -45,7 +45,7 @@ def parsed(text: bytes) -> Any:
 
 
 def look(folder: Path) -> dict[str, Any]:
-    """What a run was told, if there is one."""
+    """Return the options of a run, if there is one."""
     found = _ended(folder)
     ended = isinstance(found["last"], dict) and found["last"].get("what") == "end"
     lost = [] if ended else _lost(folder)
@@ -82,7 +82,7 @@ def write(folder: Path, files: dict[str, str]) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        sys.exit(f"{folder} belongs to somebody else")
+        sys.exit(f"{folder} belongs to another user")
     for name, text in files.items():
         draft = folder / f".{name}.draft"
         draft.unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def runs(folder: Path) -> dict[str, Any]:
 
 
 def follow(folder: Path, log: int, events: int) -> dict[str, Any]:
-    """What has come to log and events since these places; of the log whole lines, where there are some."""
+    """Return the news of log and events since these places; of the log whole lines, where there are some."""
     said, told = read(folder / LOG, log, CHUNK_BYTES), read(folder / EVENTS, events, CHUNK_BYTES)
     more = CHUNK_BYTES in (len(said), len(told))
     said = said if len(said) < CHUNK_BYTES else said[: said.rfind(b"\n") + 1] or said

@@ -105,7 +105,7 @@ def put(objects: Path, pieces: list[tuple[str, int, int, str]]) -> dict[str, Any
             file.write(content)
         if offset + len(content) == size:
             if digest_of(draft) != digest:
-                sys.exit("a content has arrived as another one")
+                sys.exit("a file was changed on its way")
             draft.replace(objects / digest)
     return {}
 
@@ -188,7 +188,7 @@ def private(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        sys.exit(f"{folder} belongs to somebody else")
+        sys.exit(f"{folder} belongs to another user")
     folder.chmod(0o700)
 
 

@@ -92,7 +92,7 @@ def prepare(plan: Plan, roster: Roster, source: JobSource, user: str, environmen
     if found:
         raise JobError(found)
     if not looked.get("mine"):
-        raise UsedError(f"{job.folder} belongs to somebody else", "take another name: --name NAME")
+        raise UsedError(f"{job.folder} belongs to another user", "take another name: --name NAME")
     return replace(prepared, after=tuple(after), turn=str(looked.get("turn", "")))
 
 

@@ -43,18 +43,18 @@ PYTHON_OF_IMAGE = "python3"
 PORT_FIRST, PORTS = 20_000, 10_000
 _READY_S = 60.0
 """How long a node is waited for before all: it may have been made anew just now."""
-QUICK_ONLY = "proven at the quick level only, when it was made anew: it has had jobs since"
+QUICK_ONLY = "proven at the quick level only, when it was replaced: jobs have run on it since"
 WORDS_MAX = 200
 _START_S = 10.0
 """The nodes are free and nobody else's: what does not start by then does not start."""
 _ANSWER_S = 30.0
 """How long a node is waited for after a start that failed: it may be about to answer."""
-_OTHER_PROGRAMS = "the programs on the nodes do not know what is asked: `pulumi up` brings those of this release"
+_OTHER_PROGRAMS = "the programs on the nodes are of another release: `pulumi up` installs those of this one"
 
 
 @dataclass
 class _Nodes:
-    """Who can be measured, and what is said of those who cannot."""
+    """Nodes that can be measured, and the reasons of the others."""
 
     ready: list[str] = field(default_factory=list)
     ours: dict[str, DrainReason] = field(default_factory=dict)
@@ -157,7 +157,7 @@ def held_back(subject: Subject, roster: Roster) -> dict[str, str]:
 def _reserved(
     subject: Subject, ground: ProvingGround, wanted: Sequence[str], others: Sequence[str], progress: Progress
 ) -> _Nodes:
-    """Those who can be measured, with some to measure them with; they are nobody's but ours from here on."""
+    """Return the nodes to measure, with partners to measure them with; reserve all of them from here on."""
     patience_s = 60.0 * subject.proof.budget_minutes
     while wanted:
         ground.await_turn(patience_s, progress)
@@ -186,7 +186,7 @@ def _sorted_out(ground: ProvingGround, look: Mapping[str, NodeStanding], wanted:
         elif node.held and node.held.by == "proof":
             found.ours[name] = node.held
             found.ready.append(name)
-        elif node.out and not node.silent:  # who is silent may be about to answer
+        elif node.out and not node.silent:  # a silent node may be about to answer
             found.aside[name] = _Aside("fail", node.out, held=True)
         else:
             found.ready.append(name)
@@ -253,7 +253,7 @@ def _set_late_aside(ground: ProvingGround, found: _Nodes, progress: Progress) ->
 
 @dataclass
 class _Work:
-    """What a proof that is under way knows."""
+    """State of a proof that is under way."""
 
     subject: Subject
     ground: ProvingGround
@@ -278,7 +278,7 @@ def _measure(work: _Work, nodes: Sequence[str]) -> None:
     for queue, together in _by_queue(work.subject, nodes):
         _carry_out(work, queue, together, deadline)
     if left := tuple(name for name in nodes if not any(name in each.nodes for each in work.evidence.findings)):
-        why = "nothing was measured on it: no queue has its pool"
+        why = "nothing was measured on it: its pool is in no queue"
         work.evidence.add([qualification.finding_without_number("limits", "unknown", left, why)])
 
 
@@ -308,11 +308,11 @@ def _carry_out(work: _Work, queue: str, nodes: tuple[str, ...], deadline: float)
 
 
 def _roll_call(work: _Work, queue: str, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Those on which a job starts: before one, each looks whether it is well, and drains itself if it is not.
+    """Return the nodes on which a job starts: each checks its health before, and drains itself if it fails.
 
     A program that starts on some nodes only would wait for the others.
     """
-    work.progress("calling the roll")
+    work.progress("asking all nodes to answer")
     while nodes:
         ended = work.start(queue, nodes, ["true"], _START_S)
         if not ended.code or not (lost := work.lost(nodes)):
@@ -357,7 +357,7 @@ def _cluster(subject: Subject, members: Sequence[Member]) -> dict[str, Any]:
 def _still_proven(
     subject: Subject, level: Level, programs: str, earlier: Certificate | None, members: Mapping[str, Member]
 ) -> dict[str, NodeVerdict]:
-    """What an earlier certificate says of machines that are still the same, if it still means the same."""
+    """Return the verdicts of an earlier certificate on unchanged machines, if they are still comparable."""
     if not earlier or (earlier.cluster, earlier.cloud) != (subject.cluster, subject.cloud):
         return {}
     if (earlier.proven, earlier.level) != (qualification.proven_digest(subject, programs), level):
@@ -366,7 +366,7 @@ def _still_proven(
 
 
 def _rolled(certificate: Certificate | None, members: Mapping[str, Member], terms: str) -> dict[str, NodeVerdict]:
-    """What a roll has proven of machines that are still the same. That is something, but less than is declared."""
+    """Return the verdicts of a roll on unchanged machines. They prove less than the declared level."""
     if not certificate or certificate.proven != terms:
         return {}
     found = _of_same_machines(certificate, members)
@@ -397,7 +397,7 @@ def _verdicts(
         elif name in wanted:
             verdicts.append(_verdict(member, found, evidence, started))
         elif still:
-            verdicts.append(NodeVerdict(name, member.instance, "unknown", False, started, ("it was not looked at",)))
+            verdicts.append(NodeVerdict(name, member.instance, "unknown", False, started, ("it was not checked",)))
     return verdicts
 
 
@@ -424,7 +424,7 @@ def _one_line(text: str) -> str:
 def _kept(
     earlier: Certificate, still: Mapping[str, NodeVerdict], wanted: Sequence[str]
 ) -> tuple[list[CheckFinding], list[Measured]]:
-    """What is known of nodes that were not looked at this time."""
+    """Return earlier verdicts on nodes that were not checked this time."""
     same = {name for name in still if name not in wanted}
     about = {finding: tuple(name for name in finding.nodes if name in same) for finding in earlier.findings}
     findings = [replace(finding, nodes=left) for finding, left in about.items() if left]

@@ -1,4 +1,4 @@
-"""What training runs have left in the directory that all nodes share, asked of the head.
+"""Records of training runs in the directory that all nodes share, read on the head.
 
 A run's folder is its user's. What lies there is read as a file of bounded size or not at all: no link is followed, and
 nothing that could be waited for is opened.
@@ -16,7 +16,7 @@ from stampworks.operations.errors import InputError, UnknownError, nearest
 from stampworks.plan import Plan, Roster
 
 NEWEST_MAX = 20
-"""Of runs that nobody asked for by name."""
+"""Limit where no run is named."""
 BYTES_MAX = 2 << 20
 _TIMEOUT_S = 60.0
 # prints a JSON object: the names of all runs, and what those wanted have left; the newest of all where none are wanted
@@ -58,10 +58,10 @@ class Found:
 
 
 def records(plan: Plan, roster: Roster, names: Sequence[str] = ()) -> tuple[Found, ...]:
-    """What the named runs have left, or the newest of all. A name that is no run's is an error."""
+    """Return the records of the named runs, or the newest of all. A name without a run is an error."""
     for name in names:
         if not re.fullmatch(jobs.NAME_PATTERN, name):
-            raise InputError(f"{name!r} is no name of a run", "stampworks jobs lists them")
+            raise InputError(f"{name!r} is not the name of a run", "stampworks jobs lists them")
     told = json.dumps([NEWEST_MAX, BYTES_MAX, runs.folder_of_all(plan), [*names]])
     head = remote.head(roster).name
     answer = remote.ask(roster, head, ["python3", "-c", _READ, told], _TIMEOUT_S)
@@ -79,5 +79,5 @@ def _understood(answer: str, head: str) -> tuple[list[str], tuple[Found, ...]]:
         told = {str(name): dict(each) for name, each in said["told"].items()}
         found = tuple(Found(name, str(each.get("text", "")), str(each.get("why", ""))) for name, each in told.items())
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise UnknownError(f"{head}: what it says of runs is not to be read", f"look: stampworks ssh {head}") from None
+        raise UnknownError(f"{head}: its list of runs cannot be read", f"look: stampworks ssh {head}") from None
     return known, found

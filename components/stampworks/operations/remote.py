@@ -18,7 +18,7 @@ from stampworks.plan import CONTROLLER, LOGIN, Member, Roster
 
 TIMEOUT_S = 20.0
 BYTES_MAX = 64 << 20
-"""Of a node's answer: Slurm says less about thousands of nodes and jobs, and a node that goes on for ever is ended."""
+"""Limit for a node's answer: Slurm prints less about thousands of nodes and jobs. A longer answer is cut off."""
 _CHUNK_BYTES = 1 << 16
 
 _OPTIONS = (
@@ -62,7 +62,7 @@ def head(roster: Roster) -> Member:
             return candidate
     raise UnknownError(
         f"cluster {roster.cluster} has no controller: no node of the group {CONTROLLER!r} is running",
-        "`pulumi up --refresh` finds out what became of it, and starts one",
+        "`pulumi up --refresh` starts one again",
     )
 
 
@@ -70,7 +70,7 @@ def door(roster: Roster) -> Member:
     """Where what all nodes share is looked at: the head, or any node where the scheduler has none."""
     if roster.members:
         return next((each for each in roster.members if each.group == CONTROLLER), roster.members[0])
-    raise UnknownError(f"no node of cluster {roster.cluster} is running", "`pulumi up` starts what is missing")
+    raise UnknownError(f"no node of cluster {roster.cluster} is running", "`pulumi up` starts missing nodes")
 
 
 def ssh_command(roster: Roster, node: str, argv: Sequence[str] = ()) -> list[str]:
@@ -94,9 +94,7 @@ def ssh_line(roster: Roster, node: str, line: str) -> list[str]:
 def _ssh(roster: Roster, target: Member) -> list[str]:
     """The program with its options."""
     if not _NAME.fullmatch(target.name) or not _HOST_KEY.fullmatch(target.host_key):
-        raise UnknownError(
-            f"the roster has no usable host key for {target.name!r}", "`pulumi up` makes the roster anew"
-        )
+        raise UnknownError(f"the roster has no usable host key for {target.name!r}", "`pulumi up` renews the roster")
     key = " ".join(target.host_key.split()[:2])
     options = sorted((*_OPTIONS, *(_OF_ADMINISTRATORS if roster.is_administered else _OF_USERS)))
     options += [f"HostKeyAlias={target.name}", f"KnownHostsCommand=/bin/echo {target.name} {key}"]
@@ -119,7 +117,7 @@ def as_user(user: str, argv: Sequence[str]) -> list[str]:
 
 
 def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEOUT_S, given: str = "") -> str:
-    """What a program on a node prints; it has a time limit, and no other input than what is given."""
+    """Return the output of a program on a node, with a time limit and the given input."""
     code, stdout, said = hear(roster, node, argv, timeout_s, given)
     if code != 0:
         raise RemoteError(
@@ -134,7 +132,7 @@ def hear(roster: Roster, node: str, argv: Sequence[str], timeout_s: float, given
         code, stdout, stderr = _heard(ssh_command(roster, node, argv), timeout_s, given)
     except subprocess.TimeoutExpired:
         raise UnknownError(
-            f"{node}: {argv[0]} did not answer within {timeout_s:.0f} s", "`pulumi up` restarts what is dead"
+            f"{node}: {argv[0]} did not answer within {timeout_s:.0f} s", "`pulumi up` restarts dead nodes"
         ) from None
     except FileNotFoundError as error:
         raise not_installed(error) from None
@@ -145,7 +143,7 @@ def hear(roster: Roster, node: str, argv: Sequence[str], timeout_s: float, given
         )
     said = _last_line(stderr)
     if code == 255:
-        raise UnknownError(f"{node} cannot be reached: {said}", "`pulumi up` restarts what is dead")
+        raise UnknownError(f"{node} cannot be reached: {said}", "`pulumi up` restarts dead nodes")
     return code, stdout.decode(errors="replace"), said
 
 
@@ -191,7 +189,7 @@ def _left_s(command: list[str], deadline: float) -> float:
 
 
 def not_installed(error: FileNotFoundError) -> UnknownError:
-    """What to say when a program of this machine that leads to a node is not there."""
+    """Return the error for a missing program of this machine that leads to a node."""
     return UnknownError(
         f"{error.filename} is not installed on this machine", "install it, for ssh: apt-get install openssh-client"
     )
@@ -199,4 +197,4 @@ def not_installed(error: FileNotFoundError) -> UnknownError:
 
 def _last_line(output: bytes) -> str:
     lines = output.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"

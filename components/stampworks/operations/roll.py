@@ -45,7 +45,7 @@ class RollStoppedError(OperationError):
 
 @dataclass(frozen=True)
 class Order:
-    """What nodes are to be made from, and how they are proven."""
+    """Order to renew nodes: their new template, and the proof of them."""
 
     plan: Plan
     content: str
@@ -74,7 +74,7 @@ class _Work:
     done: list[str] = field(default_factory=list)
     """They take jobs again, or did not when they were made anew."""
     proven: dict[str, NodeVerdict] = field(default_factory=dict)
-    """What rolls have found of nodes that are still the same: this one and, under the same terms, the one before."""
+    """Verdicts of rolls on unchanged nodes: of this one and, under the same terms, of the one before."""
     seen: dict[str, Member] = field(default_factory=dict)
 
     @property
@@ -142,7 +142,7 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
         raise
     except (OperationError, configuration.PlaybookFailed, renewal(plan.cloud).Failure) as error:
         what, _, hint = str(error).partition("\n  hint: ")
-        hint = f"{hint or 'repair what is named and run pulumi up, which goes on'}; {_BACK}"
+        hint = f"{hint or 'repair the named problem and run pulumi up, which goes on'}; {_BACK}"
         raise _stopped(work, what, [], hint) from error
 
 
@@ -158,7 +158,7 @@ def _known(service: Service) -> dict[str, NodeStanding]:
 
 
 def _await_all(work: _Work) -> None:
-    """What is configured must not depend on who is away: a head that the same `up` has replaced, nodes that grow.
+    """Wait for all nodes, so that the configuration is complete: for a head that this `up` replaced, and new nodes.
 
     Who is to be made anew and is away, for it has not come back from its last disk, is so at once: no job runs there.
     """
@@ -167,7 +167,7 @@ def _await_all(work: _Work) -> None:
     now = complete(plan.cloud, plan.name, plan.region, all_, work.progress, but=work.pending)
     away = sorted(set(work.pending) - {member.name for member in now.members})
     if away:
-        work.progress(f"making {fold(away)} anew: {work.pending[away[0]]}")
+        work.progress(f"renewing {fold(away)}: {work.pending[away[0]]}")
         _renew(work, away)
         work.begun += [node.name for pool in plan.pools for node in pool.nodes if node.name in away]
 
@@ -207,7 +207,7 @@ def _make_head_anew(work: _Work) -> None:
     plan = work.plan
     heads = [node.name for node in plan.controller.nodes]
     if late := [name for name in heads if name in work.pending]:
-        work.progress(f"making {fold(late)} anew: {work.pending[late[0]]}")
+        work.progress(f"renewing {fold(late)}: {work.pending[late[0]]}")
         _renew(work, late)
     work.play(work.roster(), heads)
     nodes = [node.name for pool in plan.pools for node in pool.nodes if node.name not in work.strangers]
@@ -219,7 +219,7 @@ def _make_logins_anew(work: _Work) -> None:
     plan = work.plan
     names = [node.name for group in plan.login for node in group.nodes]
     for name in [each for each in names if each in work.pending]:
-        work.progress(f"making {name} anew: {work.pending[name]}")
+        work.progress(f"renewing {name}: {work.pending[name]}")
         _renew(work, [name])
         work.play(work.roster(), [name])
 
@@ -235,9 +235,9 @@ def _next_wave(work: _Work) -> list[str]:
     if wave := next_wave(work.plan, work.pending, out, {name for name, node in known.items() if node.busy}):
         return wave
     lines = [f"{name}: {why}" for name, why in sorted(out.items())]
-    hint = "return or repair them, make them anew as well (stampworks roll NODE --reason TEXT), or allow more by "
+    hint = "return or repair them, renew them as well (stampworks roll NODE --reason TEXT), or allow more by "
     hint += "roll.max_unavailable_percent; then run pulumi up"
-    raise _stopped(work, "as many nodes are out of service as may be at once", lines, hint)
+    raise _stopped(work, "the limit of nodes out of service at once is reached", lines, hint)
 
 
 def next_wave(plan: Plan, pending: Collection[str], out: Collection[str], busy: Collection[str]) -> list[str]:
@@ -312,7 +312,7 @@ def _prove(work: _Work, roster: Roster, names: Sequence[str]) -> None:
         "quick",
         work.progress,
         names=names,
-        without=work.pending,  # what runs on them is something else
+        without=work.pending,  # other programs run on them
         fingerprint=order.fingerprint,
         programs=order.programs,
     )
@@ -331,13 +331,13 @@ def _not_passed(work: _Work, bad: Sequence[NodeVerdict], wave: Sequence[str]) ->
     lines = [f"{each.name} ({each.verdict}): {why}" for each in bad for why in each.why]
     names = fold([each.name for each in bad])
     work.done += [name for name in wave if name not in {each.name for each in bad}]
-    hint = f"repair what is named and run pulumi up, which proves {names} again and goes on; for another new disk: "
+    hint = f"repair the named problem and run pulumi up, which proves {names} again and goes on; for another new disk: "
     hint += f"stampworks roll {' '.join(each.name for each in bad)} --reason TEXT (--machine: another machine); {_BACK}"
     return _stopped(work, f"{names} did not pass after the new disk and takes no jobs", lines, hint)
 
 
 def _stopped(work: _Work, what: str, lines: Sequence[str], hint: str) -> RollStoppedError:
     said = [f"the roll has stopped: {what}", *(f"  {line}" for line in lines)]
-    said += [f"  made anew: {fold(sorted(work.done))}"] if work.done else []
-    said += [f"  as before: {fold(sorted(work.pending))}"] if work.pending else []
+    said += [f"  renewed: {fold(sorted(work.done))}"] if work.done else []
+    said += [f"  unchanged: {fold(sorted(work.pending))}"] if work.pending else []
     return RollStoppedError("\n".join(said), hint)

@@ -59,7 +59,7 @@ def queue_of(plan: Plan, pool: str) -> Queue:
     queues = plan.scheduler.queues
     pools = [group.name for group in plan.pools]
     if pool in [group.name for group in plan.scheduling_only]:
-        asked = "ask where it would start: stampworks ssh head -- sbatch --test-only ..."
+        asked = "see where a job would start: stampworks ssh head -- sbatch --test-only ..."
         raise InputError(f"pool {pool} is for scheduling only: no job can run there", asked)
     if pool and pool not in pools:
         raise InputError(f"no pool is called {pool!r} in cluster {plan.name}", nearest(pool, pools))

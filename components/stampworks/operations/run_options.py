@@ -1,4 +1,4 @@
-"""What a run is told: what the plan says, then a file, then what was set by hand; judged by the workload itself."""
+"""Options of a run: from the plan, then a file, then `--set`; the workload itself checks them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stampworks.configuration import playbooks_dir
 from stampworks.operations.errors import InputError, UnknownError
 
 OWN = ("name", "folder", "cluster")
-"""What a run cannot be told otherwise: which it is, and where."""
+"""Options that submit sets itself: name and place of a run."""
 _LIMIT_S = 60.0
 _CHECK = """
 import json, sys
@@ -47,7 +47,7 @@ def merged(declared: Mapping[str, Any], file: str, set_by_hand: Sequence[str]) -
     for setting in set_by_hand:
         _set(asked, setting)
     if own := [name for name in asked if name in OWN]:
-        raise InputError(f"{own[0]} is no option of a run: submit says it itself", f"leave {own[0]} out")
+        raise InputError(f"{own[0]} is not an option of a run: submit sets it", f"leave {own[0]} out")
     if asked.get("layout", "tp") != "tp":  # the declared degree is of the declared layout
         found.pop("tensor_parallel", None)
     _merge(found, asked)
@@ -60,7 +60,7 @@ def _object(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"the options are not JSON: {error}", 'write an object, like {"steps": 200}') from None
     if not isinstance(found, dict):
-        raise InputError("the options are no JSON object", 'write an object, like {"steps": 200}')
+        raise InputError("the options are not a JSON object", 'write an object, like {"steps": 200}')
     return found
 
 
@@ -103,18 +103,18 @@ def judged(workload: str, options: Mapping[str, Any]) -> dict[str, Any]:
             timeout=_LIMIT_S,
         )
     except subprocess.TimeoutExpired:
-        raise UnknownError(f"the options could not be judged within {_LIMIT_S:.0f} s", "try again") from None
+        raise UnknownError(f"the options could not be checked within {_LIMIT_S:.0f} s", "try again") from None
     if done.stderr.startswith("refused "):
         raise InputError(done.stderr.removeprefix("refused ").rstrip(), "--set key=value, or the file of --options")
     if done.returncode:
-        why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise UnknownError(f"the options could not be judged: {why}", f"look at {programs}")
+        why = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise UnknownError(f"the options could not be checked: {why}", f"look at {programs}")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
-    """Which options of a run are others now, a line each."""
+    """Yield a line for each option of a run that differs now."""
     found = []
     for name in dict.fromkeys((*before, *now)):
         old, new, here = before.get(name), now.get(name), f"{path}{name}"

@@ -13,7 +13,7 @@ from stampworks.operations.on_cluster import ClusterProgram
 from stampworks.plan import Plan, Roster
 from stampworks.schedulers.kubernetes import claims
 
-_PROGRAM = ClusterProgram(on_head, 30.0, "the head answered something else about runs")
+_PROGRAM = ClusterProgram(on_head, 30.0, "the head's answer about runs cannot be read")
 
 
 def folder_of_all(plan: Plan) -> str:
@@ -23,11 +23,13 @@ def folder_of_all(plan: Plan) -> str:
         raise InputError(what, "declare one: storage: [{name: shared, kind: directory, mount: /shared}]")
     kind = catalog.file_systems().get(plan.storage[0].kind)  # a directory is none of these
     if kind and not kind.posix:
-        what = f"storage[0]: a run needs a folder in {plan.storage[0].name}, which is a bucket and appends to no file"
+        what = f"storage[0]: a run needs a folder in {plan.storage[0].name}, a bucket, which cannot append to files"
         raise InputError(what, "declare a file system before it")
     if plan.scheduler.workloads_image and plan.storage[0].mount not in claims(plan):
-        what = f"storage[0]: a run needs a folder in {plan.storage[0].name}, which nothing brings into pods"
-        raise InputError(what, "declare first what pods can mount: `stampworks plan` says of each (kubernetes.storage)")
+        what = f"storage[0]: a run needs a folder in {plan.storage[0].name}, which pods cannot mount"
+        raise InputError(
+            what, "put a storage first that pods can mount: `stampworks plan` shows it for each (kubernetes.storage)"
+        )
     return f"{plan.storage[0].mount}/runs"
 
 

@@ -23,7 +23,7 @@ class Service(Protocol):
         """All nodes that the scheduler knows."""
 
     def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
-        """Those of these nodes that the scheduler knows, each with who keeps jobs from it."""
+        """Return the nodes that the scheduler knows, each with the reason that keeps jobs from it."""
 
     def requeue(self, names: Sequence[str]) -> None:
         """Has jobs that may be requeued start anew elsewhere."""
@@ -48,7 +48,7 @@ class Service(Protocol):
         """They take no jobs, each for its reason, whatever kept jobs from them before."""
 
     def give_back_own(self, names: Iterable[str]) -> None:
-        """Those take jobs again that the toolkit holds itself, and no person or proof."""
+        """Return the nodes that the toolkit itself holds, and no person or proof."""
 
     def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
         """Returns once none of these is silent, or when the time is up."""
@@ -100,4 +100,4 @@ def vacate_for_good(
             return
     service.give_back_own(reasons)
     what = f"{', '.join(free)} did not stay held, {_TIMES} times: {AS_BEFORE}"
-    raise OperationError(what, "see who gives them back, and run it again")
+    raise OperationError(what, "find out who returns them, and run it again")

@@ -35,7 +35,7 @@ class ClusterStatus(Protocol):
 
     @property
     def why(self) -> tuple[str, ...]:
-        """What keeps the verdict from being pass, one sentence each."""
+        """Return the reasons why the verdict is not pass, one sentence each."""
 
     @property
     def endings(self) -> tuple[Ending, ...]:
@@ -70,11 +70,11 @@ def ending_sentence(ending: Ending, now: datetime) -> str:
     hours = int(left.total_seconds() // 3600)
     within = counted(hours // 24, "day") if hours >= 48 else counted(hours, "hour")
     said = f"{what}, which ends at {ending.at}, in {within}"
-    return f"warning: {said}: save what runs" if left <= timedelta(days=ENDS_SOON_DAYS) else said
+    return f"warning: {said}: save the state of running jobs" if left <= timedelta(days=ENDS_SOON_DAYS) else said
 
 
 def holder(reason: DrainReason) -> str:
-    """Who holds a node, in few words."""
+    """Return the holder of a node, in few words."""
     if reason.by == "person":
         return reason.who
     who = f" ({reason.who})" if reason.who and reason.who != reason.by else ""

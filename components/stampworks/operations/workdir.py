@@ -65,7 +65,7 @@ def scan(folder: Path) -> Workdir:
     return Workdir(top, tuple(entries))
 
 
-_LESS = "put data on the cluster's storage, and name in .gitignore what a job does not need"
+_LESS = "put data on the cluster's storage, and list files that the job does not need in .gitignore"
 
 
 def _of_git(folder: Path) -> list[str] | None:
@@ -104,7 +104,7 @@ def _target(name: str, target: str) -> str:
     """Refuse a link that leads out of the folder: on the cluster it would lead somewhere else."""
     there = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
     if posixpath.isabs(target) or there == ".." or there.startswith("../"):
-        raise WorkdirError(f"{name} is a link that leaves the folder: {target}", "copy what it shows into the folder")
+        raise WorkdirError(f"{name} is a link that leaves the folder: {target}", "copy its target into the folder")
     return target
 
 

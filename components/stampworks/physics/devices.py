@@ -96,7 +96,7 @@ def storage(machine: catalog.Machine, nodes: int) -> Bounds:
         Bound(
             nodes * client_gbs, f"{nodes} x {figure(client_gbs)} GB/s, what a client on {machine.name} reaches at most"
         ),
-        Bound(LEAST_STORAGE_GBS, "a link of 1 Gb/s carries that"),
+        Bound(LEAST_STORAGE_GBS, "a link of 1 Gb/s reaches that"),
     )
 
 
@@ -122,4 +122,4 @@ def _accelerator(machine: catalog.Machine) -> catalog.Accelerator:
 
 def _real(machine: catalog.Machine) -> None:
     if machine.simulated:
-        raise UnknownFactError(f"{machine.name} is simulated, which says nothing about speed")
+        raise UnknownFactError(f"{machine.name} is simulated and has no speed of its own")

@@ -242,7 +242,7 @@ def bubble(layout: Layout, batches: int) -> float:
 
 def _accelerator(machine: catalog.Machine) -> catalog.Accelerator:
     if machine.simulated:
-        raise UnknownFactError(f"{machine.name} is simulated, which says nothing about speed")
+        raise UnknownFactError(f"{machine.name} is simulated and has no speed of its own")
     if not machine.accelerator:
         raise UnknownFactError(f"{machine.name} has no accelerator")
     return catalog.accelerators()[machine.accelerator]

@@ -10,7 +10,9 @@ LOCAL_ROOM = PropertyTable(
         "cluster": CLUSTER,
     },
     outputs={
-        "claim": Property("string", "the stack, and a number that no other stack of that name has", stable=True),
+        "claim": Property(
+            "string", "name of the stack, and a number that no other stack of that name has", stable=True
+        ),
     },
 )
 LOCAL_NETWORK = PropertyTable(
@@ -18,15 +20,17 @@ LOCAL_NETWORK = PropertyTable(
     inputs={
         "cluster": CLUSTER,
         "claim": CLAIM,
-        "network": Property("object", "the plan's network"),
-        "rails": Property("array", "the rails of the plan's fabric, with their trunks"),
-        "sshPublicKey": Property("string", "what the nodes let in"),
-        "sshPrivateKey": Property("string", "what the toolkit logs in with", secret=True),
+        "network": Property("object", "network of the plan"),
+        "rails": Property("array", "rails of the plan's fabric, with their trunks"),
+        "sshPublicKey": Property("string", "public key that the nodes accept"),
+        "sshPrivateKey": Property("string", "private key with which the toolkit logs in", secret=True),
     },
     outputs={
         # Stable, because a room that ended counts as deleted: an update never changes it.
-        "instance": Property("string", "another one after the room was started anew", stable=True),
-        "drift": Property("array", "what is not as declared, in words"),
+        "instance": Property(
+            "string", "instance of the network, which changes when the room is restarted", stable=True
+        ),
+        "drift": Property("array", "differences from the declaration, in words"),
     },
 )
 LOCAL_GROUP = PropertyTable(
@@ -34,15 +38,15 @@ LOCAL_GROUP = PropertyTable(
     inputs={
         "cluster": CLUSTER,
         "claim": CLAIM,
-        "networkInstance": Property("string", "the instance of the cluster's LocalNetwork"),
-        "group": Property("object", "the plan's group, with the name and the addresses of each node"),
-        "rails": Property("array", "the rails that the group's machine is on"),
-        "image": Property("object", "what nodes boot from: a release, and a digest of what installs it"),
-        "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs"),
+        "networkInstance": Property("string", "instance of the cluster's LocalNetwork"),
+        "group": Property("object", "group of the plan, with the name and the addresses of each node"),
+        "rails": Property("array", "rails that the group's machine is on"),
+        "image": Property("object", "image of the nodes: a release, and the digest of its installation"),
+        "drainTimeoutMinutes": Property("integer", "minutes that leaving nodes may go on with their jobs"),
     },
     outputs={
-        "generation": Property("string", "another one when a member is another or was started anew"),
-        "drift": Property("array", "what is not as declared, in words"),
+        "generation": Property("string", "generation of the members, which changes when one is replaced or restarted"),
+        "drift": Property("array", "differences from the declaration, in words"),
     },
 )
 LOCAL_CONTROL_PLANE = PropertyTable(
@@ -50,20 +54,24 @@ LOCAL_CONTROL_PLANE = PropertyTable(
     inputs={
         "cluster": CLUSTER,
         "claim": CLAIM,
-        "networkInstance": Property("string", "the instance of the cluster's LocalNetwork"),
-        "address": Property("string", "the room's own address, where nodes reach it"),
-        "servicesCidr": Property("string", "the range of the addresses of services", replaces=True),
-        "podsCidr": Property("string", "the range of the addresses of pods; empty where no node runs any"),
-        "podsOfNode": Property("integer", "how many addresses of it a node takes"),
-        "versions": Property("object", "the version of Kubernetes and of each part that it is extended by, here"),
-        "kueue": Property("object", "what Kueue is told, but for where it is found"),
+        "networkInstance": Property("string", "instance of the cluster's LocalNetwork"),
+        "address": Property("string", "address at which nodes reach the room"),
+        "servicesCidr": Property("string", "range of the addresses of services", replaces=True),
+        "podsCidr": Property("string", "range of the addresses of pods; empty where no node runs any"),
+        "podsOfNode": Property("integer", "number of pod addresses that a node takes"),
+        "versions": Property("object", "versions of Kubernetes and of its add-ons on this machine"),
+        "kueue": Property("object", "configuration of Kueue, without its address"),
     },
     outputs={
-        "kubeconfig": Property("string", "with what its administrator asks it", secret=True, stable=True),
-        "bootstrap": Property("string", "with what a node asks to become one", secret=True, stable=True),
-        "authority": Property("string", "another one when another authority vouches for everybody", stable=True),
-        "identity": Property("string", "another one when it is another Kubernetes", stable=True),
-        "drift": Property("array", "what is not as declared, in words"),
+        "kubeconfig": Property("string", "kubeconfig of its administrator", secret=True, stable=True),
+        "bootstrap": Property("string", "kubeconfig with which a node joins", secret=True, stable=True),
+        "authority": Property(
+            "string", "identity of the certificate authority, which changes when the authority is replaced", stable=True
+        ),
+        "identity": Property(
+            "string", "identity of the control plane, which changes when it is made anew", stable=True
+        ),
+        "drift": Property("array", "differences from the declaration, in words"),
     },
 )
 SIMULATED_POOL = PropertyTable(
@@ -71,13 +79,15 @@ SIMULATED_POOL = PropertyTable(
     inputs={
         "cluster": CLUSTER,
         "claim": CLAIM,
-        "pool": Property("string", "the pool's name", replaces=True),
-        "labels": Property("object", "the labels of each node, by its name"),
-        "capacity": Property("object", "what a node has for pods"),
-        "drainTimeoutMinutes": Property("integer", "how long machines that had these names may go on with their jobs"),
+        "pool": Property("string", "name of the pool", replaces=True),
+        "labels": Property("object", "labels of each node, by its name"),
+        "capacity": Property("object", "resources that a node offers to pods"),
+        "drainTimeoutMinutes": Property(
+            "integer", "minutes that machines which had these names may go on with their jobs"
+        ),
     },
     outputs={
-        "drift": Property("array", "what is not as declared, in words"),
+        "drift": Property("array", "differences from the declaration, in words"),
     },
 )
 JOINED_POOL = PropertyTable(
@@ -85,19 +95,19 @@ JOINED_POOL = PropertyTable(
     inputs={
         "cluster": CLUSTER,
         "claim": CLAIM,
-        "pool": Property("string", "the pool's name", replaces=True),
-        "labels": Property("object", "the labels of each node, by its name"),
-        "generation": Property("string", "another one when a member is another or was started anew"),
-        "authority": Property("string", "another one when all nodes have to join again"),
-        "addresses": Property("object", "the address of each node, by its name"),
-        "accelerators": Property("object", "what stands for accelerators, which no device plug-in speaks for"),
+        "pool": Property("string", "name of the pool", replaces=True),
+        "labels": Property("object", "labels of each node, by its name"),
+        "generation": Property("string", "generation of the members, which changes when one is replaced or restarted"),
+        "authority": Property("string", "identity of the certificate authority; when it changes, all nodes join again"),
+        "addresses": Property("object", "address of each node, by its name"),
+        "accelerators": Property("object", "simulated accelerators, for which no device plug-in exists"),
         "proven": Property(
             "boolean", "whether a proof lets pods onto its nodes; else they take pods once they are known"
         ),
-        "drainTimeoutMinutes": Property("integer", "how long nodes that leave may go on with their jobs"),
+        "drainTimeoutMinutes": Property("integer", "minutes that leaving nodes may go on with their jobs"),
     },
     outputs={
-        "drift": Property("array", "what is not as declared, in words"),
+        "drift": Property("array", "differences from the declaration, in words"),
     },
 )
 SHARED_DIRECTORY = PropertyTable(
@@ -105,10 +115,10 @@ SHARED_DIRECTORY = PropertyTable(
     inputs={
         "cluster": CLUSTER,
         "claim": CLAIM,
-        "name": Property("string", "what it is called among its kind", replaces=True),
+        "name": Property("string", "name, unique among its kind", replaces=True),
     },
     outputs={
-        "path": Property("string", "where it is on this machine", stable=True),
+        "path": Property("string", "path on this machine", stable=True),
     },
 )
 LOCAL_VOLUME = PropertyTable(
@@ -116,9 +126,9 @@ LOCAL_VOLUME = PropertyTable(
     inputs={
         "cluster": CLUSTER,
         "claim": CLAIM,
-        "name": Property("string", "what it is called among its kind", replaces=True),
+        "name": Property("string", "name, unique among its kind", replaces=True),
     },
     outputs={
-        "path": Property("string", "where it is on this machine", stable=True),
+        "path": Property("string", "path on this machine", stable=True),
     },
 )

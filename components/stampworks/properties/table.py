@@ -42,5 +42,5 @@ class PropertyTable:
     outputs: Mapping[str, Property] = field(default_factory=dict)
 
 
-CLUSTER = Property("string", "the cluster's name", replaces=True)
-CLAIM = Property("string", "the claim of the cluster's LocalRoom")
+CLUSTER = Property("string", "name of the cluster", replaces=True)
+CLAIM = Property("string", "claim of the cluster's LocalRoom")

@@ -206,7 +206,7 @@ class PluginServer(Plugin):
             here = asyncio.current_task()
             if here is not None and here.cancelling():  # the engine is gone: nobody waits for an answer
                 raise
-            raise InterruptedByUserError("interrupted; the next `pulumi up` goes on from what is there") from None
+            raise InterruptedByUserError("interrupted; the next `pulumi up` goes on from here") from None
         finally:
             self._running.discard(task)
 
@@ -216,7 +216,7 @@ class PluginServer(Plugin):
             return printable_lines(str(error))
         if isinstance(error, OSError) and error.errno in _RUN_OUT:
             where = f"{error.filename}: " if error.filename else ""
-            return f"{where}{error.strerror}\n  hint: make room or raise the limit, and run it again"
+            return f"{where}{error.strerror}\n  hint: free some space or raise the limit, and run it again"
         frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__][-3:]
         place = "".join(traceback.format_list(frames))
         said = printable_lines(str(error))

@@ -111,7 +111,7 @@ def _limits(subject: Subject, heard: Heard) -> Complaints:
         yield from ((node, f"{what}: {found[node]:.0f}, where its peers have {usual}") for node in low)
     for value in peers.values(heard, "hugepages"):
         if value.value and "efa" in subject.pool_of[value.node].hardware:
-            yield value.node, f"{value.value:.0f} huge pages are set aside, which jobs lack: over EFA none are to be"
+            yield value.node, f"{value.value:.0f} huge pages are reserved, which jobs lack: with EFA none should be"
     sizes = [value for value in peers.values(heard, "directory_size") if value.device == SHARED_MEMORY]
     small, median = peers.low({value.node: value.value for value in sizes})
     for value in sizes:
@@ -259,7 +259,7 @@ def _arithmetic(heard: Heard) -> Complaints:
         for place, its in of_place.items():
             if its != usual:
                 node, before = peers.at_home(place)
-                yield node, f"{before}its product of the same matrices is not that of its peers"
+                yield node, f"{before}its product of the same matrices differs from that of its peers"
 
 
 def _rates(heard: Heard) -> dict[str, float]:

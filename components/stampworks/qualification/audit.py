@@ -74,13 +74,13 @@ def audit(threshold: Threshold | NoThreshold) -> Judgement:
         legal = "operations: TFLOP/s or GFLOP/s" if units is COMPUTE else "bytes or bits: GB/s, Gb/s or MB/s"
         return Judgement(threshold, "refused", f"the unit is wrong: {threshold.quantity} counts {legal}")
     if not threshold.value * units[threshold.unit]:
-        return Judgement(threshold, "refused", "every machine reaches 0: this can find nothing")
+        return Judgement(threshold, "refused", "every machine reaches 0: this threshold cannot fail")
     machine = catalog.machine_names().get(threshold.machine)
     if machine is None:
         hint = nearest(threshold.machine, catalog.machine_names()) or "a row in catalog/machines would be needed"
         return Judgement(threshold, "cannot-tell", f"the catalog knows no machine of this name: {hint}")
     if threshold.quantity in COLLECTIVES and threshold.nodes * machine.accelerators == 1:
-        why = "no healthy machine passes: one accelerator by itself moves nothing, and its busbw is 0"
+        why = "no healthy machine passes: one accelerator by itself transfers nothing, and its busbw is 0"
         return Judgement(threshold, "refused", why)
     try:
         meanings = _meanings(threshold, machine)
@@ -126,7 +126,7 @@ def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
             if meaning is not usual and slips:
                 return Judgement(threshold, "refused", _either(threshold, usual, slips[0], meaning))
             if threshold.quantity.startswith("storage") and value < STORAGE_SHARE_MIN * meaning.bounds.ceiling.value:
-                why = "how large the file system is decides, and 8 times this would fit as well"
+                why = "it depends on the size of the file system, and 8 times this would fit as well"
                 return Judgement(threshold, "cannot-tell", f"{_fits(threshold, meaning)}: {why}")
             return Judgement(threshold, "ok", _fits(threshold, meaning))
     closest = min(meanings, key=lambda meaning: meaning.distance(value))
@@ -153,12 +153,12 @@ def _unknown(threshold: Threshold, machine: catalog.Machine, fact: str) -> Judge
                 for reduces in (False, True)
             )
             if plain.verdict == reduced.verdict == "ok":
-                why = f"{plain.reason}; if the fabric adds up, which nobody looked up, still less"
+                why = f"{plain.reason}; if the fabric adds up in switches, which is not known, even less"
                 return replace(plain, reason=why)
             if plain.verdict == reduced.verdict:
                 return reduced
         if threshold.quantity.startswith("storage"):
-            floor = Bound(devices.LEAST_STORAGE_GBS, "a link of 1 Gb/s carries that")
+            floor = Bound(devices.LEAST_STORAGE_GBS, "a link of 1 Gb/s reaches that")
             bounds = Bounds(devices.network_storage_ceiling(machine, threshold.nodes), floor)
             judgement = _judged(threshold, [Meaning(counted(threshold.nodes, "node"), bounds)])
             if judgement.verdict == "refused":
@@ -180,8 +180,8 @@ def _either(threshold: Threshold, usual: Meaning, factor: float, other: Meaning)
     ceiling = usual.bounds.ceiling
     return (
         f"{_wrong_by(factor)}: {right} would fit {usual.what}, which can reach "
-        f"{_in_its_unit(threshold, ceiling.value)} ({ceiling.why}); if {other.what} are meant, nothing tells one from "
-        "the other"
+        f"{_in_its_unit(threshold, ceiling.value)} ({ceiling.why}); if {other.what} are meant, the two cannot be "
+        "told apart"
     )
 
 

@@ -100,8 +100,8 @@ def _add_news(found: Evidence, evidence: Evidence, when: str) -> None:
 
 def _burnt_in(nodes: tuple[str, ...], rounds: int, budget: _Budget) -> CheckFinding:
     if rounds > 1:
-        return finding_without_number("burn-in", "pass", nodes, f"{rounds} rounds, and no slower in the last")
-    why = f"the budget of {budget.minutes:g} min holds no second round, and who gets slower shows in two"
+        return finding_without_number("burn-in", "pass", nodes, f"{rounds} rounds, and not slower in the last")
+    why = f"the budget of {budget.minutes:g} min holds no second round, and a node that gets slower shows only in two"
     return finding_without_number("burn-in", "unknown", nodes, why)
 
 

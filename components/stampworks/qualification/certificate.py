@@ -180,11 +180,11 @@ def verify(text: str, public_pem: str = "") -> Checked:
     """Check whether the key's holder signed the file; raise CertificateError when it is not a certificate."""
     content, certificate = _read(text)
     if not public_pem:
-        return Checked("unknown", "no key was given, so that anybody may have written this", certificate)
+        return Checked("unknown", "no key was given, so that its author is not verified", certificate)
     public = _public(public_pem)
     signature = content.get("signature")
     if not isinstance(signature, dict) or signature.get("algorithm") != "ed25519":
-        return Checked("fail", "it bears no ed25519 signature", certificate)
+        return Checked("fail", "it has no ed25519 signature", certificate)
     if signature.get("key") != key_id(public):
         return Checked("fail", f"it is signed by key {_short(signature.get('key'))}, not {key_id(public)}", certificate)
     try:
@@ -207,13 +207,13 @@ def _read(text: str) -> tuple[dict[str, Any], Certificate]:
     except CertificateError:
         raise
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CertificateError(f"it is no certificate: {type(error).__name__}: {_short(error)}") from None
+        raise CertificateError(f"it is not a certificate: {type(error).__name__}: {_short(error)}") from None
 
 
 def _private(pem: str) -> Ed25519PrivateKey:
     key = serialization.load_pem_private_key(pem.encode(), None)
     if not isinstance(key, Ed25519PrivateKey):
-        raise CertificateError("the signing key is no ed25519 key")
+        raise CertificateError("the signing key is not an ed25519 key")
     return key
 
 
@@ -223,7 +223,7 @@ def _public(pem: str) -> Ed25519PublicKey:
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise CertificateError("the key is no ed25519 public key in PEM form")
+        raise CertificateError("the key is not an ed25519 public key in PEM form")
     return key
 
 

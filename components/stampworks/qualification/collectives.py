@@ -148,7 +148,7 @@ def _judged(rail: Rail, how: str, heard: MeasuredValue, bounds: Bounds, shared: 
     why = f"{how} reaches {value.value:.3g} of {ceiling.value:.3g} GB/s" + (f"; {BUSY}" if value.note == BUSY else "")
     verdict: Verdict = "pass" if value.value >= floor else "fail"
     if value.value > ceiling.value:
-        verdict, why = "unknown", f"{why}: more than can be, so that something else was measured"
+        verdict, why = "unknown", f"{why}: more than is possible, so that something else was measured"
     derivation = f"at most: {ceiling.why}; at least: {bounds.floor.why}"
     return CheckFinding(
         "collectives", verdict, (), rail.interface, value.quantity, UNIT, value.bytes, value.value, floor, why, False,

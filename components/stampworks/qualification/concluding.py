@@ -102,7 +102,9 @@ def beside(
                 return [(node, f"{why}; among all, {suspect.why}" if suspect.why else why)]
         elif again[peer] >= suspect.part_min * suspect.peer_reached:
             return []  # otherwise the peer was held back, which says nothing about the suspect
-    why = f"it was slower than its peers, and beside it {peer} was held back too: {2 * looks} looks did not tell"
+    why = (
+        f"it was slower than its peers, and {peer} beside it was held back too: {2 * looks} measurements did not decide"
+    )
     return [(node, Undecided(before + why))]
 
 

@@ -69,14 +69,14 @@ def used(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campai
             return
         those = left
     if those and evidence.failed:
-        why = f"nobody was left to do an all-reduce with {those[0]}"
+        why = f"no node was left for an all-reduce with {those[0]}"
         evidence.add([finding_without_number(CHECK, "unknown", those, why)])
 
 
 def _ask(subject: Subject, nodes: tuple[str, ...]) -> Ask:
     options = {"bytes": _size(subject, len(nodes)), "rounds": ROUNDS, "rdma": subject.fabric.kind not in OVER_TCP}
     seconds = _STARTUP_S + len(nodes) + 20 * SECONDS + subject.waking_s(nodes[0])
-    return Ask((CHECK,), nodes, {CHECK: options}, seconds, f"what carries an all-reduce of {len(nodes)} nodes")
+    return Ask((CHECK,), nodes, {CHECK: options}, seconds, f"networks that carry an all-reduce of {len(nodes)} nodes")
 
 
 def _size(subject: Subject, ranks: int) -> int:
@@ -148,7 +148,7 @@ def _finding(verdict: Verdict, nodes: tuple[str, ...], moved: Mapping[str, _Move
     about = {node: moved[node] for node in nodes or moved}
     node, its = min(about.items(), key=lambda each: min(each[1].fabric))
     least, most, demanded = min(its.fabric), max(its.management), bounds.demanded.value
-    who = "" if nodes else f"{fold(tuple(about))}: who is to blame cannot be told; of {node} "
+    who = "" if nodes else f"{fold(tuple(about))}: the faulty one cannot be determined; of {node} "
     went = f"{size(int(least))} of {size(int(demanded))} of an all-reduce went over its rails"
     why = f"{who}{went}, and {size(int(most))} over its network for management"
     if verdict == "fail" and least >= demanded:  # the rails carried all of it; other traffic is extra

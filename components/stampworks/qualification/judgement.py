@@ -54,7 +54,7 @@ def shortfall(certificate: Certificate) -> str:
     lines = [f"cluster {certificate.cluster} is not proven: {certificate.verdict}"]
     lines += [f"  {line}" for line in open_questions(certificate)]
     lines += [
-        "  hint: repair what is named and run pulumi up again, which measures what failed once more;",
+        "  hint: repair the named nodes and run pulumi up again, which measures them once more;",
         "  to go on with fewer nodes, declare proof.failed_nodes_max",
     ]
     return "\n".join(lines)

@@ -75,7 +75,7 @@ def pairs(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> Campa
     searches = [_Search(subject, rail, subject.on_rail(rail, nodes)) for rail in subject.fabric.rails]
     for search in searches:
         if len(search.nodes) == 1 and len(subject.on_rail(search.rail, tuple(subject.nodes))) > 1:
-            evidence.add([search.unmeasured("nobody was free to measure it with")])
+            evidence.add([search.unmeasured("no node was free to measure it with")])
     searches = [search for search in searches if len(search.nodes) > 1]
     if not searches:
         return
@@ -259,7 +259,7 @@ class _Search:
         _, measure = self._with(undecided[0])
         who = fold(undecided)
         why = f"{self.rail.interface} among {who}: {_shortfall(measure)}; "
-        why += f"nobody among them is {_sound(measure)}, so that who is to blame cannot be told"
+        why += f"none of them is {_sound(measure)}, so that the faulty one cannot be determined"
         return self._finding("rails", "fail", (), measure, why)
 
     def _of_good(self, good: Sequence[str]) -> CheckFinding:
@@ -275,7 +275,7 @@ class _Search:
     ) -> CheckFinding:
         rail = self.rail.interface
         if verdict == "fail" and not measure.slow:
-            most = "nothing on the way is narrower than the rail, so that no queue has to drop what is sent"
+            most = "no link on the way is slower than the rail, so that queues need not drop packets"
             lost = round(measure.resent, 2)
             return CheckFinding(check, verdict, nodes, rail, RESENT, RESENT_UNIT, 0, lost, RESENT_MAX, why, False, most)
         expected = round(SHARE_MIN * measure.expected_gbps, 4)
@@ -314,7 +314,7 @@ def _shortfall(measure: Measure) -> str:
     if measure.gbps is None:
         return measure.why
     if not measure.slow:
-        return f"{measure.resent:.2g} % of what is sent is lost and sent again"
+        return f"{measure.resent:.2g} % of packets are lost and sent again"
     return f"{_number(measure.gbps)} of {_number(measure.expected_gbps)} Gb/s"
 
 

@@ -215,7 +215,7 @@ def _finding(
     places = [peers.at_home(peers.place(each.node, each.device))[1].removesuffix(": ") for each, _ in its]
     which = f"{', '.join(filter(None, places))}: " if verdict != "pass" and any(places) else ""
     why = f"{which}{rate.words}: {value.value:.3g} of at most {ceiling.value:.3g} {value.unit}"
-    why += ": more than can be, so that something else was measured" if verdict == "unknown" else ""
+    why += ": more than is possible, so that something else was measured" if verdict == "unknown" else ""
     return CheckFinding(
         rate.program, verdict, tuple(nodes), "", rate.quantity, value.unit, value.bytes,
         value.value, round(floor.value, 6), why, value.simulated, f"at most: {ceiling.why}; at least: {floor.why}",

@@ -197,7 +197,7 @@ def _unpacked(text: str, left: int) -> str:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _plausible(value: MeasuredValue) -> bool:

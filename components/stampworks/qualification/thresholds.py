@@ -93,7 +93,7 @@ def _content(path: Path) -> str:
         text, wrong = data[: error.start].decode("utf-8", "replace"), error.start
     if wrong >= 0:
         line = text.count("\n", 0, wrong) + 1
-        raise ThresholdsError(path, line, "is no text", "write the file as UTF-8, with commas between columns")
+        raise ThresholdsError(path, line, "is not text", "write the file as UTF-8, with commas between columns")
     return text
 
 
@@ -116,7 +116,7 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
                 raise ThresholdsError(path, line, message, f"the first line is {','.join(HEADER)}")
     except csv.Error as error:
         message = f"cannot be read as CSV: {error}"
-        raise ThresholdsError(path, reader.line_num, message, "look at its quotes") from None
+        raise ThresholdsError(path, reader.line_num, message, "check its quotes") from None
     if not header:
         raise ThresholdsError(path, 0, "is empty", f"begin it with {','.join(HEADER)}")
 
@@ -158,7 +158,7 @@ def _listed(known: Sequence[str]) -> str:
 
 def _no_count(column: str, text: str, least: int, most: int, hint: str) -> Iterator[str]:
     if not WHOLE.fullmatch(text) or not least <= int(text) <= most:
-        yield f"{column} {_shown(text)} is no whole number from {least} to {most}: {hint}"
+        yield f"{column} {_shown(text)} is not a whole number from {least} to {most}: {hint}"
 
 
 def _no_value(text: str) -> Iterator[str]:
@@ -166,7 +166,7 @@ def _no_value(text: str) -> Iterator[str]:
     if text.startswith("-") and NUMBER.fullmatch(text[1:]):
         yield f"value {_shown(text)} is negative: a machine reaches 0 or more"
     elif not NUMBER.fullmatch(text):
-        yield f"value {_shown(text)} is no number: {hint}"
+        yield f"value {_shown(text)} is not a number: {hint}"
     elif float(text) > VALUE_MAX:
         yield f"value {_shown(text)} is larger than any number here: {hint}"
 

@@ -128,7 +128,7 @@ def slowing(series: Series) -> dict[str, str]:
     noise = statistics.median(abs(bend) for its in blocks.values() for bend in _bends(its)) / math.sqrt(3)
     falls = {node: _fall(its) for node, its in blocks.items()}
     return {
-        node: f"it fell by {fall:.0%} of what it reached beside its peers, over {len(series[node])} windows"
+        node: f"it fell by {fall:.0%} relative to its peers, over {len(series[node])} windows"
         for node, fall in falls.items()
         if min(fall, _fall(_blocks(series[node]))) >= FALL_MIN
         and fall >= FALL_DEVIATIONS_MIN * noise

@@ -146,13 +146,13 @@ def _destroy(stage: Stage, last: State) -> Phase:
     if guarded:
         refused = stage.engine.run("destroy", "--yes")  # with its preview, as users run it
         if not refused.code or len(stage.engine.state().resources) < len(last.resources):
-            return Phase("destroy", "fail", "deletes something in spite of what is protected", steps.steps(refused))
+            return Phase("destroy", "fail", "deletes something although resources are protected", steps.steps(refused))
         notes.append(f"refused by its preview, for these are protected: {', '.join(guarded)}")
         unseen = stage.engine.run(*_DESTROY)
         done = steps.steps(unseen)
         kept = {each["urn"] for each in stage.engine.state().resources}
         if not unseen.code or not {steps.shown(urn) for urn in kept}.issuperset(guarded):
-            return Phase("destroy", "fail", "deleted what is protected", done)
+            return Phase("destroy", "fail", "deleted protected resources", done)
         if gone := [each for each in last.resources if each["urn"] not in kept and each.get("custom")]:
             lost = steps.kinds(last.resources, gone)
             notes.append(f"with --skip-preview {len(gone)} others were deleted before the engine refused: {lost}")
@@ -164,7 +164,7 @@ def _destroy(stage: Stage, last: State) -> Phase:
         names = ", ".join(steps.shown(each["urn"]) for each in left.resources)
         return Phase("destroy", "fail", f"left in the state: {names}", done, tuple(notes))
     inside = [each["urn"] for each in last.resources if each.get("deletedWith")]
-    notes += [f"gone with what they were in: {len(inside)}"] if inside else []
+    notes += [f"deleted with their containers: {len(inside)}"] if inside else []
     notes += [f"kept by the cloud, and in no state: {orphan}" for orphan in stage.orphans(left, inside)]
     return Phase("destroy", "pass", f"{sum(each.counted for each in done)} deleted", done, tuple(notes))
 
@@ -178,7 +178,7 @@ def _failed(stage: Stage, failure: InjectedFailure) -> Phase:
     world = stage.recording.world
     if not world.hit:
         _must(first, "up")
-        return Phase(name, "unknown", f"never happened: none of {world.creates} creations is meant")
+        return Phase(name, "unknown", f"never happened: it matches none of {world.creates} creations")
     met = tuple(map(steps.shown, dict.fromkeys(world.hit)))
     refused = tuple(_refused(*each) for each in Counter(world.hit).items()) if failure.kind == "throttle" else ()
     if refused and not first.code:
@@ -199,13 +199,13 @@ def _failed(stage: Stage, failure: InjectedFailure) -> Phase:
         return Phase(name, "fail", "the next up does not finish", done, (*left, *second.errors), met)
     if orphans := stage.orphans(stage.engine.state()):
         over = (f"there, and in no state: {orphan}" for orphan in orphans)
-        return Phase(name, "fail", "the next up finishes, and leaves something over", done, (*left, *over), met)
+        return Phase(name, "fail", "the next up finishes, and leaves something behind", done, (*left, *over), met)
     return Phase(name, "pass", "the next up finishes, with nothing twice", done, left, met)
 
 
 def _refused(urn: str, times: int) -> str:
     rules = rules_of(token_of(urn).partition(":")[0])
-    said = rules.attempts_source or "for no rule says that it tries again"
+    said = rules.attempts_source or "for no rule is known by which it tries again"
     return f"told {times} times to try later: {steps.shown(urn)}; attempts of its provider: {rules.attempts}, {said}"
 
 

@@ -15,8 +15,8 @@ from stampworks.rehearsal.scenario import InjectedFailure
 from stampworks.wire.values import UNKNOWN, decode, secret_names
 
 _SAID = {
-    "stock-out": "rehearsed stock-out: there is no capacity for this now",
-    "quota": "rehearsed quota: the account may have no more of these",
+    "stock-out": "rehearsed stock-out: the cloud has no capacity now",
+    "quota": "rehearsed quota: the limit of the account is reached",
 }
 _PAUSE_S = 0.05
 """Seconds after an attempt without a declared latency. A real provider waits longer each time, up to minutes."""

@@ -44,7 +44,7 @@ class Ruled(Plugin):
         if token not in self._rules.functions:
             await context.abort(
                 grpc.StatusCode.UNIMPLEMENTED,
-                f"{token}: a rehearsal asks no cloud, and no rule says what this function answers\n"
+                f"{token}: a rehearsal asks no cloud, and no rule has the answer of this function\n"
                 f"  hint: write an answer below functions: in {self._rules.file}",
             )
         return encode({**self._rules.functions[token], **arguments})

@@ -125,7 +125,7 @@ class _Reader:
             latency=self._seconds(
                 parts, "latency", LATENCY_MAX_S, "a rehearsal really waits; durations: are counted only"
             ),
-            durations=self._seconds(parts, "durations", DURATION_MAX_S, "nothing takes more than a day"),
+            durations=self._seconds(parts, "durations", DURATION_MAX_S, "write at most a day"),
             secrets={key: self._text(*at) for key, at in self._pairs(parts.get("secrets"), "secrets")},
         )
 
@@ -142,7 +142,7 @@ class _Reader:
             hint = "path: leads to a value of the declaration, config: to another key of the stack's configuration"
             self._wrong(node, where, "has either path: or config:", hint)
         if "value" not in said:
-            self._wrong(node, where, "has no value:", "say what it becomes; value: null takes it out")
+            self._wrong(node, where, "has no value:", "write its new value; value: null takes it out")
         key = "path" if "path" in said else "config"
         target = said.get(key, node)
         path = self._text(target, f"{where}.{key}")
@@ -158,12 +158,12 @@ class _Reader:
         said = self._members(node, where, ("fail", "at", "type", "name", "times"))
         kind = self._text(said["fail"], f"{where}.fail") if "fail" in said else ""
         if kind not in KINDS:
-            self._wrong(said.get("fail", node), f"{where}.fail", "is no failure", f"write {alternatives(KINDS)}")
+            self._wrong(said.get("fail", node), f"{where}.fail", "is not a failure", f"write {alternatives(KINDS)}")
         if ("at" in said) == bool({"type", "name"} & said.keys()):
             hint = "write at: 3 for the third, or type: or name:, or both of these"
             self._wrong(node, where, "does not say which creation fails", hint)
         if "times" in said and kind != "throttle":
-            self._wrong(said["times"], f"{where}.times", "is of throttle only", "take it out")
+            self._wrong(said["times"], f"{where}.times", "is for throttle only", "take it out")
         return InjectedFailure(
             kind=kind,
             at=self._count(said["at"], f"{where}.at") if "at" in said else None,

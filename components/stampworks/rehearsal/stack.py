@@ -47,7 +47,7 @@ def read_stack(name: str, project: Path, folder: Path, secrets: Mapping[str, str
             1,
             f"config.{key}",
             "is encrypted, and a rehearsal decrypts nothing",
-            f"say in the scenario what stands for it: secrets: {{{key!r}: anything}}",
+            f"give a value for it in the scenario: secrets: {{{key!r}: anything}}",
             file.read_text().splitlines()[line],
         )
         for key, line in found.items()
@@ -114,8 +114,8 @@ def _read(file: Path) -> tuple[yaml.MappingNode, dict[str, Any]]:
     except (yaml.YAMLError, ValueError, RecursionError):
         root = data = None
     if not isinstance(root, yaml.MappingNode) or not isinstance(data.get("config") or {}, dict):
-        hint = "`pulumi config` says more"
-        raise DeclarationError([Problem(displayed(file), 0, 0, "", "is no mapping in YAML", hint, "")])
+        hint = "`pulumi config` shows the error"
+        raise DeclarationError([Problem(displayed(file), 0, 0, "", "is not a mapping in YAML", hint, "")])
     return root, data
 
 

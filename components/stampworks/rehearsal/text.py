@@ -37,12 +37,12 @@ def _lines(found: Rehearsal) -> Iterator[str]:
     for name, value in found.outputs.items():
         yield f"output {name}: {value if isinstance(value, str) else json.dumps(value)}"
     for token in found.types_without_rule:
-        yield f"no rule: {token}: what it computes, what replaces it and how long it takes is not known"
+        yield f"no rule: {token}: its outputs, reasons of replacement and duration are not known"
     for token in found.types_never_met:
-        yield f"never met: {token}: the stack has none, so that what the scenario says of it counts nowhere"
+        yield f"never met: {token}: the stack has none, so that its entries in the scenario have no effect"
     if found.rules_passed_over:
         rules = ", ".join(found.rules_passed_over)
-        yield f"an `up` of this stack would stop now at {rules}: `stampworks plan -s {found.stack}` says what to do"
+        yield f"an `up` of this stack would stop now at {rules}: `stampworks plan -s {found.stack}` shows remedies"
     yield f"verdict: {found.verdict}"
 
 
@@ -53,7 +53,7 @@ def _mark(phase: Phase) -> str:
 def _takes(path: CriticalPath) -> str:
     number, unknown = len(path.resources), len(path.unknown)
     if number and number == unknown:
-        return f"{number} creations, one after the other; durations: of a scenario say how long they take"
+        return f"{number} creations, one after the other; durations: of a scenario can set their seconds"
     more = f", and {unknown} of unknown duration" if unknown else ""
     return f"{path.seconds:g} s{more}, over {number} creations"
 

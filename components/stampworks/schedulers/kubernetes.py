@@ -24,7 +24,7 @@ MIG = "nvidia.com/mig.config"
 """The label of a node that says into which parts its accelerators are divided."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 DEFAULT_QUEUE = "default"
-"""What Kueue calls the LocalQueue of jobs that name none. No declared queue is called so."""
+"""Kueue's LocalQueue for jobs that name none. No declared queue has this name."""
 OURS = {"app.kubernetes.io/managed-by": "stampworks"}
 UNCOUNTED = ("vpc.amazonaws.com/", "rdma/", "hugepages-", "ephemeral-storage")
 """How what no quota counts begins: what comes with the accelerators of a node, or is its scratch. Kueue lets nothing
@@ -59,7 +59,7 @@ def objects(plan: Plan) -> list[Manifest]:
 
 
 def queues(made: Iterable[Manifest]) -> dict[str, dict[str, str]]:
-    """What is among a cluster's objects: of each team its LocalQueues, with the ClusterQueue that each leads to."""
+    """Return the LocalQueues of each team among a cluster's objects, with the ClusterQueue of each."""
     found: dict[str, dict[str, str]] = {}
     for each in made:
         if each["kind"] == "LocalQueue":
@@ -68,8 +68,8 @@ def queues(made: Iterable[Manifest]) -> dict[str, dict[str, str]]:
 
 
 def refers_to(manifest: Manifest) -> list[tuple[str, str]]:
-    """What it names of what is in no namespace, by kind and name: Kueue holds a flavor that a quota names, and a
-    topology that a flavor names."""
+    """Return the cluster-wide objects that a manifest refers to, by kind and name: a quota names a flavor, and a flavor
+    a topology."""
     spec = manifest.get("spec", {})
     named = [("Namespace", manifest["metadata"].get("namespace")), ("Topology", spec.get("topologyName"))]
     named += [("ResourceFlavor", each["name"]) for group in spec.get("resourceGroups", ()) for each in group["flavors"]]
@@ -77,7 +77,7 @@ def refers_to(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def flavors(plan: Plan) -> dict[str, str]:
-    """What the nodes of each pool are called where quotas are counted."""
+    """Return the flavor of each pool, under which quotas count its nodes."""
     return _flavors(_hardware(plan))
 
 
@@ -98,12 +98,12 @@ def claimants(plan: Plan) -> tuple[Account, ...]:
 
 
 def pools(plan: Plan) -> tuple[Group, ...]:
-    """Those that pods may be on, whether their nodes are real or not."""
+    """Return the pools that pods may be on, whether their nodes are real or not."""
     return (*plan.pools, *plan.scheduling_only)
 
 
 def capacity(pool: Group) -> dict[str, str]:
-    """What a node of it has for pods, as Kubernetes counts it; what nobody knows of its machine is not in it."""
+    """Return the resources that a node offers to pods, as Kubernetes counts them, without unknown ones."""
     return {name: _amount(name, each) for name, each in _amounts(pool).items()}
 
 
@@ -130,7 +130,7 @@ def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
 
 
 def pool_labels(plan: Plan, pool: Group) -> dict[str, str]:
-    """Of all its nodes, whoever names them. By MIG the GPU operator divides their accelerators."""
+    """Return the labels of all its nodes. By MIG the GPU operator divides their accelerators."""
     profile = "".join(each.mig_profile for each in plan.scheduler.addons)
     return {POOL: pool.name, **({MIG: profile} if profile and pool.machine.accelerators else {})}
 
@@ -156,7 +156,7 @@ def _priorities(plan: Plan) -> Iterator[Manifest]:
 
 
 def _left(plan: Plan, named: Mapping[str, str]) -> Iterator[Manifest]:
-    """What no team has as its own, because of its limit, is everybody's to borrow."""
+    """Yield the quota that no team owns, because of its limit: every team can borrow it."""
     own = shares(plan)
     left = {
         pool.name: _amounts(pool).get(ACCELERATOR, 0) * pool.count
@@ -225,7 +225,7 @@ def own_accelerators(plan: Plan, team: Account) -> int:
 def _quotas(
     named: Mapping[str, str], of: Sequence[Group], nodes: Mapping[str, int], accelerators_max: int
 ) -> list[Manifest]:
-    """What of each pool is one's own, and how much of the others' may be borrowed."""
+    """Return the own quota in each pool, and how much of the others' may be borrowed."""
     covered = sorted({name for pool in of for name in capacity(pool)})
     flavors = [
         {
@@ -247,7 +247,7 @@ def _quota(name: str, pool: Group, nodes: int, most: int) -> Manifest:
 
 
 def _own(resource: str, pool: Group, nodes: int, most: int) -> int:
-    """Of so many nodes; 0 means no limit."""
+    """Return the own part of this many nodes; 0 means no limit."""
     amount = nodes * _amounts(pool).get(resource, 0)
     return min(amount, most) if most else amount
 
@@ -264,8 +264,8 @@ def level_labels(plan: Plan) -> tuple[str, ...]:
 
 
 def shared(plan: Plan) -> dict[str, str]:
-    """What pods see beside what their image has, by name: where. None where no node runs pods. Of nodes that no
-    playbook has made they see nothing, but file systems that a driver brings."""
+    """Return the paths that pods see beside their image, by name; none where no node runs pods. On nodes without our
+    playbooks these are file systems of a driver only."""
     if not plan.pools:
         return {}
     programs = {} if plan.managed or plan.scheduler.workloads_image else {PROGRAMS: PROGRAMS_PATH}
@@ -273,7 +273,7 @@ def shared(plan: Plan) -> dict[str, str]:
 
 
 def _claims(plan: Plan, team: Account) -> Iterator[Manifest]:
-    """Of directories of nodes. What a file system of a cloud is to its driver, no plan knows: `driven`."""
+    """Yield claims of directories of nodes. For file systems of a cloud, `driven` has their volumes."""
     for name, path in shared(plan).items() if not plan.managed else ():
         directory = PROGRAMS_SHARED if name == PROGRAMS else path
         leads = {"hostPath": {"path": directory, "type": "Directory"}}
@@ -296,7 +296,7 @@ def _claim(plan: Plan, team: Account, name: str, where: str, leads: Manifest) ->
     it bears a digest: one that leads elsewhere is another one, for no volume can be led anew."""
     volume = f"{plan.name}-{team.name}-{name}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
     modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]
-    size = {"storage": "1Gi"}  # which nobody counts
+    size = {"storage": "1Gi"}  # nobody counts it
     made = {
         "accessModes": modes,
         "capacity": size,
@@ -319,12 +319,12 @@ _KINDS_OF_JOBS: Mapping[str, tuple[str, Sequence[str]]] = {
 
 
 def _kinds_of_jobs(plan: Plan) -> list[tuple[str, Sequence[str]]]:
-    """That add-ons bring, each with its group."""
+    """Return the kinds of jobs that add-ons bring, each with its group."""
     return [_KINDS_OF_JOBS[each.name] for each in plan.scheduler.addons if each.name in _KINDS_OF_JOBS]
 
 
 def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
-    """Who may do what in a team's namespace; and that nobody else's pods, and nobody from outside, reach its own."""
+    """Yield the rights in a team's namespace, and the policy that keeps other pods and the outside away."""
     jobs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
     look = ["get", "list", "watch"]
     rules = [
@@ -355,7 +355,7 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
         )
     inside = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]}
     yield _object("networking.k8s.io/v1", "NetworkPolicy", "team", team.name, spec=inside)
-    # What reaches in from outside would be a balancer of the cloud, which may be public, or a port of every node.
+    # Ways in from outside would be a load balancer, which may be public, or a port of every node.
     doors = {"services.loadbalancers": "0", "services.nodeports": "0"}
     yield _object("v1", "ResourceQuota", "team", team.name, spec={"hard": doors})
 
@@ -383,20 +383,21 @@ _MADE_OF: Mapping[str, tuple[_Made, ...]] = {
     ),
     "mpi-operator": (("kubeflow.org", "v2beta1", "mpijobs", ["CREATE", "UPDATE"], "[]"),),
 }
-"""What a team may make, always and where an add-on is there, and where in it the specs of its pods are; none where
-others make what has them."""
-NAMES_NODE = "no pod of a team names its node: it would be there past its queue, whatever keeps pods from that node"
+"""Kinds that a team may make, always or with an add-on, and the path to the specs of their pods; none where others
+make the pods."""
+NAMES_NODE = "pods of teams must not name a node: they would bypass the queue, and taints of that node"
 TOLERATES = (
-    "no pod of a team tolerates cordons, taints of stampworks or any taint: it would be on nodes that are held back, "
+    "pods of teams must not tolerate cordons, taints of stampworks or all taints: they would run on nodes "
+    "that are held "
     "or not proven"
 )
 CLASSED = (
-    f"no pod of a team has a priority class, by which it would push others off their nodes: what is urgent says the "
+    f"pods of teams must not have a priority class, by which they would evict other pods: give priority by the "
     f"label {PRIORITY_LABEL}"
 )
-_OWNED = "nothing that somebody of a team makes has an owner: it would start past its queue, as a part of what has"
-MADE_AGAIN = "the JobSet of a TrainJob goes with it: alone it would be made again, past its queue"
-_LED_TO = "no service of a team has externalIPs: what nodes send there would go to its pods"
+_OWNED = "objects of teams must not name an owner: they would bypass the queue as parts of it"
+MADE_AGAIN = "the JobSet of a TrainJob is deleted with it: deleted alone, it would be made again and bypass the queue"
+_LED_TO = "services of teams must not have externalIPs: they would receive traffic that nodes send there"
 """Why the server refuses such pods, jobs and services."""
 _ANY_TAINT, _CORDONED, _OF_OURS = "", "node.kubernetes.io/unschedulable", "stampworks/"
 _KEPT_AWAY = f"each.?key.orValue('') in ['{_ANY_TAINT}', '{_CORDONED}'] || each.key.startsWith('{_OF_OURS}')"
@@ -435,15 +436,15 @@ def kept_away(key: str) -> bool:
 
 
 def _admission(plan: Plan) -> Iterator[Manifest]:
-    """What keeps pods from nodes is nothing to a pod that names its node, or tolerates it; and what keeps jobs in their
-    queues nothing to one that belongs to another."""
+    """Yield the admission policy of teams: taints do not stop a pod that names its node or tolerates them, and queues
+    do not stop an object that belongs to another one."""
     added = [each.name for each in plan.scheduler.addons]
     made = [*_MADE, *(each for name in added for each in _MADE_OF.get(name, ()))]
     *first, (*_, last) = made
     found = "".join(f"request.resource.resource == '{each}' ? {pods} : " for _, _, each, _, pods in first)
     rules = [(group, version, resource, verbs) for group, version, resource, verbs, _ in made]
     yield from _policy(plan, "teams", rules, _ADMITTED, variables=[{"name": "pods", "expression": found + last}])
-    if _TRAINER in added:  # which makes what it lacks, also of a job that is through
+    if _TRAINER in added:  # Trainer makes missing parts, also of a job that has ended
         yield from _policy(plan, "ended", [("jobset.x-k8s.io", "v1alpha2", "jobsets", ["DELETE"])], [_STAYS])
     users = [{"name": "users", "expression": f"!{_CONTROLLER}"}]
     judged = {"matchConditions": users, "variables": identity.variables(plan)}
@@ -457,7 +458,7 @@ def _policy(
     validations: Iterable[tuple[str, str]],
     **more: Any,
 ) -> Iterator[Manifest]:
-    """What the server refuses in the namespaces of teams."""
+    """Return the policy by which the server refuses objects in the namespaces of teams."""
     api, name = "admissionregistration.k8s.io/v1", f"{plan.name}-{name}"
     of_teams = {
         "key": "kubernetes.io/metadata.name",

@@ -38,13 +38,13 @@ OVER_TCP: Mapping[str, Mapping[str, str]] = {
 InfiniBand and RoCE are its own."""
 SHM = "/dev/shm"  # noqa: S108  (nothing of ours is written there)
 TRAINJOB, RUNTIMES = "TrainJob", ("TrainingRuntime", "ClusterTrainingRuntime")
-"""Of Kubeflow's Trainer: a job has its pods from a runtime, which runs nothing until a job names it."""
+"""Kinds of Kubeflow's Trainer: a job has its pods from a runtime, which runs nothing until a job names it."""
 _QUEUED: Mapping[str, str] = {
     **dict.fromkeys(("Job", "JobSet", "RayCluster", "RayJob"), ""),
     **dict.fromkeys((TRAINJOB, *RUNTIMES), "trainer"),
     "MPIJob": "mpi-operator",
 }
-"""What has pods that Kueue looks at, and the add-on whose it is; KubeRay is nobody's."""
+"""Kinds whose pods Kueue manages, with the add-on of each; none brings KubeRay's."""
 _SEVERAL = 2
 """Pods of a runtime: how many there will be is said by whoever names it."""
 _CAPABILITIES = frozenset(
@@ -53,16 +53,16 @@ _CAPABILITIES = frozenset(
         *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
     ]
 )
-"""What the Pod Security level baseline lets containers add (kubernetes.io, Pod Security Standards, read 2026-11-24)."""
+"""Capabilities that the Pod Security level baseline allows (kubernetes.io, Pod Security Standards, read 2026-11-24)."""
 _SIZED = {ACCELERATOR: (1, ""), "cpu": (1, ""), "memory": (1024**3, "Gi")}
-"""What queues count, and in which unit that is said."""
-_MEMLOCK = "how much memory a pod may lock its node says, and a proof measures it where pods start from an image"
+"""Resources that queues count, and the unit of each in messages."""
+_MEMLOCK = "the limit of locked memory comes from the node, and a proof measures it where pods start from an image"
 _SHARED = ("hostNetwork", "hostPID", "hostIPC")
 
 
 @dataclass(frozen=True)
 class Remark:
-    """What is the matter with a manifest, and where in it."""
+    """Problem of a manifest, and its place."""
 
     id: str
     severity: Literal["error", "warning"]
@@ -76,7 +76,7 @@ class _Pods:
     """Pods of one template."""
 
     path: Path
-    """Of their spec."""
+    """Place of their spec."""
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]
     count: int
@@ -84,7 +84,7 @@ class _Pods:
 
     @property
     def accelerators(self) -> float:
-        """Of one of them."""
+        """Return the accelerators of one pod."""
         return sum(quantity(_asked(each).get(ACCELERATOR)) or 0 for _, each in self.containers)
 
     @property
@@ -93,7 +93,7 @@ class _Pods:
 
     @property
     def beforehand(self) -> list[tuple[Path, Mapping[str, Any]]]:
-        """Those that have ended before the others begin."""
+        """Return the containers that end before the others begin."""
         return self._listed("initContainers")
 
     def _listed(self, field: str) -> list[tuple[Path, Mapping[str, Any]]]:
@@ -141,7 +141,7 @@ def _templates(value: Any, path: Path, count: int) -> Iterator[_Pods]:
 
 
 def _patches(manifest: Mapping[str, Any]) -> Iterator[_Pods]:
-    """What a TrainJob says anew of the pods that its runtime makes: never how many they are, nor what they ask for."""
+    """Yield the changes that a TrainJob makes to its runtime's pods: never their number or resources."""
     for number, patch in enumerate(_list(at(manifest, "spec", "runtimePatches"))):
         jobs = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
         for index, job in enumerate(_list(at(patch, *jobs))):
@@ -161,11 +161,13 @@ def _together(pods: Sequence[_Pods]) -> list[_Pods]:
 
 def _kind(plan: Plan, kind: str) -> Iterator[Remark]:
     if (addon := _QUEUED.get(kind)) is None:
-        text = f"no queue takes a {kind}, and no team may make one: its pods would be nobody's"
+        text = f"a {kind} has no queue, so that teams must not make one"
         yield _error("kind", ("kind",), text, "make it a JobSet, or a Job")
     elif addon and addon not in [each.name for each in plan.scheduler.addons]:
         switch = f"{addon.replace('-', '_')}: true"
-        yield _error("kind", ("kind",), f"the cluster has no {addon}, whose {kind} is", f"write addons: {{{switch}}}")
+        yield _error(
+            "kind", ("kind",), f"{kind} needs {addon}, which the cluster does not have", f"write addons: {{{switch}}}"
+        )
 
 
 def _queue(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
@@ -193,7 +195,7 @@ def _queue(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Remark]:
 
 
 def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
-    """What a node has at most, of those that the pods may be on."""
+    """Compare resources with the largest node that the pods may be on."""
     among = _among(plan, pods)
     for path, container in pods.containers:
         asked = _asked(container)
@@ -209,7 +211,7 @@ def _resources(plan: Plan, pods: _Pods) -> Iterator[Remark]:
 
 
 def _amounts(plan: Plan, among: Sequence[Group], asked: Mapping[str, Any], path: Path) -> Iterator[Remark]:
-    """What no node has so much of, no server takes or no queue counts."""
+    """Yield requests that no node can satisfy, no server accepts or no queue counts."""
     sized = {**_SIZED, **({EFA: (1, "")} if plan.fabric.kind == "efa" else {})}
     for name, (unit, called) in sized.items():
         number, most = quantity(asked.get(name)), _rails(plan, among) if name == EFA else _most(among, name)
@@ -219,18 +221,18 @@ def _amounts(plan: Plan, among: Sequence[Group], asked: Mapping[str, Any], path:
             yield _error("size", path, text, f"ask for {there} at most, and for more pods")
     if any(name.startswith("hugepages-") for name in asked):
         if not {"cpu", "memory"} & asked.keys():
-            text = "it asks for huge pages, and for neither cores nor memory: the server refuses such a pod"
+            text = "it asks for huge pages without cores or memory: the server refuses such a pod"
             yield _error("huge-pages", path, text, "write memory in its limits, too")
-        text = (
-            "it asks for huge pages, and nothing here sets any aside: where a node's image does not, it waits for ever"
-        )
+        text = "it asks for huge pages, which only some images of nodes reserve: on others it waits for ever"
         told = jobset.of_fabric(plan.fabric.kind).get(USE_HUGE_PAGES)
         hint = "take them out" + (f', and write {USE_HUGE_PAGES}: "{told}" in its env' if told else "")
         yield _warning("huge-pages", path, text, hint)
     for name in sorted(asked):
         if name not in _SIZED and not name.startswith(kubernetes.UNCOUNTED):
-            text = f"no queue has any {name}: it waits for ever"
-            hint = f"take it out: there are {', '.join(_SIZED)}, and uncounted what begins with "
+            text = f"no queue has {name}: it would wait for ever"
+            hint = (
+                f"take it out: there are {', '.join(_SIZED)}, and names with these beginnings, which are not counted: "
+            )
             yield _error("quota", path, text, hint + ", ".join(kubernetes.UNCOUNTED))
 
 
@@ -239,14 +241,14 @@ def _shm(pods: _Pods, name: Any) -> Iterator[Remark]:
     for index, each in enumerate(map(_map, _list(pods.spec.get("volumes")))):
         memory = _map(each.get("emptyDir")).get("medium") == "Memory"
         if each.get("name") == name and not memory and "hostPath" not in each:
-            text = f"what is mounted at {SHM} is no memory: NCCL and data loaders would share theirs through a disk"
-            hint = f"make it an emptyDir with medium: Memory, and mount what it is now elsewhere than at {SHM}"
+            text = f"the volume at {SHM} is not in memory: NCCL and data loaders would share memory through a disk"
+            hint = f"mount an emptyDir with medium: Memory there, and the present volume elsewhere than at {SHM}"
             yield _warning("shm", (*pods.path, "volumes", index), text, hint)
 
 
 def _trainer(plan: Plan, manifest: Mapping[str, Any], patches: Sequence[_Pods]) -> Iterator[Remark]:
-    """What a TrainJob says of its pods itself: what they ask for, instead of what its runtime says, and settings beside
-    the runtime's. Everything else is the runtime's alone."""
+    """Check the settings of a TrainJob for its pods: resources that replace its runtime's, and settings beside
+    them. Everything else belongs to the runtime alone."""
     trainer, path = _map(at(manifest, "spec", "trainer")), ("spec", "trainer")
     chosen = [each for each in patches if POOL in _map(each.spec.get("nodeSelector"))]
     asked = _amounts_asked(_map(trainer.get("resourcesPerNode")))
@@ -273,7 +275,7 @@ def _topology(plan: Plan, pods: _Pods) -> Iterator[Remark]:
             yield _error("topology", (*path, name), f"the topology has no level {level!r}", _choose(levels))
     if not wished and levels[1:]:
         name = next(name for name, way in TOPOLOGY.items() if way == "preferred")
-        text = f"{pods.count} pods that may be anywhere in the fabric"
+        text = f"{pods.count} pods without a required place in the fabric"
         yield _warning("topology", path, text, f"write the annotation {name}: {levels[-2]}")
 
 
@@ -289,44 +291,44 @@ def _fabric(plan: Plan, pods: _Pods) -> Iterator[Remark]:
         yield from _devices(plan, rails, asked, (*path, "resources"))
         yield from _settings(plan, rails, env, place)
         if USE_HUGE_PAGES in told and HUGE_PAGES not in asked and env.get(USE_HUGE_PAGES) != told[USE_HUGE_PAGES]:
-            text = "it asks for no huge pages, of which EFA's provider wants some for each device"
+            text = "it asks for no huge pages, which EFA's provider uses for each device"
             hint = f'write {USE_HUGE_PAGES}: "{told[USE_HUGE_PAGES]}" in its env'
             yield _warning("huge-pages", (*path, "resources"), text, hint)
         if PROVIDER in told and not env.get(PROVIDER):
-            text = "nothing says that libfabric has to use EFA: where it cannot, it would use TCP and say nothing"
+            text = "libfabric is not told to use EFA: where EFA fails, it would silently use TCP"
             yield _error("environment", place, text, f"write {PROVIDER}: {told[PROVIDER]}")
         if NET not in env:
-            text = "nothing says which network NCCL has to use: where that fails to load, it would use TCP"
+            text = "NCCL is not told which network to use: where the fabric's fails to load, it would silently use TCP"
             yield _error("environment", place, text, f"write {NET}: {told[NET]}, and NCCL fails instead")
 
 
 def _rails(plan: Plan, among: Sequence[Group]) -> int:
-    """Of a node, where they are devices that a pod has to ask for; else none."""
+    """Return the rails of a node, where they are devices that a pod has to ask for; else 0."""
     return max((pool.rails or 0 for pool in among), default=0) if plan.fabric.kind in OVER_TCP else 0
 
 
 def _devices(plan: Plan, rails: int, asked: Mapping[str, Any], path: Path) -> Iterator[Remark]:
     if plan.fabric.kind != "efa":
         if not any(name.startswith(RDMA) and name != ACCELERATOR for name in asked):
-            text = f"it asks for no RDMA device, and without one none of {rails} rails is in the container"
+            text = f"it asks for no RDMA device, so that none of {rails} rails is in the container"
             name = addons.shared_nics(plan)
-            hint = "ask for what the cluster's RDMA device plug-in offers, as rdma/NAME: 1"
+            hint = "ask for a resource of the cluster's RDMA device plug-in, as rdma/NAME: 1"
             yield _error("device", path, text, f"write {name}: 1 in its limits" if name else hint)
         return
     number = quantity(asked.get(EFA)) or 0
     if number < rails:
-        text = f"it asks for {number:g} of {rails} EFA devices: over those that are not in the container nothing goes"
+        text = f"it asks for {number:g} of {rails} EFA devices, so that the others stay unused"
         yield (_warning if number else _error)("device", path, text, f"write {EFA}: {rails} in its limits")
 
 
 def _settings(plan: Plan, rails: int, env: Mapping[str, str], path: Path) -> Iterator[Remark]:
-    """Those that lead past the fabric, whatever else is set."""
+    """Yield settings that bypass the fabric, whatever else is set."""
     kind, told = plan.fabric.kind, jobset.of_fabric(plan.fabric.kind)
     net, provider = env.get(NET, ""), env.get(PROVIDER, "")
     for name, value in OVER_TCP[kind].items():
         if env.get(name, "").lower() == value:
             tcp = net.lower() in ("", OVER_TCP[kind][NET])
-            ends = f"goes over TCP, past {rails} rails" if tcp else f"is to have no network but {net}, and fails"
+            ends = f"uses TCP instead of {rails} rails" if tcp else f"may use only network {net}, and fails"
             yield _error("environment", path, f"{name}={env[name]}: NCCL {ends}", "take it out")
     if PROVIDER in told and provider not in ("", told[PROVIDER]):
         text = f"{PROVIDER}={provider}: libfabric does not use EFA, past {rails} rails"
@@ -338,7 +340,7 @@ def _settings(plan: Plan, rails: int, env: Mapping[str, str], path: Path) -> Ite
 
 
 def _admitted(pods: _Pods) -> Iterator[Remark]:
-    """What our own policy for the namespaces of teams refuses."""
+    """Yield violations of our own policy for the namespaces of teams."""
     if pods.spec.get("nodeName"):
         hint = f"take it out; nodeSelector: {{{POOL}: NAME}} chooses a pool"
         yield _error("node", (*pods.path, "nodeName"), kubernetes.NAMES_NODE, hint)
@@ -350,7 +352,7 @@ def _admitted(pods: _Pods) -> Iterator[Remark]:
 
 
 def _access(pods: _Pods) -> Iterator[Remark]:
-    """What the Pod Security level of a team's namespace refuses, as far as workloads are tempted by it."""
+    """Yield violations of the Pod Security level of a team's namespace that are common in workloads."""
     what = "namespaces of teams have the Pod Security level baseline, which refuses it"
     for name in _SHARED:
         if pods.spec.get(name) is True:
@@ -374,7 +376,7 @@ def _access(pods: _Pods) -> Iterator[Remark]:
 def _restarts(manifest: Mapping[str, Any]) -> Iterator[Remark]:
     spec = _map(manifest.get("spec"))
     if not _map(spec.get("failurePolicy")).get("maxRestarts"):
-        text = "a node that is lost ends the whole job, however good its checkpoints are"
+        text = "a lost node ends the whole job, in spite of its checkpoints"
         yield _warning("restarts", ("spec",), text, "write failurePolicy: {maxRestarts: 10}")
 
 
@@ -385,7 +387,7 @@ def _among(plan: Plan, pods: _Pods) -> list[Group]:
 
 
 def _most(among: Sequence[Group], resource: str) -> float | None:
-    """Of what one of their nodes has; None where nobody knows it of all of them."""
+    """Return the largest amount on one of their nodes; None where it is unknown for some."""
     has = [quantity(kubernetes.capacity(pool).get(resource)) for pool in among]
     known = [each for each in has if each is not None]
     return max(known, default=None) if len(known) == len(has) else None

@@ -45,7 +45,7 @@ def _findings(certificate: Certificate, width: int) -> list[str]:
         (finding.verdict, finding.check + _simulated(finding), fold(finding.nodes) or "all together", finding.why)
         for finding in _worst_first(certificate.findings)
     ]
-    return table(("verdict", "check", "about", "what was found"), rows, width) if rows else []
+    return table(("verdict", "check", "about", "finding"), rows, width) if rows else []
 
 
 def _worst_first(findings: Sequence[CheckFinding]) -> list[CheckFinding]:

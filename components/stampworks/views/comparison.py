@@ -95,7 +95,7 @@ def comparison_text(a: ComparedSide, b: ComparedSide) -> str:
     expected = [each for each in found if each.kind != "difference" and not each.follows]
     sections = {
         f"{a.name} and {b.name}: {verdict(a, b)}": sentences(first, a.name, b.name),
-        "What follows from that": after,
+        "Consequences": after,
         "Expected between siblings": sentences(expected, a.name, b.name),
         SHARED: [each["text"] for each in shared(a.plan, b.plan, a.name, b.name)],
         "Fingerprints": [_stamped(a), _stamped(b)],
@@ -239,7 +239,7 @@ def _side(side: ComparedSide) -> dict[str, Any]:
 def _stamped(side: ComparedSide) -> str:
     now = fingerprint(side.plan)
     if side.unknown:
-        return f"{side.name}: {now}; could not tell what was stamped: {side.unknown}"
+        return f"{side.name}: {now}; state of the stamped cluster unknown: {side.unknown}"
     if not side.stamped:
         return f"{side.name}: {now}; not stamped yet"
     if side.stamped == now:

@@ -34,9 +34,9 @@ def _reach(network: Network) -> str:
     """Say how nodes reach the internet."""
     if network.existing:
         by = {"nat": "by its routes", "none": "in no way, but for its endpoints"}[network.egress or "none"]
-        return f"They are in {network.existing.vpc}, and reach the world {by}"
+        return f"They are in {network.existing.vpc}, and reach the internet {by}"
     way = {"nat": "through NAT", "none": "in no way, but for the endpoints"}[network.egress or "none"]
-    return f"They reach the world {way}. Endpoints: {', '.join(network.endpoints) or 'none'}"
+    return f"They reach the internet {way}. Endpoints: {', '.join(network.endpoints) or 'none'}"
 
 
 def _cards(launch: Launch) -> str:

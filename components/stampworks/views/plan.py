@@ -179,7 +179,7 @@ def _pods(plan: Plan, width: int) -> list[str]:
     pods = plan.network.pods
     if pods is None:
         unknown = plan.scheduler.traits.runs_pods
-        return ["Pods and services: where they have addresses from is unknown"] if unknown else []
+        return ["Pods and services: the source of their addresses is unknown"] if unknown else []
     own = pods.cidr or f"subnet {pods.subnet}"
     nodes = sum(group.count for group in plan.running)
     rows = [
@@ -293,7 +293,7 @@ def _access(plan: Plan, width: int) -> list[str]:
     if not plan.managed:
         return []
     reached = ", ".join(("the cluster's network", *plan.scheduler.api_from))
-    admins = ", ".join(("whoever makes it", *plan.scheduler.admins))
+    admins = ", ".join(("its creator", *plan.scheduler.admins))
     return [
         *paragraph(f"Its server is reached from: {reached}", width, ""),
         *paragraph(f"Its administrators: {admins}", width, ""),
@@ -354,19 +354,23 @@ def _budget(plan: Plan, width: int) -> list[str]:
 def _logs(plan: Plan, width: int) -> list[str]:
     if not plan.logs.days:
         return []
-    return paragraph(f"Logs: what nodes say is kept in {log_group(plan.name)} for {plan.logs.days} days", width, "")
+    return paragraph(f"Logs: kept in {log_group(plan.name)} for {plan.logs.days} days", width, "")
 
 
 def _expectations(plan: Plan, width: int) -> list[str]:
     of_fabric = [each for each in plan.expectations if not each.name.startswith(OF_TRAINING)]
     floors = any(each.name.endswith("_min") for each in of_fabric)
-    title = "What it can reach (max), and what is broken below (min)" if floors else "What it can reach at most"
+    title = (
+        "Expected performance (max), and the limit below which something is broken (min)"
+        if floors
+        else "Expected performance (max)"
+    )
     return [title, *_reached(of_fabric, plan, width)] if of_fabric else []
 
 
 def _of_training(plan: Plan, width: int) -> list[str]:
     found = [each for each in plan.expectations if each.name.startswith(OF_TRAINING)]
-    return ["What training the declared model takes", *_reached(found, plan, width)] if found else []
+    return ["Training of the declared model", *_reached(found, plan, width)] if found else []
 
 
 def _reached(expectations: Sequence[Expectation], plan: Plan, width: int) -> list[str]:
@@ -414,7 +418,7 @@ def _cost(cost: Cost, width: int) -> list[str]:
     rows = [(each.what, usd(each.usd_per_hour_min, each.usd_per_hour)) for each in cost.charges]
     texts = [f"{each.basis}; {each.why}" for each in cost.charges]
     rows.append(("all", usd(cost.usd_per_hour_min, cost.usd_per_hour)))
-    return ["What it costs, in USD an hour", *explained(rows, [*texts, uncounted(cost)], width)]
+    return ["Costs, in USD an hour", *explained(rows, [*texts, uncounted(cost)], width)]
 
 
 def _reasons(plan: Plan, width: int) -> list[str]:

@@ -30,9 +30,9 @@ DOES = {
     "refuse": "data or state would be lost",
     "create": "made",
     "destroy": "taken down",
-    None: "nobody can tell",
+    None: "effect unknown",
 }
-GOES = {"groups": "goes when its jobs are through", "storage": "goes, and all it holds is lost"}
+GOES = {"groups": "is removed when its jobs have ended", "storage": "is removed, and its data is lost"}
 POLICIES: tuple[Policy | None, ...] = ("refuse", None, "replace", "destroy", "roll", "create", "in place")
 """Policies, the most severe first."""
 
@@ -69,7 +69,7 @@ def unreadable_markdown(side: str, problems: Sequence[Mapping[str, Any]]) -> str
     lines = [
         f"### {MARKS['fail']} No review: {prose(side)} does not load",
         "",
-        *_table(("where", "what is wrong", "what to do"), rows),
+        *_table(("where", "problem", "remedy"), rows),
     ]
     return "\n".join(lines) + "\n"
 
@@ -165,7 +165,7 @@ def _data(value: Any) -> Any:
 def _headline(review: Review) -> str:
     """Return the summary for readers who read no further."""
     if not review.changes:
-        nothing = "Nothing changes." if review.verdict != "unknown" else "Nothing changes that anybody could tell."
+        nothing = "Nothing changes." if review.verdict != "unknown" else "No known changes."
         return " ".join([nothing, *_other_stacks(review.siblings)])
     said = [_counts(review.changes) if review.kind == "changed" else f"The stack is {_KINDS[review.kind]}."]
     if review.kind == "changed" or review.join:
@@ -177,7 +177,7 @@ def _headline(review: Review) -> str:
     said += [f"Needs approval: {', '.join(asked)}."] if asked and review.kind == "changed" else []
     broken = [each for each in review.rules if each.after == "fail"]
     said += [f"{counted(len(broken), 'rule')} broken."] if broken else []
-    said += [f"{counted(len(review.unknown), 'thing')} nobody could tell."] if review.unknown else []
+    said += [f"{counted(len(review.unknown), 'effect')} unknown."] if review.unknown else []
     return " ".join([*said, *_other_stacks(review.siblings)])
 
 
@@ -227,7 +227,7 @@ def _cost_words(review: Review) -> str:
     least, most = review.usd_per_hour_min, review.usd_per_hour
     if least is None or most is None:
         known = usd(review.known_usd_per_hour_min, review.known_usd_per_hour, "+")
-        without = f"without {prose(', '.join(review.unpriced))}, of which not every price is known"
+        without = f"without {prose(', '.join(review.unpriced))}, whose prices are not all known"
         return f"Cost: {known} USD an hour {without}." if review.known_usd_per_hour else "Cost: unknown."
     if least or most:
         return f"Cost: {usd(least, most, '+')} USD an hour."
@@ -244,7 +244,7 @@ def _changes(review: Review) -> list[str]:
         (quoted(each.written), _side(each, each.difference.a), _side(each, each.difference.b), *_effect(each))
         for each in sorted(review.changes, key=lambda each: POLICIES.index(each.policy))
     ]
-    return _table(("what changes", "before", "after", "how", "what that does"), rows) if rows else []
+    return _table(("change", "before", "after", "how", "effect"), rows) if rows else []
 
 
 def _approval(review: Review) -> list[str]:
@@ -277,9 +277,9 @@ def _following(review: Review) -> list[str]:
     lines = sentences([each for each in review.following if each.way[0].field != "expectations"], "base", "head")
     if not lines:
         return []
-    more = [f"- and {len(lines) - FOLLOWING_MAX} more, which the JSON has"] if len(lines) > FOLLOWING_MAX else []
+    more = [f"- and {len(lines) - FOLLOWING_MAX} more in the JSON"] if len(lines) > FOLLOWING_MAX else []
     items = [f"- {prose(line)}" for line in lines[:FOLLOWING_MAX]]
-    return _folded(f"What follows from that ({len(lines)})", [*items, *more])
+    return _folded(f"Consequences ({len(lines)})", [*items, *more])
 
 
 def _order(review: Review) -> list[str]:
@@ -295,9 +295,9 @@ def _tables(expectations: Sequence[Reach]) -> list[tuple[str, list[Reach]]]:
     of_training = [each for each in felt if each.name.startswith(OF_TRAINING)]
     judged = [each for each in felt if each not in of_training]
     return [
-        ("what it can reach at most", [each for each in judged if not each.name.endswith("_min")]),
-        ("what is broken below", [each for each in judged if each.name.endswith("_min")]),
-        ("what training the declared model takes", of_training),
+        ("expected at most", [each for each in judged if not each.name.endswith("_min")]),
+        ("broken below", [each for each in judged if each.name.endswith("_min")]),
+        ("training of the declared model", of_training),
     ]
 
 
@@ -356,12 +356,12 @@ def _sum(cost: Cost) -> str:
 
 def _rules(rules: Sequence[Ruling]) -> list[str]:
     rows = [(quoted(each.id), each.before or "-", each.after or "-", _says(each)) for each in rules]
-    return _table(("rule", "before", "after", "what it says now"), rows) if rows else []
+    return _table(("rule", "before", "after", "message"), rows) if rows else []
 
 
 def _says(each: Ruling) -> str:
     if each.after is None:
-        return prose(f"nothing any more; before: {each.text}")
+        return prose(f"resolved; before: {each.text}")
     return prose(f"{each.text}; hint: {each.hint}" if each.hint else each.text)
 
 
@@ -382,14 +382,14 @@ def _sibling_changes(each: Sibling) -> str:
 def _unknown(unknown: Sequence[str]) -> list[str]:
     if not unknown:
         return []
-    more = [f"- and {len(unknown) - ROWS_MAX} more, which the JSON has"] if len(unknown) > ROWS_MAX else []
-    return ["**Nobody could tell**", "", *(f"- {prose(each)}" for each in unknown[:ROWS_MAX]), *more]
+    more = [f"- and {len(unknown) - ROWS_MAX} more in the JSON"] if len(unknown) > ROWS_MAX else []
+    return ["**Unknown**", "", *(f"- {prose(each)}" for each in unknown[:ROWS_MAX]), *more]
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = [_line(header), _line(["---"] * len(header)), *map(_line, rows[:ROWS_MAX])]
     left = len(rows) - ROWS_MAX
-    return [*lines, "", f"... and {left} more, which the JSON has."] if left > 0 else lines
+    return [*lines, "", f"... and {left} more in the JSON."] if left > 0 else lines
 
 
 def _line(cells: Iterable[str]) -> str:

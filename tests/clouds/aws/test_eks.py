@@ -59,7 +59,7 @@ def cluster(rehearsed: Rehearsed) -> Mapping[str, Any]:
 
 
 def told(template: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node is told at its first boot."""
+    """Return the configuration of a node at its first boot."""
     part, *_ = parts(template)
     assert part.get_content_type() == "application/node.eks.aws"
     found: dict[str, Any] = yaml.safe_load(part.get_payload())
@@ -67,7 +67,7 @@ def told(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parts(template: Mapping[str, Any]) -> list[Any]:
-    """What cloud-init sees of it, too."""
+    """Return the parts that cloud-init sees."""
     message: Any = email.message_from_string(base64.b64decode(template["userData"]).decode())
     return [*message.get_payload()]
 
@@ -157,7 +157,7 @@ def test_an_up_is_as_patient_as_its_roll_is_long(rehearsed: Rehearsed, plan: Pla
 @pytest.mark.engine
 @pytest.mark.long
 def test_nodes_are_watched_and_not_repaired(rehearsed: Rehearsed) -> None:
-    """Those that are not proven yet or just being proven, too. Which node goes is a person's choice."""
+    """Nodes that are not proven yet are watched as well. A person decides which node goes."""
     [agent] = [each for each in rehearsed.of("Addon") if each["addonName"] == "eks-node-monitoring-agent"]
     tolerated = json.loads(agent["configurationValues"])["dcgmAgent"]["tolerations"]
     assert tolerated == [{"key": f"stampworks/{taint}", "operator": "Exists"} for taint in ("unproven", "proof")]
@@ -358,7 +358,7 @@ def test_administrators_come_and_go_alone(rehearse: Rehearse) -> None:
 @pytest.mark.engine
 @pytest.mark.long
 def test_an_up_that_cannot_ask_its_server_is_finished_by_the_next_one(rehearsed: Rehearsed) -> None:
-    """What comes after the objects, nodes among it, was not begun."""
+    """Resources after the objects, nodes among them, were not begun."""
     failed = rehearsed.phase("failure: quota at kubernetes:helm.sh/v3:Release")
     assert (failed["verdict"], failed["found"]) == ("pass", "the next up finishes, with nothing twice")
     finished = {(each["op"], each["type"].rpartition(":")[2]) for each in failed["steps"]}
@@ -470,7 +470,7 @@ def claims(server: ApiServer) -> dict[tuple[str, str], tuple[str, str]]:
 @pytest.mark.engine
 @pytest.mark.long
 def test_disks_inside_a_node_are_one_array(rehearsed: Rehearsed, plan: Plan) -> None:
-    """Of a machine that has some, with what pods write on it; the head's has none."""
+    """The array of a machine with disks also holds files that pods write; the head's has none."""
     assert told(rehearsed.template())["spec"]["instance"] == {"localStorage": {"strategy": "RAID0"}}
     assert "instance" not in told(rehearsed.template("head"))["spec"]
     scratch = {group.name: group.scratch for group in plan.running}
@@ -485,7 +485,7 @@ def test_disks_inside_a_node_are_one_array(rehearsed: Rehearsed, plan: Plan) -> 
 def test_what_is_in_a_server_goes_with_it(rehearsed: Rehearsed) -> None:
     """Nobody waits for a server that is gone to delete its objects one by one."""
     notes = rehearsed.phase("destroy")["notes"]
-    assert any(note.startswith("gone with what they were in: ") for note in notes)
+    assert any(note.startswith("deleted with their containers: ") for note in notes)
     assert not [note for note in notes if note.startswith("kept by the cloud") and "kubernetes:" in note]
 
 
@@ -509,7 +509,7 @@ def said(plan: Plan, rule: str, day: str | None = DAY) -> list[tuple[str, str, s
         ("2026-11-24", "pass", "in standard support until 2027-03-27"),
         ("2027-03-27", "warn", "until 2028-03-27 in extended support, which costs more"),
         ("2028-03-27", "fail", "supported Kubernetes 1.35 until 2028-03-27"),
-        (None, "unknown", "nobody said what day it is"),
+        (None, "unknown", "no date of today was given"),
     ],
 )
 def test_how_long_a_version_is_supported(day: str | None, outcome: str, words: str) -> None:
@@ -528,14 +528,14 @@ def test_what_is_not_there_yet_is_said_where_it_is_declared() -> None:
 
 
 def test_over_what_pods_reach_storage_is_said_where_it_is_declared() -> None:
-    """What is to be reached over EFA is reached over TCP, and nothing else is expected of it."""
+    """Storage declared with EFA is reached over TCP, and expectations follow that."""
     shared = {"name": "shared", "kind": "efs", "tier": "regional", "mount": "/shared"}
     data = {"name": "data", "kind": "fsx-lustre", "tier": "PERSISTENT_2 SSD", "mbps_per_tib": 500, "mount": "/data"}
     plan = declared(storage=[shared, {**data, "capacity": 38400, "efa": True}])
     assert [each[:2] for each in said(plan, "storage")] == [("pass", "storage[0]"), ("warn", "storage[1].efa")]
     assert [each.driver for each in plan.storage] == ["aws-efs-csi-driver", "aws-fsx-csi-driver"]
     [client] = [each for each in plan.expectations if each.name == "data.gpu.client_gbs"]
-    assert client.why == "what a client of Amazon FSx for Lustre over TCP reaches"
+    assert client.why == "throughput of a client of Amazon FSx for Lustre over TCP"
     without = {"name": "fast", "kind": "fsx-openzfs", "tier": "SINGLE_AZ_2", "mount": "/fast"}
     plan = declared(storage=[{**without, "capacity": 1024, "throughput_mbps": 640}])
     assert [each[:2] for each in said(plan, "storage")] == [("warn", "storage[0]")]
@@ -584,7 +584,7 @@ def test_nodes_that_come_with_the_work_are_refused() -> None:
     [problem] = error.value.problems
     assert (problem.path, problem.message) == (
         "pools[0].count_min",
-        "nothing on EKS starts or stops nodes by itself yet",
+        "nodes cannot be started and stopped for jobs on EKS yet",
     )
 
 
@@ -593,7 +593,7 @@ def test_nodes_that_come_with_the_work_are_refused() -> None:
     [("p5", "x86_64/nvidia"), ("p6e-gb200", "arm64/nvidia"), ("m7i", "x86_64/standard")],
 )
 def test_which_image_a_node_boots(machine: str, image: str) -> None:
-    """That of EKS for its processors, its accelerators and its Kubernetes; nothing is installed on it."""
+    """EKS's image for its processors, its accelerators and its Kubernetes; nothing is installed on it."""
     plan = declared(pool={"machine": machine})
     launch = plan.pools[0].launch
     assert launch
@@ -619,7 +619,7 @@ def test_its_server_is_asked_through_a_file_without_a_secret(
             reach("test", "aws", REGION)
         assert str(caught.value) == (
             f"AWS {REGION}: the Kubernetes of cluster test: there is no {missing} here\n"
-            "  hint: install kubectl, and the AWS CLI, which it gets its token from"
+            "  hint: install kubectl, and the AWS CLI, from which kubectl gets its token"
         )
         program = tmp_path / name
         program.write_text("#!/bin/sh\n")
@@ -646,11 +646,11 @@ def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch
         reach("test", "aws", REGION)
     assert str(caught.value) == (
         f"{why}not you)\n"
-        "  hint: docs/aws.md says what an `up` has to be allowed; `aws sts get-caller-identity` says who asks"
+        "  hint: docs/aws.md lists the permissions of an `up`; `aws sts get-caller-identity` shows your identity"
     )
     told: list[str] = []
     known = {"members": [{"name": "ip-1"}], "drift": [], "endings": []}
     inputs = {"cluster": "test", "cloud": "aws", "region": REGION, "groups": [{"name": "gpu", "count": 1}]}
     look = Call("urn", "aws/test", inputs, old_outputs=known, say=told.append)
     assert asyncio.run(KubernetesNodes().read(look)) == known
-    assert told == [f"nobody can be asked who is there: {why}not you)"]
+    assert told == [f"its nodes cannot be listed: {why}not you)"]

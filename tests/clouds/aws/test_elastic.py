@@ -1,4 +1,4 @@
-"""Who leaves a cluster on AWS: nodes that started with the work, and those that need not run always any more."""
+"""Nodes that leave a cluster on AWS: elastic ones, and those that need not always run any more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("groups")
 
 
 def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of one group, and none that always runs: what they are in cannot go before they have."""
+    """Nodes of one group end, and none that always runs: their subnet and groups cannot go before them."""
     stamped(aws)
     always, started = ids(aws), []
     image = aws.publish("/test/elastic")
@@ -40,11 +40,11 @@ def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeyp
     monkeypatch.setattr(members, "end_elastic", lambda *_: ["cpu-001"])
     with pytest.raises(operations.OperationError) as caught:
         operations.end_elastic("aws", CLUSTER, REGION, "cpu", said.append)
-    assert str(caught.value) == "cpu-001 of cpu do not end\n  hint: see what keeps them, and run it again"
+    assert str(caught.value) == "cpu-001 of cpu do not end\n  hint: find out why, and run the command again"
 
 
 def test_a_cluster_that_grew_by_itself_is_no_change(aws: Simulated, plan: Plan) -> None:
-    """What has started with the work is a node, and neither in the roster that an `up` keeps nor outdated."""
+    """An elastic node that has started is a node, and neither in the roster that an `up` keeps nor outdated."""
     before = stamped(aws, plan)
     image = aws.publish("/test/elastic")
     [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]

@@ -133,7 +133,7 @@ def test_who_answers_in_the_place_of_aws(url: str, kept: str, monkeypatch: pytes
 
 
 def test_the_plan_is_held_against_it(full: Simulated, declared: Path, facts: Call) -> None:
-    """What was read is what rules go by."""
+    """Rules use the facts that were read."""
     facts()
     plan = planning.plan(load_file(declared))
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -184,9 +184,9 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
         "  hint: write one of the zones us-east-1a, us-east-1c",
         "Pulumi.test.yaml:8:101: pools[0].reservation: us-east-1 has no reservation cr-2 for this account "
         "(purchase.reservation)",
-        "  hint: write one that there is, as the console of EC2 lists them",
-        "Pulumi.test.yaml:7:23: network.egress: without a way out nodes can install nothing, and the image that they "
-        "boot is the distribution's (image.prepared)",
+        "  hint: write one that exists; the console of EC2 lists them",
+        "Pulumi.test.yaml:7:23: network.egress: nodes have no way to the internet and boot the distribution's "
+        "image, so that they can install nothing (image.prepared)",
         "  hint: write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says",
         "4 problems in Pulumi.test.yaml: nothing was changed.",
     ]
@@ -291,7 +291,7 @@ def test_file_systems_of_others(aws: Simulated, declared: Path, facts: Call) -> 
 
 ARN = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
 GROUPS = "resource-groups:POST /list-group-resources"
-"""What the simulation calls ListGroupResources, of which it sees a path."""
+"""Path of ListGroupResources, as the simulation sees it."""
 
 
 def with_existing(aws: Simulated) -> str:
@@ -352,7 +352,7 @@ def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts
 
 @pytest.mark.parametrize(("code", "status"), [("NotFoundException", 404), ("BadRequestException", 400)])
 def test_a_group_that_is_not_there(full: Simulated, declared: Path, facts: Call, code: str, status: int) -> None:
-    """That AWS has no such group is known, an error at its pool, and nothing to the pool beside it."""
+    """A group that AWS does not have is an error at its pool, and nothing to the pool beside it."""
     other = f"{{name: more, machine: p5, count: 2, zone: us-east-1a, purchase: reserved, reservation: '{ARN}'}}"
     declared.write_text(DECLARED.replace("cr-1}]", f"cr-1}}, {other}]"))
     full.fail(GROUPS, code, "One or more of the specified resources don't exist.", status=status)
@@ -374,7 +374,7 @@ def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Pat
     full.fail("ec2:DescribeSubnets", "UnauthorizedOperation", "not you", status=403)
     assert facts()[0] == 3
     assert {each.fact: each.why for each in account(declared).readings if each.why} == {
-        "offers": "ec2:DescribeInstanceTypeOfferings: AWS is asked too often (RequestLimitExceeded)",
+        "offers": "ec2:DescribeInstanceTypeOfferings: AWS throttles requests (RequestLimitExceeded)",
         "gateways": "ec2:DescribeNatGateways: not available: HTTP 500",
         "addresses": "ec2:DescribeAddresses: InvalidParameterValue: no such value",
         "subnets": "ec2:DescribeSubnets: not permitted (UnauthorizedOperation: not you)",
@@ -423,13 +423,11 @@ def test_an_answer_of_another_shape(
     asked = Api.ask
     monkeypatch.setattr(Api, "ask", ask)
     assert facts()[0] == 3
-    assert account(declared).why("gateways") == (
-        "ec2:DescribeNatGateways: the answer is not understood: KeyError 'State'"
-    )
+    assert account(declared).why("gateways") == ("ec2:DescribeNatGateways: the answer cannot be read: KeyError 'State'")
 
 
 def test_nobody_answers(full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was read before is left as it was."""
+    """Facts that were read before are left as they were."""
     facts()
     before = (declared.parent / "test.facts.json").read_text()
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -455,7 +453,7 @@ def test_a_cloud_whose_accounts_nobody_reads(declared: Path, facts: Call) -> Non
     code, _, said = facts()
     assert (code, said.splitlines()) == (
         2,
-        ["test.yaml: nobody reads accounts of local yet", "  hint: `stampworks facts` alone measures this machine"],
+        ["test.yaml: accounts of local cannot be read yet", "  hint: `stampworks facts` alone measures this machine"],
     )
 
 
@@ -476,7 +474,7 @@ def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Cal
 
 
 def test_who_may_read_facts_reads_no_keys(full: Simulated, declared: Path, facts: Call) -> None:
-    """Those that log in to nodes are parameters, too, and no fact is in one of the account's own."""
+    """Keys that log in to nodes are parameters, too, and no fact is in one of the account's own."""
     [permitted] = {each["Resource"] for each in reading.policy()["Statement"] if "ssm:GetParameter" in each["Action"]}
     beginning = permitted.removeprefix("arn:*:ssm:*:*:parameter").removesuffix("*")
     assert beginning.startswith("/aws/")
@@ -508,7 +506,7 @@ MACHINES = [each for each in catalog.machines().values() if each.cloud == "aws"]
 
 
 def test_the_catalog_agrees_with_what_aws_says(aws: Simulated) -> None:
-    """What there is of each thing that a plan counts, of each machine that the simulation has real data of."""
+    """Numbers that a plan counts agree for each machine of which the simulation has real data."""
     types = {machine.aliases[0]: machine for machine in MACHINES}
     filters = [{"Name": "instance-type", "Values": sorted(types)}]
     found = {
@@ -530,7 +528,7 @@ def test_the_catalog_agrees_with_what_aws_says(aws: Simulated) -> None:
         assert [(machine.local_nvme.count, machine.local_nvme.gb)] == (disks or [(0, 0)]), type_
         if "GpuInfo" in one:
             assert [machine.accelerators] == [each["Count"] for each in one["GpuInfo"]["Gpus"]], type_
-        prefixes = PODS.node_addresses(110) // 16  # of as many pods as can be declared, all on the first interface
+        prefixes = PODS.node_addresses(110) // 16  # for the most pods that can be declared, all on the first interface
         assert network["Ipv4AddressesPerInterface"] > prefixes, type_
         assert catalog.architecture(machine) in one["ProcessorInfo"]["SupportedArchitectures"], type_
         assert machine.quota_family == catalog.machine_limit("aws", type_, spot=False), type_

@@ -127,7 +127,7 @@ def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str])
     takes for this Kubernetes where nobody names one, which another day are others."""
     [_, parts] = not_locked(declared)
     named = ", ".join(VERSIONS)
-    told = f"which versions of {named} go with Kubernetes 1.35 was not looked up, and the cloud's own choice changes by"
+    told = f"the versions of {named} for Kubernetes 1.35 are not locked, and the cloud's own choice changes by"
     assert parts == f"{told} itself"
     code, said, _ = lock()
     assert code == 0
@@ -141,12 +141,12 @@ def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str])
 def test_another_kubernetes_has_parts_of_other_versions(
     aws: Simulated, declared: Path, lock: Call, of_eks: dict[str, str]
 ) -> None:
-    """Those of the old one do for nothing; what is newer is shown beside what was."""
+    """Versions of the old Kubernetes do not; newer ones are shown beside the old."""
     lock()
     file = declared.parent / "test.lock.json"
     file.write_text(file.read_text().replace("1.35/vpc-cni", "1.34/vpc-cni").replace("v1.12.4", "v1.12.3"))
     [told] = not_locked(declared)
-    assert told.startswith("which versions of vpc-cni go with Kubernetes 1.35 was not looked up")
+    assert told.startswith("the versions of vpc-cni for Kubernetes 1.35 are not locked")
     assert json.loads(lock("--json")[1])["parts"][:2] == [
         {"part": "1.34/vpc-cni", "before": VERSIONS["vpc-cni"], "after": None},
         {"part": "1.35/aws-efs-csi-driver", **dict.fromkeys(("before", "after"), VERSIONS["aws-efs-csi-driver"])},
@@ -168,14 +168,14 @@ def test_a_part_that_a_region_lacks(aws: Simulated, declared: Path, lock: Call, 
 def test_parts_that_nobody_may_ask_for(aws: Simulated, lock: Call, of_eks: dict[str, str]) -> None:
     aws.fail("eks:GET /addons/supported-versions", "AccessDeniedException", "someone is not authorized", status=403)
     assert refused(aws, lock, 3)[:2] == [
-        "test.yaml:4:9: region: what its Kubernetes is made of in us-east-1 was not looked up: "
+        "test.yaml:4:9: region: the versions of its Kubernetes in us-east-1 was not looked up: "
         "eks:DescribeAddonVersions: not permitted (AccessDeniedException: someone is not authorized)",
         f"  hint: {session.PERMIT}",
     ]
 
 
 def test_the_image_of_amazon_linux(aws: Simulated, declared: Path, lock: Call) -> None:
-    """Of the kernel that the release names, by the parameter that AWS publishes."""
+    """The image has the kernel that the release names, by the parameter that AWS publishes."""
     declared.write_text(DECLARED + 'release: "2026.11-amazon"\n')
     day = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
     parameter = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.12-x86_64"
@@ -221,8 +221,8 @@ def test_a_lock_of_ones_own_images_is_left_alone(aws: Simulated, declared: Path,
     assert lock() == (
         2,
         "",
-        "test.lock.json: its images were made with release 2026.11, and published ones would take their "
-        "place on every node\n"
+        "test.lock.json: its images were made with release 2026.11, and published ones would replace them on "
+        "every node\n"
         "  hint: make an image that has the release, and lock that, as docs/aws.md says; or delete the file to look up "
         "published ones\n",
     )
@@ -239,7 +239,7 @@ def test_a_lock_that_is_broken_is_written_anew(aws: Simulated, declared: Path, l
 
 
 def refused(aws: Simulated, call: Call, code: int) -> list[str]:
-    """What is said, without the excerpt of the file; nothing was written."""
+    """Return the message, without the excerpt of the file; nothing was written."""
     found, out, said = call()
     assert (found, out, Path("test.lock.json").exists()) == (code, "", False)
     return [line for line in said.splitlines() if line and not line.startswith("    ")]
@@ -287,7 +287,7 @@ def test_an_image_that_will_be_deprecated(aws: Simulated, lock: Call) -> None:
     assert lock()[0] == 0
 
 
-NOT_LOOKED_UP = "test.yaml:4:9: region: which image nodes boot in us-east-1 was not looked up: "
+NOT_LOOKED_UP = "test.yaml:4:9: region: the image of nodes in us-east-1 was not looked up: "
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: which image nodes boot in us-east-1 was 
             "RequestLimitExceeded",
             "slower",
             503,
-            "ec2:DescribeImages: AWS is asked too often (RequestLimitExceeded)",
+            "ec2:DescribeImages: AWS throttles requests (RequestLimitExceeded)",
             session.LATER,
         ),
         (
@@ -346,7 +346,7 @@ def test_nobody_answers(
 
 
 def test_an_answer_that_is_none(aws: Simulated, lock: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of something that stands where AWS is thought to be."""
+    """Another server may answer in the place of AWS."""
     aws.fail("ssm:GetParameter", "502", "<!doctype html>", status=502)
     assert refused(aws, lock, 3)[0] == f"{NOT_LOOKED_UP}ssm:GetParameter: not available: HTTP 502"
 

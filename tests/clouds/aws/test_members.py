@@ -1,4 +1,4 @@
-"""Who is in a cluster on AWS, and how a machine becomes one of them: asked through the SDK, of a simulated AWS."""
+"""Members of a cluster on AWS, and how a machine becomes one: asked through the SDK, of a simulated AWS."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_of_two_with_one_name_the_first_keeps_it(aws: Simulated) -> None:
 
 
 def test_who_is_not_wanted_is_ended_and_not_replaced(aws: Simulated) -> None:
-    """Which one goes is said by its name: the group, which wants one less by now, would take any."""
+    """The node to end is chosen by name: the group, which wants one less by now, would take any."""
     roster = stamped(aws)
     autoscaling = aws.client("autoscaling")
     autoscaling.set_instance_protection(AutoScalingGroupName="gpu", InstanceIds=ids(aws), ProtectedFromScaleIn=True)
@@ -156,7 +156,7 @@ def test_who_is_not_wanted_is_ended_and_not_replaced(aws: Simulated) -> None:
 
 
 def tags_of(aws: Simulated, machine: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Of a machine, its volumes and NICs: what is on each that is none of ours."""
+    """Return the tags of a machine, its volumes and NICs, without our own."""
     ids_ = [machine["InstanceId"], *(each["Ebs"]["VolumeId"] for each in machine["BlockDeviceMappings"])]
     ids_ += [each["NetworkInterfaceId"] for each in machine["NetworkInterfaces"]]
     found = aws.client("ec2").describe_tags(Filters=[{"Name": "resource-id", "Values": ids_}])["Tags"]
@@ -205,7 +205,7 @@ def test_a_machine_that_ends_while_others_get_a_tag(aws: Simulated) -> None:
     members.retag(CLUSTER, REGION, {"owner": "platform"}, ())
     assert sum({"owner": "platform"} in tags_of(aws, each).values() for each in there(aws)) == 1
     aws.fail("ec2:CreateTags", "UnauthorizedOperation", "not you", status=403)
-    with pytest.raises(AwsError, match=r"cannot write on i-\w+ of gpu what its bill is read by"):
+    with pytest.raises(AwsError, match=r"cannot write the billing tags of i-\w+ of gpu"):
         members.retag(CLUSTER, REGION, {"owner": "platform"}, ())
 
 
@@ -241,7 +241,7 @@ def test_a_place_is_asked_for_until_aws_has_time(aws: Simulated, monkeypatch: py
     boot(ids(aws)[0], 1)
     topology = "ec2:DescribeInstanceTopology"
     aws.fail(topology, "RequestLimitExceeded", times=99)
-    with pytest.raises(AwsError, match=r"cannot say where machines are in its network: .* AWS is asked too often"):
+    with pytest.raises(AwsError, match=r"cannot read the places of machines in the network: .* AWS is asked too often"):
         join()
     assert members.members(CLUSTER, REGION).members == ()
     aws.mend()
@@ -303,9 +303,9 @@ def test_what_may_not_be_asked_is_said(aws: Simulated, why: str) -> None:
     with pytest.raises(AwsError) as caught:
         members.members(CLUSTER, REGION)
     assert str(caught.value) == (
-        "AWS us-east-1: cannot say who is in cluster c: ec2:DescribeInstances: not permitted "
+        "AWS us-east-1: cannot list the members of cluster c: ec2:DescribeInstances: not permitted "
         "(UnauthorizedOperation: You are not authorized)\n"
-        "  hint: docs/aws.md says what an `up` has to be allowed; `aws sts get-caller-identity` says who asks"
+        "  hint: docs/aws.md lists the permissions of an `up`; `aws sts get-caller-identity` shows your identity"
     )
 
 
@@ -315,8 +315,8 @@ def test_nobody_is_logged_in(aws: Simulated, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(AwsError) as caught:
         members.members(CLUSTER, REGION)
     assert str(caught.value) == (
-        "AWS us-east-1: cannot say who is in cluster c: ec2:DescribeInstances: there are no credentials for AWS\n"
-        "  hint: `aws configure`, `aws sso login` or AWS_PROFILE says who you are; docs/aws.md says what is needed"
+        "AWS us-east-1: cannot list the members of cluster c: ec2:DescribeInstances: there are no credentials for AWS\n"
+        "  hint: give credentials by `aws configure`, `aws sso login` or AWS_PROFILE; docs/aws.md lists the permissions"
     )
 
 
@@ -327,7 +327,7 @@ def test_a_little_throttling_is_waited_out(aws: Simulated) -> None:
 
 
 def in_reservation(monkeypatch: pytest.MonkeyPatch, reservation: str) -> None:
-    """What runs is in capacity that was bought before, which moto knows nothing of."""
+    """Move running machines into a reservation, which moto does not know."""
     ask = Api.ask
 
     def answer(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
@@ -341,7 +341,7 @@ def in_reservation(monkeypatch: pytest.MonkeyPatch, reservation: str) -> None:
 
 
 def test_when_capacity_ends_that_nodes_are_in(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a block there is an end, of what nobody has bought for a time none; nobody asks where there is nothing."""
+    """A block has an end, a reservation without a term none; without either, nothing is asked."""
     stamped(aws)
     assert operations.endings("aws", CLUSTER, REGION) == ()
     assert "ec2:DescribeCapacityReservations" not in aws.calls
@@ -425,6 +425,6 @@ def test_an_account_that_is_busy_is_asked_again(aws: Simulated, monkeypatch: pyt
     with pytest.raises(AwsError) as caught:
         members.members(CLUSTER, REGION)
     assert str(caught.value) == (
-        "AWS us-east-1: cannot say who is in cluster c: ec2:DescribeInstances: AWS is asked too often "
+        "AWS us-east-1: cannot list the members of cluster c: ec2:DescribeInstances: AWS throttles requests "
         "(RequestLimitExceeded)\n  hint: ask again later"
     )

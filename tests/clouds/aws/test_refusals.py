@@ -24,7 +24,7 @@ class EnoughError(Exception):
 
 
 def waited(aws: Simulated, monkeypatch: pytest.MonkeyPatch, *between: Callable[[], object]) -> list[str]:
-    """What an `up` says while it waits; each of these is done after a look, and the last look is after all of them."""
+    """Return the messages of a waiting `up`; each of these happens after a look, and the last look is after all."""
     said, todo = list[str](), iter(between)
 
     def progress(line: str) -> None:
@@ -58,7 +58,8 @@ def test_why_there_are_too_few_is_said(aws: Simulated, monkeypatch: pytest.Monke
         gathered(monkeypatch)
     assert str(caught.value) == (
         f"{SHORT} after -1 s\n  {line}\n"
-        "  hint: pulumi up goes on from here, when there are some; sooner may do another zone, capacity that was "
+        "  hint: run pulumi up again: it goes on from here, when there are some; sooner may do another zone, "
+        "capacity that was "
         "bought before (purchase, reservation), or a count_min with fallbacks, whose nodes start when a job wants them"
     )
 
@@ -72,27 +73,27 @@ def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: p
         waited(aws, monkeypatch, lambda: aws.tried("gpu", AT + timedelta(minutes=2), LIMIT))
     assert str(caught.value) == (
         f"{SHORT}, and waiting does not help\n  gpu, tried at 2026-11-25T20:33Z: {LIMIT}\n"
-        "  hint: have the limit raised in the console of Service Quotas, or declare fewer nodes; pulumi up goes on "
-        "from here"
+        "  hint: have the limit raised in the console of Service Quotas, or declare fewer nodes; run pulumi up "
+        "again: it goes on from here"
     )
 
 
 @pytest.mark.parametrize(
     ("said", "lasting", "hint"),
     [
-        (STOCK_OUT, False, "pulumi up goes on from here, when there are some"),
+        (STOCK_OUT, False, "run pulumi up again: it goes on from here, when there are some"),
         (
             "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that "
             "matches your request. Launching EC2 instance failed.",
             False,
-            "pulumi up goes on from here, when there are some",
+            "run pulumi up again: it goes on from here, when there are some",
         ),
         (
             "The requested reservation does not have sufficient compatible and available capacity for this request.",
             False,
             "aws ec2 describe-capacity-reservations says what is free in it",
         ),
-        ("RequestLimitExceeded - Request limit exceeded.", False, "pulumi up goes on from here"),
+        ("RequestLimitExceeded - Request limit exceeded.", False, "run pulumi up again: it goes on from here"),
         (
             "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: "
             "Client.InternalError: Client error on launch",
@@ -118,7 +119,7 @@ def test_which_reasons_waiting_may_mend(aws: Simulated, said: str, lasting: bool
 
 
 def test_what_a_group_has_tried_before_it_went_on_is_not_said(aws: Simulated) -> None:
-    """Of one attempt some machines may have started. What ends has no say, nor has another cluster or group."""
+    """Some machines of an attempt may have started. Attempts of ended groups and of other clusters do not count."""
 
     def refused() -> list[str]:
         return [each.why for each in members.refusals(CLUSTER, REGION, ["gpu"])]
@@ -148,8 +149,8 @@ def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
 
 
 def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
-    """Of the groups that are meant. What EC2 has said comes with what to do; an issue has no time, so that nobody knows
-    whether it has been mended since."""
+    """Issues of the wanted groups only. EC2's messages come with a remedy; an issue has no time, so that nobody knows
+    whether it is resolved since."""
 
     def of_health(code: str, message: str) -> Refusal:
         eks_backends[DEFAULT_ACCOUNT_ID][REGION].clusters[CLUSTER].nodegroups["c-gpu-1"].health = {
@@ -175,20 +176,20 @@ def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
     found = of_health("AccessDenied", f"so\n it \u202eis, AccessDenied {'x' * 5000}")
     assert found.why.startswith("AccessDenied: so it \\u202eis, AccessDenied xxx")
     assert len(found.why) == 403
-    assert found.hint == "pulumi up goes on from here", "what a launch was denied is another thing"
+    assert found.hint == "run pulumi up again: it goes on from here", "what a launch was denied is another thing"
     eks_backends[DEFAULT_ACCOUNT_ID][REGION].clusters[CLUSTER].nodegroups["c-gpu-1"].status = "CREATE_FAILED"
     why, never = members.node_refusals(CLUSTER, REGION, ["gpu"])
     assert why == found
     assert never.lasting, "the engine goes on as if it were there"
     assert never.words == "gpu: EKS could not make c-gpu-1, and does not try again"
     assert never.hint == (
-        "when that is mended, have another one made: `pulumi stack --show-urns` has the URN of its "
+        "repair that, then replace it: `pulumi stack --show-urns` shows the URN of its "
         "aws:eks/nodeGroup:NodeGroup, and pulumi up --replace URN makes it"
     )
 
 
 def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is said, and ends nothing: they may well come. Where all are there, nobody asks."""
+    """The missing right is reported, and ends nothing: they may still come. Where all are there, nothing is asked."""
     start(aws)
     aws.fail("autoscaling:DescribeScalingActivities", "AccessDenied", "not you", status=403)
     assert waited(aws, monkeypatch) == [
@@ -209,10 +210,10 @@ def test_that_a_group_starts_nothing_any_more_is_said(aws: Simulated) -> None:
     assert members.refusals(CLUSTER, REGION, ["gpu"]) == ()
     autoscaling.suspend_processes(AutoScalingGroupName="gpu", ScalingProcesses=["Launch"])
     [found] = members.refusals(CLUSTER, REGION, ["gpu"])
-    assert found.words == "gpu: it starts nothing any more"
+    assert found.words == "gpu: it does not start machines any more"
     assert found.hint == (
         "aws autoscaling resume-processes --region us-east-1 --auto-scaling-group-name gpu --scaling-processes Launch; "
-        "pulumi up goes on from here"
+        "run pulumi up again: it goes on from here"
     )
 
 
@@ -224,7 +225,7 @@ def test_that_the_head_is_gone_is_said(aws: Simulated, plan: Plan) -> None:
     [found] = members.refusals(CLUSTER, REGION, ["gpu", "head"])
     assert found.words == f"head: {head} is stopped"
     assert found.hint == (
-        f"aws ec2 start-instances --region us-east-1 --instance-ids {head}; pulumi up goes on from here"
+        f"aws ec2 start-instances --region us-east-1 --instance-ids {head}; run pulumi up again: it goes on from here"
     )
     aws.client("ec2").terminate_instances(InstanceIds=[head])
     ALONE.clear()

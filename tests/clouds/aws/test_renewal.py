@@ -71,7 +71,7 @@ def test_nothing_is_outdated_when_nothing_has_changed(aws: Simulated, plan: Plan
 def test_another_image_is_another_disk_and_the_machine_stays(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is rare is kept. The key that the console still shows is not taken for that of the new disk."""
+    """Rare marks are kept. The key that the console still shows is not taken for that of the new disk."""
     before, new, boots = stamped(aws, plan), with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
     late = renewal.outdated(new, CONTENT)
     assert late == dict.fromkeys(("gpu-001", "gpu-002"), "its disk was made from another image")
@@ -139,7 +139,7 @@ def test_a_roll_waits_until_aws_shows_what_it_has_done(
 
 
 def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a machine was started from cannot be changed: its group starts another one, which takes its name."""
+    """The template of a machine cannot change: its group starts another one, which takes its name."""
     before, new, boots = stamped(aws, plan), with_launch(plan, disk_gib=300), Boots(aws, monkeypatch)
     assert renewal.outdated(new, CONTENT)["gpu-001"] == "its machine was started from another template"
     renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
@@ -161,7 +161,9 @@ def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monke
         renewal.renew(new, CONTENT, ["gpu-001"], said.append)
     assert f"waiting for gpu-001; gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}" in said
     why = f"AWS {REGION}: gpu-001 have not come back: gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}\n"
-    assert str(caught.value).startswith(f"{why}  hint: pulumi up goes on from here, when there are some; sooner may")
+    assert str(caught.value).startswith(
+        f"{why}  hint: run pulumi up again: it goes on from here, when there are some; sooner may"
+    )
 
 
 def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,8 +226,9 @@ def test_who_does_not_come_back_is_named(aws: Simulated, plan: Plan, monkeypatch
     with pytest.raises(AwsError) as caught:
         renewal.renew(with_launch(plan, image="ami-2"), CONTENT, ["gpu-001", "gpu-002"], lambda _: None)
     assert str(caught.value) == (
-        "AWS us-east-1: gpu-001, gpu-002 have not come back: their console has not shown a host key for 0 min\n"
-        "  hint: the console of EC2 says how far it came, and whether the image boots; then run the same command again"
+        "AWS us-east-1: gpu-001, gpu-002 have not come back: their console has shown no host key for 0 min\n"
+        "  hint: the machine's console in EC2 shows its progress, and whether the image boots; then run the same "
+        "command again"
     )
 
 
@@ -238,10 +241,10 @@ def test_a_disk_that_aws_does_not_make_is_said(aws: Simulated, plan: Plan, monke
     task = booting.TASKS[-1]["ReplaceRootVolumeTaskId"]
     assert str(caught.value) == (
         f"AWS us-east-1: gpu-001 got no new disk: gpu-001: AWS says of {task}, which was to replace it: failed\n"
-        "  hint: see whether the image is there and of the machine's kind, and run pulumi up, which tries again; for "
+        "  hint: check that the image exists and fits the machine, and run pulumi up, which tries again; for "
         "another machine first: stampworks roll gpu-001 --machine --reason TEXT"
     )
-    assert renewal.outdated(plan, CONTENT) == {"gpu-001": "its new disk has not come"}
+    assert renewal.outdated(plan, CONTENT) == {"gpu-001": "its new disk is not attached yet"}
     renewal.renew(plan, CONTENT, ["gpu-001"], boots.said.append)
     assert renewal.outdated(plan, CONTENT) == {}
     assert [each.target for each in join().members] == [each.target for each in before.members]
@@ -298,7 +301,7 @@ def test_who_can_have_no_new_disk_keeps_the_old_one_until_somebody_says_what_goe
     new = with_launch(plan, image=aws.publish("/test/small"))
     with pytest.raises(AwsError) as caught:
         renewal.renew(new, CONTENT, ["gpu-001", "gpu-002"], boots.said.append)
-    why = f"the disk of {launch(new.pools[0].launch).image} has 15 GiB, its own 200"
+    why = f"the disk of {launch(new.pools[0].launch).image} has 15 GiB, and its own 200"
     assert str(caught.value) == (
         f"AWS us-east-1: cannot give gpu-001, gpu-002 a new disk: gpu-001: {why}\n  gpu-002: {why}\n"
         "  hint: make the image anew, with a disk as large as stampworks image --packer says; or let them have other "
@@ -322,7 +325,7 @@ def test_a_login_node_whose_new_disk_would_be_smaller_gets_another_machine(
     renewal.renew(new, CONTENT, ["login-001"], boots.said.append)
     [after] = members.members(CLUSTER, REGION).members
     assert after.target != before.target
-    why = f"the disk of {launch(new.pools[0].launch).image} has 15 GiB, its own 200"
+    why = f"the disk of {launch(new.pools[0].launch).image} has 15 GiB, and its own 200"
     assert boots.said[0] == f"login-001: another machine for {before.target}: {why}"
 
 
@@ -353,9 +356,9 @@ def test_the_head_gets_a_new_disk_where_somebody_says_so(
     with pytest.raises(AwsError) as caught:
         renewal.condemn(plan, ["gpu-001", "head"], "alice says: fans", machine=True)
     assert str(caught.value) == (
-        "AWS us-east-1: cannot write on gpu-001, head that they are to be made anew: no group starts another machine "
-        "for head\n  hint: `pulumi stack --show-urns` has the URN of its aws:ec2/instance:Instance: pulumi up "
-        "--replace URN"
+        "AWS us-east-1: cannot write on gpu-001, head that they are to be renewed: head is in no group that "
+        "would start another machine\n  hint: `pulumi stack --show-urns` shows the URN of its "
+        "aws:ec2/instance:Instance; run pulumi up --replace URN"
     )
     renewal.condemn(plan, ["head"], "alice says: full disk")
     assert renewal.outdated(plan, CONTENT) == {"head": "alice says: full disk"}
@@ -370,7 +373,7 @@ def test_the_head_gets_a_new_disk_where_somebody_says_so(
 
 
 class Scheduler:
-    """What a roll asks of a scheduler; it says something once a playbook has been on its head."""
+    """Stand-in for the scheduler of a roll; it answers once a playbook has been on its head."""
 
     def __init__(self, aws: Simulated, monkeypatch: pytest.MonkeyPatch, head: str) -> None:
         self.aws, self.head, self.happened = aws, head, list[str]()
@@ -466,15 +469,15 @@ def test_an_image_that_does_not_boot_stops_it_and_one_up_goes_back(
         with pytest.raises(operations.RollStoppedError) as caught:
             slurm.roll(with_launch(plan, image="ami-2"))
     assert str(caught.value) == (
-        "the roll has stopped: AWS us-east-1: gpu-001 have not come back: their console has not shown a host key for 0 "
-        "min\n  as before: gpu-002\n  hint: the console of EC2 says how far it came, and whether the image boots; then "
-        "run the same command again; to go back, undo the change and run pulumi up"
+        "the roll has stopped: AWS us-east-1: gpu-001 have not come back: their console has shown no host key for 0 "
+        "min\n  as before: gpu-002\n  hint: the machine's console in EC2 shows its progress, and whether the "
+        "image boots; then run the same command again; to go back, undo the change and run pulumi up"
     )
     slurm.did()
     slurm.roll(plan)
     target = before.members[0].target
     assert slurm.did() == [
-        *("making gpu-001 anew: its new disk has not come", f"gpu-001: a new disk for {target}", "play head"),
+        *("making gpu-001 anew: its new disk is not attached yet", f"gpu-001: a new disk for {target}", "play head"),
         *("gpu-001: begun earlier", "play gpu-001"),
     ]
     after = members.members(CLUSTER, REGION)

@@ -1,4 +1,4 @@
-"""What the example stacks ask of AWS, in the real engine with providers that only record."""
+"""Requests of the example stacks to AWS, in the real engine with providers that only record."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_is_asked_of_aws(rehearsed: Rehearsed, request: pytest.FixtureReque
 def takes_tags(kind: str) -> bool:
     """Whether the SDK's class has them."""
     module, name = kind.removeprefix("aws:").split(":")
-    # of its package, and not of its own module: what is loaded of a package later would lack it
+    # the package, not its own module: parts of a package that are loaded later would lack it
     found = getattr(importlib.import_module(f"pulumi_aws.{module.partition('/')[0]}"), name)
     return "tags" in inspect.signature(found._internal_init).parameters
 
@@ -157,7 +157,7 @@ def test_what_a_nic_is_called(fabric: bool, address: bool, kind: str) -> None:
 
 
 def test_how_machines_are_paid_for(rehearsed: Rehearsed, plan: Plan) -> None:
-    """What was bought before is targeted, and is in no group that could be asked for."""
+    """Reservations are targeted, and are in no group that could be asked for."""
     [pool], template = plan.pools, rehearsed.template()
     assert template.get("instanceMarketOptions") == (
         {"marketType": "capacity-block"} if pool.purchase == "block" else None
@@ -190,7 +190,7 @@ def test_nodes_without_a_way_out_reach_what_they_boot_with(rehearsed: Rehearsed,
 
 
 def test_a_bucket_is_shown_as_files(rehearsed: Rehearsed, plan: Plan) -> None:
-    """What is deleted on the file system stays in the bucket."""
+    """Files deleted on the file system stay in the bucket."""
     shown = [each for each in plan.storage if each.repository]
     made = rehearsed.of("DataRepositoryAssociation")
     assert len(made) == len(shown)
@@ -228,7 +228,7 @@ def test_what_a_stack_outputs(rehearsed: Rehearsed, plan: Plan) -> None:
 
 
 def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> None:
-    """Of what has the cluster's own tag, and before all of it is gone."""
+    """Costs with the cluster's own tag count, and mail comes before all of it is gone."""
     budgets = rehearsed.of("Budget")
     assert [each["limitAmount"] for each in budgets] == [str(plan.budget.monthly_usd)] * bool(plan.budget.monthly_usd)
     for each in budgets:
@@ -253,7 +253,7 @@ def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) ->
 
 
 def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
-    """Of each change of a scenario, one upon the other: its name, and what a review says that it does."""
+    """Yield the changes of a scenario, one upon the other: name, and effects by a review."""
     stack = read_stack(rehearsed.stack, ROOT, ROOT / "stacks", {})
     config = stack.config
     before = planning.plan(load_value(stack.declared, "stack"))
@@ -269,8 +269,8 @@ def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
 
 
 def test_what_is_reviewed_is_what_is_done(rehearsed: Rehearsed) -> None:
-    """Of each policy a change at least. What stays in place or is rolled keeps all data, new nodes are another version
-    of their template, and what is refused is done where nobody has protected anything, and else not at all."""
+    """At least one change of each policy. In place and rolled changes keep all data, new nodes have another version
+    of their template, and refused ones happen only where nobody has protected anything."""
     found = dict(policies(rehearsed))
     assert {policy for said in found.values() for policy in said} >= {"in place", "roll", "replace", "refuse"}
     guarded = any("protected" in note for note in rehearsed.phase("destroy").get("notes", ()))
@@ -426,11 +426,11 @@ def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
         (
             "stock-out at aws:autoscaling/group:Group",
             "the next up finishes, with nothing twice",
-            ["rehearsed stock-out: there is no capacity for this now", "left in the state: "],
+            ["rehearsed stock-out: the cloud has no capacity now", "left in the state: "],
         ),
         (
             "crash at aws:fsx/lustreFileSystem:LustreFileSystem",
-            "the next up finishes, and leaves something over",
+            "the next up finishes, and leaves something behind",
             [
                 "left in the state: ",
                 "was being created: aws:fsx/lustreFileSystem:LustreFileSystem aws-p5-data",
@@ -548,15 +548,15 @@ def test_what_elastic_nodes_configure_themselves_with(rehearse: Rehearse) -> Non
 
 
 def test_where_aws_runs_no_kubernetes_none_is_asked_for() -> None:
-    """Which zone that is, only the account knows: its letters are its own."""
+    """Only the account knows which zone that is: its letters are its own."""
     ids = {"us-east-1a": "use1-az2", "us-east-1b": "use1-az3", "us-east-1c": "use1-az4"}
     assert zone_beside("us-east-1a", ids, ["use1-az3"], "c-control-plane") == "us-east-1c"
     assert zone_beside("us-east-1b", ids, [], "c-database") == "us-east-1a"
     with pytest.raises(pulumi.RunError) as caught:
         zone_beside("us-east-1b", ids, ["use1-az3"], "c-control-plane")
     assert str(caught.value) == (
-        "c-control-plane: AWS has none in zone us-east-1b, whose id is use1-az3, where the nodes are.\n"
-        "  hint: write another network.zone; aws ec2 describe-availability-zones says which zone has which id"
+        "c-control-plane: AWS offers none in zone us-east-1b (use1-az3), where the nodes are.\n"
+        "  hint: write another network.zone; aws ec2 describe-availability-zones lists the ids of zones"
     )
 
 
@@ -576,7 +576,7 @@ def test_what_is_looked_at_when_something_is_made_is_there_before(rehearsed: Reh
 
 
 def _after(resources: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Of each resource all those that are made before it. A state has each after what it depends on."""
+    """Return for each resource all that are made before it. A state has each after its dependencies."""
     found: dict[str, set[str]] = {}
     for each in resources:
         near = {*each.get("dependencies", ()), each.get("parent", "")}

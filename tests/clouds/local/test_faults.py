@@ -97,7 +97,9 @@ def test_what_stops_a_node_is_cleared_first(room: Room) -> None:
 def test_a_record_that_is_broken(room: Room) -> None:
     """An error that says what to do, instead of faults that nobody can take away."""
     (room.folder / record.FILE).write_text('[{"fault": "x"}]')
-    with pytest.raises(RoomError, match=r"faults.json: cannot read what was injected: .*\n  hint: remove it, and"):
+    with pytest.raises(
+        RoomError, match=r"faults.json: cannot read the list of injected faults: .*\n  hint: remove it, and"
+    ):
         faults.recorded("t1")
 
 

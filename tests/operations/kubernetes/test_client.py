@@ -1,4 +1,4 @@
-"""What is made of kubectl's words: an answer, a refusal, or that nothing was heard, and what to do about that."""
+"""Meaning of kubectl's output: an answer, a refusal, or silence, and a remedy for that."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from tests.operations.kubernetes.test_nodes import on_eks
 
 LOCAL = "pulumi up repairs it"
-SIGN_IN = "`aws configure`, `aws sso login` or AWS_PROFILE says who you are; docs/aws.md says what is needed"
+SIGN_IN = "give credentials by `aws configure`, `aws sso login` or AWS_PROFILE; docs/aws.md lists the permissions"
 ENTER = (
-    "it lets in who has made it, scheduler.admins, and the roles of declared users: `aws sts get-caller-identity` says "
+    "its creator, scheduler.admins, and the roles of declared users have access: `aws sts get-caller-identity` shows "
     "who asks"
 )
 REACH = (
-    "ask from where the cluster's network is reached, or write where you come from into scheduler.api_from: "
-    "docs/aws.md says how (EKS)"
+    "connect from a place that reaches the cluster's network, or write your public range into scheduler.api_from: "
+    "see docs/aws.md (EKS)"
 )
-MAKE = "`pulumi up` makes what is missing, from where its server is reached"
+MAKE = "run `pulumi up` from a machine that reaches its server: it makes the missing parts"
 
 
 class Kubectl:
@@ -66,7 +66,7 @@ NOBODY = "error: You must be logged in to the server (the server has asked for t
         (ENDED, f"does not answer: {ENDED}", SIGN_IN),
         (OUTSIDE, f"does not answer: {OUTSIDE}", REACH),
         (CLOSED, f"does not answer: {CLOSED}", REACH),
-        (NOBODY, f"does not know who asks: {NOBODY}", ENTER),
+        (NOBODY, f"does not accept the credentials: {NOBODY}", ENTER),
     ],
     ids=["no-program", "login-ended", "outside", "closed", "nobody"],
 )
@@ -111,8 +111,8 @@ def test_an_answer_that_is_no_list_is_unknown(kubectl: Kubectl, answer: bytes) -
     with pytest.raises(UnknownError) as caught:
         KubernetesApi("k", "aws", "").nodes()
     assert str(caught.value) == (
-        "the Kubernetes of cluster k answered something that is no list of nodes\n"
-        "  hint: look at it: stampworks kubectl -- get nodes --output=json"
+        "the answer of the Kubernetes of cluster k is not a list of nodes\n"
+        "  hint: see its answer: stampworks kubectl -- get nodes --output=json"
     )
 
 
@@ -122,7 +122,7 @@ def test_what_a_program_says_in_a_pod_may_be_no_text(kubectl: Kubectl) -> None:
 
 
 def test_where_a_gang_is_placed_is_said_in_parts() -> None:
-    """Of the names of one part Kueue says once what they have in common, at each level; in the order of the ranks."""
+    """Kueue writes the common part of the names once, at each level; in the order of the ranks."""
     levels = ["topology.stampworks/rack", "kubernetes.io/hostname"]
     roots = {"prefix": "gpu-", "suffix": ".example", "roots": ["003", "001"]}
     many = {"domainCount": 2, "valuesPerLevel": [{"universal": "rack-1"}, {"individual": roots}]}

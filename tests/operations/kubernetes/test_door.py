@@ -133,7 +133,7 @@ def test_a_bucket_holds_no_runs() -> None:
     with pytest.raises(InputError) as caught:
         runs.folder_of_all(planned(bucket, DATA))
     assert str(caught.value) == (
-        "storage[0]: a run needs a folder in corpus, which is a bucket and appends to no file\n"
+        "storage[0]: a run needs a folder in corpus, a bucket, which cannot append to files\n"
         "  hint: declare a file system before it"
     )
 
@@ -144,7 +144,7 @@ def test_one_that_does_not_start_is_named(server: Pods) -> None:
         kubernetes_door.ask(planned(DATA), 0, ["true"], 10)
     [name] = server.pods
     assert str(caught.value) == (
-        "the pod in which runs are looked at does not start within 300 s: no node has room\n"
+        "the pod that reads runs does not start within 300 s: no node has room\n"
         f"  hint: stampworks kubectl -- describe pod {name} {WHERE}"
     )
 

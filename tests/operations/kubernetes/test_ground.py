@@ -92,7 +92,7 @@ def lease(who: str, age_s: float = 0) -> dict[str, Any]:
         (
             node(taints=["stampworks/proof"]),
             NodeStanding(
-                held=DrainReason("proof", "", "its proof was broken off"), out="held: its proof was broken off"
+                held=DrainReason("proof", "", "its proof was interrupted"), out="held: its proof was interrupted"
             ),
         ),
     ],
@@ -129,7 +129,7 @@ def test_who_works_is_seen(ground: KubernetesGround, server: StandIn) -> None:
 
 def test_who_is_held_is_asked_of_the_nodes_alone(ground: KubernetesGround, server: StandIn) -> None:
     server.there = [node("n1"), node("n2", out=True, held="proof: slow"), node("n3", taints=["stampworks/proof"])]
-    slow, broken_off = DrainReason("proof", "", "slow"), DrainReason("proof", "", "its proof was broken off")
+    slow, broken_off = DrainReason("proof", "", "slow"), DrainReason("proof", "", "its proof was interrupted")
     assert ground.held() == {"n2": slow, "n3": broken_off}
     server.lease = lease(ALICE)
     assert ground.held() == {"n2": slow}
@@ -154,8 +154,8 @@ def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn
     with pytest.raises(ProofHeldError) as caught:
         ground.await_turn(600, print)
     assert str(caught.value) == (
-        "another proof of alice@laptop since 2026-11-21T23:00:00Z is at work on cluster k\n"
-        "  hint: let it end, or end it there; 5 minutes after one was killed another may begin"
+        "another proof of alice@laptop since 2026-11-21T23:00:00Z is running on cluster k\n"
+        "  hint: wait for it, or end it there; after a proof was killed, the next one can begin 5 minutes later"
     )
     assert not [line for line in server.told if not line.startswith("get ")]
 
@@ -171,7 +171,7 @@ def test_what_a_killed_proof_has_left_is_taken_over(ground: KubernetesGround, se
         "replace --filename=-",
         "delete pods,configmaps --selector=app.kubernetes.io/managed-by=stampworks --namespace=stampworks-proof "
         "--grace-period=1 --wait=false",
-        "annotate node n2 stampworks/held=proof: its proof was broken off --overwrite",
+        "annotate node n2 stampworks/held=proof: its proof was interrupted --overwrite",
         "cordon n2",
         "taint node n2 stampworks/proof-",
         "taint node n1 stampworks/proof=:NoSchedule --overwrite",
@@ -251,7 +251,7 @@ def test_how_programs_ended() -> None:
 
 @pytest.fixture
 def of_image() -> KubernetesGround:
-    """Of two nodes of EKS, which have no programs of ours."""
+    """Return the ground of two nodes of EKS, which have no programs of ours."""
     members = tuple(Member(name, "gpu", "1", f"10.0.0.{number}", (), "") for number, name in enumerate(("a", "b"), 1))
     roster = Roster("k", "aws", (), "", "", members, "us-west-2")
     claims = {"/data": "data"}
@@ -282,7 +282,7 @@ def test_what_measures_from_an_image_has_what_jobs_have(of_image: KubernetesGrou
 def test_a_node_that_offers_no_devices_is_waited_for_and_named(
     of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What hands them out starts after the node has joined; where it never does, no pod of anybody gets any."""
+    """A device plug-in starts after the node has joined; where it never does, no pod gets a device."""
     clock = itertools.count(step=200)
     ticks = sys.modules["stampworks.operations.kubernetes.ground"].time
     monkeypatch.setattr(ticks, "monotonic", lambda: next(clock))
@@ -316,7 +316,7 @@ def fetched(node: str) -> Any:
 
 
 class Kubelets(StandIn):
-    """What they say of the pods of a proof, one look after the other, each of which takes ten seconds."""
+    """States of the pods of a proof, one look after the other, each of which takes ten seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: Iterable[Sequence[Any]]) -> None:
         super().__init__(node("a"), node("b"))
@@ -333,7 +333,7 @@ class Kubelets(StandIn):
 
 
 def prepared(ground: KubernetesGround, monkeypatch: pytest.MonkeyPatch, looks: Iterable[Sequence[Any]]) -> list[str]:
-    """What was said while nodes fetched the image."""
+    """Return the messages of the preparation, while nodes pulled the image."""
     ground._server, told = Kubelets(monkeypatch, looks), list[str]()
     ground.prepare(["a", "b"], told.append)
     return told
@@ -358,8 +358,8 @@ def test_an_image_that_nobody_can_start_ends_a_proof_early(
         prepared(of_image, monkeypatch, itertools.repeat([pulling(each, reason, message) for each in ("a", "b")]))
     assert str(caught.value) == (
         f"no node of cluster k starts a pod from {IMAGE}: a: {message}\n"
-        "  hint: write into scheduler.workloads_image one that these nodes may fetch and can start, or let them; "
-        "what else they say: stampworks kubectl -- get events --namespace stampworks-proof"
+        "  hint: set scheduler.workloads_image to an image that these nodes may pull and can start, or permit "
+        "the pull; for details: stampworks kubectl -- get events --namespace stampworks-proof"
     )
     server = of_image._server
     assert isinstance(server, Kubelets)
@@ -370,7 +370,7 @@ def test_an_image_that_nobody_can_start_ends_a_proof_early(
 def test_a_registry_that_does_not_answer_is_waited_for(
     of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it was is said, and so is what came of it; what is not to be had at first may be there a moment later."""
+    """The failure and the result are reported; an image that is missing at first may be there a moment later."""
     of_image._until = 10_000
     slow = "dial tcp: lookup registry.example.com: i/o timeout"
     done = [fetched("a"), fetched("b")]

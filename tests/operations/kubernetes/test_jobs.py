@@ -76,7 +76,7 @@ def test_whose_team_a_run_is_of(teams: Plan) -> None:
     with pytest.raises(InputError) as caught:
         pods_of(teams, ROSTER, wanted(teams), "bob")
     assert str(caught.value) == (
-        "bob is of no account, and so of no team whose nodes a run could have\n"
+        "bob has no account, and so no team whose nodes a run could use\n"
         "  hint: write accounts: [research] at the user, and run pulumi up"
     )
     everybody = replace(teams, scheduler=replace(teams.scheduler, accounts=()))

@@ -62,8 +62,8 @@ def test_what_a_proof_holds_is_returned_by_force_alone(server: StandIn, kubernet
         kubernetes_nodes.give_back(server, kubernetes_plan, ["gpu-001", "gpu-002"])
     assert str(caught.value) == (
         "gpu-002 is held by its proof: not proven yet\nno node was returned\n"
-        "  hint: the health check returns it when it is well again, `stampworks qualify` when it passes, an `up` when "
-        "it is through; --force does at once"
+        "  hint: it returns by itself when the health check or `stampworks qualify` passes, or when the `up` has "
+        "ended; --force returns it now"
     )
     assert server.told == []
     kubernetes_nodes.give_back(server, kubernetes_plan, ["gpu-001", "gpu-002"], force=True)
@@ -212,7 +212,7 @@ def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkey
 
 
 def test_who_has_no_place_of_its_own_is_found_by_its_pods(server: StandIn) -> None:
-    """Of a topology Kueue was told nothing; who has pods elsewhere, or none that run, goes on."""
+    """Kueue has no topology here; gangs with pods elsewhere, or with none that run, go on."""
     alone, here, elsewhere, done = (gang(name) for name in ("alone", "here", "elsewhere", "done"))
     labels = {"jobset.sigs.k8s.io/jobset-name": "here"}
     server.others = [
@@ -269,7 +269,7 @@ def labelled(name: str, pool: str = "gpu", **more: Any) -> Any:
 
 
 def test_nodes_that_a_cloud_names_are_known_by_their_pool(server: StandIn) -> None:
-    """Those of the system are nobody's to take out."""
+    """Nodes of the system cannot be drained."""
     server.there = [labelled("ip-1"), labelled("ip-2", taints=["stampworks/unproven"]), labelled("ip-3", "head")]
     kubernetes_nodes.drain(server, on_eks(), ["ip-1"], FANS)
     assert of(server, "ip-1") == (True, "person alice: new fans")
@@ -334,7 +334,7 @@ def test_nodes_that_a_cloud_names_are_counted(there: list[Any], why: tuple[str, 
 
 
 def test_status_says_when_capacity_ends(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what was bought before, whose nodes go with it; nobody asks the cloud of others."""
+    """Reservations end with their nodes; the cloud is not asked about others."""
     server.there = [labelled("ip-1"), labelled("ip-2")]
     server.listed = lambda *_, **__: server.there  # type: ignore[method-assign]
     asked, ending = list[tuple[str, ...]](), Ending("gpu", "cr-1", "", "not permitted")
@@ -380,8 +380,8 @@ def of_pool(name: str, ready: bool = True) -> Any:
 
 
 def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the pools that are meant, by what Kubernetes says; all are waited for, and who is missing is counted, with
-    what the cloud says of it."""
+    """Nodes of the wanted pools, as Kubernetes lists them; all are waited for, and missing ones are counted, with
+    the cloud's reasons."""
     refused: tuple[Refusal, ...] = (Refusal("gpu", "", "sold out", lasting=False, hint="buy some"),)
     asked: list[tuple[Any, ...]] = []
 
@@ -414,5 +414,5 @@ def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) 
         "gpu: 2 of 3 nodes answer Kubernetes, and waiting does not help\n  gpu: never made\n  hint: make another one"
     )
     refused = ()
-    with pytest.raises(OperationError, match="hint: stampworks status, and what the cloud says of them"):
+    with pytest.raises(OperationError, match="hint: see stampworks status, and the cloud's console"):
         kubernetes_nodes.gather("k", "aws", "us-west-2", {"gpu": 3}, told.append, 0)

@@ -87,7 +87,7 @@ def test_nothing_goes_while_gangs_are_in_it(server: StandIn) -> None:
     with pytest.raises(BusyError) as caught:
         keep(server, {"research": MAIN})
     first, *lines, last, hint = str(caught.value).splitlines()
-    assert first == "gangs are in a team or a queue that is to go: nothing was removed"
+    assert first == "gangs are in a team or a queue that is to be removed: nothing was removed"
     assert lines[0] == "  run product/e: is at work, and its team product goes with its namespace"
     assert len(lines) == 10
     assert last == "  ... (12 in all)"
@@ -139,7 +139,7 @@ def test_whoever_cannot_ask_does_not_look(monkeypatch: pytest.MonkeyPatch) -> No
     look = call(BOTH)
     look.say = said.append
     assert asyncio.run(KubernetesQueues().read(look)) == {"drift": []}
-    assert said == ["nobody can be asked which gangs there are: the Kubernetes of cluster k does not answer"]
+    assert said == ["its gangs cannot be listed: the Kubernetes of cluster k does not answer"]
     with pytest.raises(UnknownError):
         asyncio.run(KubernetesQueues().ensure(look))
 
@@ -169,7 +169,7 @@ def test_a_server_that_is_new_is_given_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_server_that_is_not_heard_fails_nothing(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What needs no server is made all the same, as nodes through which it is reached; who asks it next says why."""
+    """Resources that need no server are made all the same, as nodes that lead to it; the next request says why."""
 
     def awaited(_: Any) -> None:
         raise UnknownError("the Kubernetes of cluster k does not answer", "ask from elsewhere")

@@ -61,7 +61,7 @@ def test_time_up_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
 
 
 def test_a_node_that_somebody_drained_is_not_undrained(cluster: StandIn) -> None:
-    """What an operator drained for a reason keeps its reason and stays drained, whatever becomes of us."""
+    """A node that an operator drained keeps its reason and stays drained, whatever the toolkit does."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="fan broken"))
     cluster.jobs([job(8, "bob", "gpu-[001-002]")])
     with pytest.raises(BusyError):
@@ -118,7 +118,7 @@ def test_jobs_go_on_without_a_head(cluster: StandIn) -> None:
     with pytest.raises(UnknownError) as caught:
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
     assert str(caught.value) == (
-        "jobs run on gpu-002, and the head has no scheduler that could wait for them\n"
+        "jobs run on gpu-002, and the head runs no scheduler that could wait for them\n"
         "  hint: undo the change of the pool, and make it again after a `pulumi up`, which gives the head its scheduler"
     )
 
@@ -204,13 +204,13 @@ def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (" ", "the reason is empty\n  hint: say in a few words why, for whoever finds the node drained"),
+        (" ", "the reason is empty\n  hint: give a short reason, for people who find the node drained"),
         ("a\nb", "the reason has the character U+000A in it\n  hint: write it in one line of plain text"),
         ("\x1b[2J", "the reason has the character U+001B in it\n  hint: write it in one line of plain text"),
         ("\u202egnihton", "the reason has the character U+202E in it\n  hint: write it in one line of plain text"),
         (
             "ü" * 150,
-            "the reason is 59 bytes too long: with who said it, Slurm keeps 255\n  hint: say it in fewer words",
+            "the reason is 59 bytes too long: with its author, Slurm keeps 255\n  hint: shorten it",
         ),
     ],
 )
@@ -227,7 +227,7 @@ def test_the_longest_reason_is_taken() -> None:
 
 
 def test_an_odd_login_cannot_look_like_a_reason() -> None:
-    """What stands before the colon is one word."""
+    """The author before the colon is one word."""
     assert said_by("a b: c\n", "x") == DrainReason("person", "a-b--c-", "x")
 
 
@@ -291,8 +291,8 @@ def test_what_the_toolkit_holds_is_returned_by_force_only(cluster: StandIn) -> N
         "gpu-001 is held by the health check: rail0 has no carrier\n"
         "gpu-002 is held by an `up`: leaves the cluster\n"
         "no node was returned\n"
-        "  hint: the health check returns it when it is well again, an `up` when it is through, `stampworks qualify` "
-        "when it passes; what an `up` held that was killed, `pulumi up --refresh` returns; --force does at once"
+        "  hint: it returns by itself when the health check passes again, the `up` has ended, or `stampworks qualify` "
+        "passes; `pulumi up --refresh` returns nodes of an interrupted `up`; --force returns them now"
     )
     assert cluster.updates == []
     give_back(the_plan(count=3), cluster.roster, three, force=True)

@@ -68,5 +68,5 @@ def test_it_is_refused_where_nothing_is_said_of_nics() -> None:
     with pytest.raises(DeclarationError) as error:
         planning.plan(load_value({**data, "network": {"card_addresses": True}}, "test"))
     assert [(each.path, each.message, each.hint) for each in error.value.problems] == [
-        ("network.card_addresses", "nothing says which NICs the nodes of azure are given", "take it out")
+        ("network.card_addresses", "the NICs of nodes of azure cannot be chosen", "take it out")
     ]

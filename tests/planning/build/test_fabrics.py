@@ -226,16 +226,16 @@ def test_machines_whose_nics_nobody_describes() -> None:
     [finding] = found(plan, "fabric.nics")
     assert (plan.pools[0].count, finding.verdict, finding.subject) == (16, "unknown", "gpu")
     assert finding.text == (
-        "whether 16 x together-h100 of pool gpu can train together: nobody says what NICs they have"
+        "whether 16 x together-h100 of pool gpu can train together: their NICs are not published"
     )
     assert (plan.pools[0].rails, plan.fabric.kind, plan.fabric.rails) == (None, "unknown", ())
     assert plan.fabric.met_by(plan.pools[0]) == ()
     why = {each.path: each.why for each in plan.reasons}
-    assert why["fabric.rails"] == "none: nobody says what NICs together-h100 has"
+    assert why["fabric.rails"] == "none: the NICs of together-h100 are not published"
     assert why["gpu.allreduce_busbw_gbs"] == "unknown: the catalog does not know what NICs together-h100 has"
     assert not any(each.name.startswith("gpu.allreduce") for each in plan.expectations)
     assert "together-h100: cores, memory, NICs; what follows" in found(plan, "machine.facts")[0].text
-    with pytest.raises(DeclarationError, match="what the NICs of together-h100 speak is unknown, not infiniband"):
+    with pytest.raises(DeclarationError, match="the protocol of the NICs of together-h100 is unknown, not infiniband"):
         planned(declared(catalog.machines()["together-h100"], fabric={"kind": "infiniband"}))
 
 
@@ -245,7 +245,7 @@ def test_pools_whose_nics_nobody_describes() -> None:
     declaration = {"version": 1, "name": "test", "cloud": "together"}
     [finding] = found(planned({**declaration, "pools": pools}), "fabric.mixed")
     assert finding.verdict == "unknown"
-    assert finding.text == "whether jobs can share b200, h100: nobody says what NICs b200, h100 have"
+    assert finding.text == "whether jobs can share b200, h100: the NICs of b200, h100 are not published"
     assert not found(planned({**declaration, "pools": pools[:1]}), "fabric.mixed")
 
 
@@ -259,7 +259,7 @@ def test_a_pool_with_unknown_nics_beside_one_with_rails(monkeypatch: pytest.Monk
     odd, known = plan.pools
     assert (odd.rails, plan.fabric.met_by(odd), len(plan.fabric.met_by(known))) == (None, (), 8)
     [why] = [each.why for each in plan.reasons if each.path == "fabric.rails"]
-    assert why.endswith("has that many NICs on the fabric, and nobody says how many odd has")
+    assert why.endswith("has that many NICs on the fabric, and the number of NICs of odd is not published")
 
 
 def test_accelerators_that_are_joined_without_a_nic() -> None:

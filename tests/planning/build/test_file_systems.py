@@ -1,4 +1,4 @@
-"""What may be declared of a file system, what it delivers and what changing it does: each rule both ways."""
+"""Options of a file system, its throughput, and the effects of changes: each rule both ways."""
 
 from __future__ import annotations
 
@@ -90,39 +90,41 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
     ),
     (
         *("aws", ZFS, {"throughput_mbps": 512}, "throughput_mbps"),
-        "512 MB/s is no throughput_mbps of Amazon FSx for OpenZFS SINGLE_AZ_2: legal are 160 to 320 in steps of 160, "
+        "throughput_mbps 512 MB/s is not valid for Amazon FSx for OpenZFS SINGLE_AZ_2: allowed are 160 to 320 in "
+        "steps of 160, "
         "640 to 1280 in steps of 640, 2560 to 5120 in steps of 1280, 7680 to 10240 in steps of 2560",
         "write throughput_mbps: 320 or 640",
     ),
     (
         *("aws", SCRATCH, {"mbps_per_tib": 200}, "mbps_per_tib"),
-        *("Amazon FSx for Lustre SCRATCH_2 has no throughput per TiB to ask for", "leave mbps_per_tib out"),
+        *("Amazon FSx for Lustre SCRATCH_2 does not let its throughput per TiB be chosen", "leave mbps_per_tib out"),
     ),
     (
         *("aws", FSX, {"capacity": 3000}, "capacity"),
-        "3000 GiB is no capacity of Amazon FSx for Lustre PERSISTENT_2 SSD: legal are 1200, "
-        "2400 and on in steps of 2400",
+        "capacity 3000 GiB is not valid for Amazon FSx for Lustre PERSISTENT_2 SSD: allowed are 1200, "
+        "2400 and more in steps of 2400",
         "write capacity: 2400 or 4800",
     ),
     (
         *("aws", FSX, {"capacity": 1000}, "capacity"),
-        "1000 GiB is no capacity of Amazon FSx for Lustre PERSISTENT_2 SSD: legal are 1200, "
-        "2400 and on in steps of 2400",
+        "capacity 1000 GiB is not valid for Amazon FSx for Lustre PERSISTENT_2 SSD: allowed are 1200, "
+        "2400 and more in steps of 2400",
         "write capacity: 1200",
     ),
     (
         *("aws", FSX, {"capacity": None}, "capacity", "Amazon FSx for Lustre PERSISTENT_2 SSD needs capacity"),
-        "1200, 2400 and on in steps of 2400 GiB",
+        "1200, 2400 and more in steps of 2400 GiB",
     ),
     (
         *("aws", HDD, {"capacity": 7200}, "capacity"),
-        "7200 GiB is no capacity of Amazon FSx for Lustre PERSISTENT_1 HDD: legal are 6000 and on in steps of 6000",
+        "capacity 7200 GiB is not valid for Amazon FSx for Lustre PERSISTENT_1 HDD: allowed are 6000 and more in "
+        "steps of 6000",
         "write capacity: 6000 or 12000",
     ),
     (
         *("aws", EFA, {"capacity": 2400}, "capacity"),
-        "2400 GiB is no capacity of Amazon FSx for Lustre PERSISTENT_2 SSD with EFA: legal are 4800 and on in steps of "
-        "4800",
+        "capacity 2400 GiB is not valid for Amazon FSx for Lustre PERSISTENT_2 SSD with EFA: allowed are 4800 "
+        "and more in steps of 4800",
         "write capacity: 4800",
     ),
     (
@@ -137,14 +139,14 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
     ("azure", AZURE, {"efa": True}, "efa", "Azure Managed Lustre has no EFA", "no Azure Managed Lustre has it"),
     (
         *("aws", FSX, {"metadata_iops": 18000}, "metadata_iops"),
-        "18000 metadata IOPS is no metadata_iops of Amazon FSx for Lustre PERSISTENT_2 SSD: legal are 1500 to 3000 in "
+        "metadata_iops 18000 IOPS is not valid for Amazon FSx for Lustre PERSISTENT_2 SSD: allowed are 1500 to 3000 in "
         "steps of 1500, 3000 to 6000 in steps of 3000, 6000 to 12000 in steps of 6000, 12000 to 192000 in steps of "
         "12000",
         "write metadata_iops: 12000 or 24000",
     ),
     (
         *("aws", SCRATCH, {"metadata_iops": 1500}, "metadata_iops"),
-        "Amazon FSx for Lustre SCRATCH_2 has no metadata_iops to declare: it is not sold by it",
+        "Amazon FSx for Lustre SCRATCH_2 has no metadata_iops to choose",
         "leave metadata_iops out",
     ),
     (
@@ -159,18 +161,20 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
     ),
     (
         *("aws", TIERING, {"capacity": 4800}, "capacity"),
-        "Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING has no capacity to declare: it is not sold by it",
+        "Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING has no capacity to choose",
         "leave capacity out",
     ),
     (
         *("aws", TIERING, {"throughput_mbps": 5000}, "throughput_mbps"),
-        "5000 MB/s is no throughput_mbps of Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING: legal are 4000 to "
+        "throughput_mbps 5000 MB/s is not valid for Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING: "
+        "allowed are 4000 to "
         "2000000 in steps of 4000",
         "write throughput_mbps: 4000 or 8000",
     ),
     (
         *("aws", TIERING, {"read_cache_gib": 32}, "read_cache_gib"),
-        "32 GiB is no read_cache_gib of Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING: legal are 64 to 262144 "
+        "read_cache_gib 32 GiB is not valid for Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING: allowed "
+        "are 64 to 262144 "
         "in steps of 1",
         "write read_cache_gib: 64",
     ),
@@ -185,29 +189,30 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
     ),
     (
         *("azure", AZURE, {"capacity": 20 * 1024}, "capacity"),
-        "20480 GiB is no capacity of Azure Managed Lustre: legal are 16384 to 131072 in steps of 16384",
+        "capacity 20480 GiB is not valid for Azure Managed Lustre: allowed are 16384 to 131072 in steps of 16384",
         "write capacity: 16384 or 32768",
     ),
     (
         *("azure", AZURE, {"capacity": 144 * 1024}, "capacity"),
-        "147456 GiB is no capacity of Azure Managed Lustre: legal are 16384 to 131072 in steps of 16384",
+        "capacity 147456 GiB is not valid for Azure Managed Lustre: allowed are 16384 to 131072 in steps of 16384",
         "write capacity: 131072",
     ),
     (
         *("google", GOOGLE, {"capacity": 1_539_000}, "capacity"),
-        "1539000 GiB is no capacity of Google Cloud Managed Lustre set performance: legal are 9000 to 1530000 in steps "
+        "capacity 1539000 GiB is not valid for Google Cloud Managed Lustre set performance: allowed are 9000 to "
+        "1530000 in steps "
         "of 9000, 1584000 to 10008000 in steps of 72000",
         "write capacity: 1530000 or 1584000",
     ),
     (
         *("oracle", ORACLE, {"capacity": 130_000}, "capacity"),
-        "130000 GB is no capacity of OCI File Storage with Lustre: legal are 31200 to 124800 in steps of 10400, 124800 "
-        "and on in steps of 41600",
+        "capacity 130000 GB is not valid for OCI File Storage with Lustre: allowed are 31200 to 124800 in steps "
+        "of 10400, 124800 and more in steps of 41600",
         "write capacity: 124800 or 166400",
     ),
     (
         *("aws", Options("s3"), {"capacity": 5}, "capacity"),
-        *("Amazon S3 has no capacity to declare: it is not sold by it", "leave capacity out"),
+        *("Amazon S3 has no capacity to choose", "leave capacity out"),
     ),
 ]
 
@@ -222,7 +227,7 @@ def test_what_clouds_refuse_is_named(
 
 
 def test_nearest_numbers_stand_beside_the_words() -> None:
-    """What a program would offer: the legal numbers on both sides."""
+    """Choices of a program: the legal numbers on both sides."""
     [finding] = check(dataclasses.replace(FSX, capacity=3000), "aws")
     assert (finding.below, finding.above) == (2400, 4800)
     [finding] = check(dataclasses.replace(FSX, mbps_per_tib=2000), "aws")
@@ -332,13 +337,13 @@ def test_bought_throughput_and_metadata_are_delivered() -> None:
 
 
 CLIENTS = [
-    (FSX, "p5", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
-    (FSX, "m7i", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
-    (EFA, "p5", 87.5, "what a client of Amazon FSx for Lustre over EFA reaches"),
+    (FSX, "p5", 12.5, "throughput of a client of Amazon FSx for Lustre over TCP"),
+    (FSX, "m7i", 12.5, "throughput of a client of Amazon FSx for Lustre over TCP"),
+    (EFA, "p5", 87.5, "throughput of a client of Amazon FSx for Lustre over EFA"),
     (EFA, "g6", 0.99 * 12.5, "1 NIC x 100 Gb/s, 0.99 of it data"),
     (EFA, "g6e", 0.99 * 50, "4 NICs x 100 Gb/s, 0.99 of it data"),
-    (EFA, "m7i", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
-    (EFA, "trn2", 12.5, "what a client of Amazon FSx for Lustre over TCP reaches"),
+    (EFA, "m7i", 12.5, "throughput of a client of Amazon FSx for Lustre over TCP"),
+    (EFA, "trn2", 12.5, "throughput of a client of Amazon FSx for Lustre over TCP"),
 ]
 
 
@@ -355,7 +360,7 @@ def test_what_a_node_reaches(options: Options, machine: str, gbs: float, why: st
 @pytest.mark.parametrize(
     ("options", "machine", "gbs", "why"),
     [
-        (GOOGLE, "a3-ultragpu-8g", 50.0, "what any client on a3-ultragpu-8g reaches at most"),
+        (GOOGLE, "a3-ultragpu-8g", 50.0, "limit of any client on a3-ultragpu-8g"),
         (GOOGLE, "a2-highgpu-8g", 0.99 * 12.5, "1 NIC x 100 Gb/s, 0.99 of it data"),
     ],
 )
@@ -380,7 +385,7 @@ def test_what_cannot_be_made_delivers_nothing_that_could_be_told() -> None:
     """No number for a size that the cloud refuses."""
     found = delivered(dataclasses.replace(FSX, capacity=3000), "aws")
     assert found.read is UNKNOWN
-    assert set(found.notes.values()) == {"what it delivers: it cannot be made like this"}
+    assert set(found.notes.values()) == {"throughput: unknown, for it cannot be made like this"}
 
 
 CHANGES: list[tuple[Options, dict[str, Any], Any]] = [

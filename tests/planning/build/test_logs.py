@@ -38,11 +38,11 @@ def test_they_are_kept_where_the_cloud_can(of: dict[str, Any], fields: dict[str,
     ("of", "fields", "what", "hint"),
     [
         (AWS, {"logs": {"days": 10}}, "aws keeps logs for 1, 3, 5, 7, 14, 30, 60, ", "write 14"),
-        (HOSTS, {"logs": {"days": 30}}, "nothing is made that keeps what nodes on hosts say", "leave it out"),
+        (HOSTS, {"logs": {"days": 30}}, "logs of nodes on hosts cannot be kept yet", "leave it out"),
         (
             AWS,
             {"logs": {"days": 30}, "scheduler": {"kind": "kubernetes"}},
-            "nothing is made that keeps what nodes of a Kubernetes say",
+            "logs of nodes of a Kubernetes cannot be kept yet",
             "leave it out",
         ),
     ],

@@ -1,4 +1,4 @@
-"""What is to be trained: what follows from what is written, and what it takes on the declared nodes."""
+"""Declared model: consequences of its values, and its needs on the declared nodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def trained_on(plan_of: Callable[..., Plan]) -> Callable[..., Plan]:
 
 
 def expected(plan: Plan) -> tuple[dict[str, Expectation], dict[str, str]]:
-    """What it is expected to take, and why something is not."""
+    """Return the expectations, and reasons for missing ones."""
     found = {each.name: each for each in plan.expectations if each.name.startswith("training.")}
     return found, {each.path: each.why for each in plan.reasons if each.path == "training.gpu"}
 
@@ -107,12 +107,12 @@ def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -
         (
             {"tokens": "1T", "layers": 3},
             "training.model",
-            "neither parameters nor all of a shape are written: hidden, heads, vocabulary lack",
+            "write either parameters or a whole shape: hidden, heads, vocabulary of the shape are missing",
         ),
         (
             {"parameters": "47B", "experts": 8},
             "training.model.experts_per_token",
-            "experts is written without experts_per_token",
+            "experts needs experts_per_token, too",
         ),
         (
             {**MIXTRAL, "experts_per_token": 9},
@@ -122,7 +122,7 @@ def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -
         (
             {**LLAMA_8B, "kv_heads": 0, "kv_rank": 512},
             "training.model.head",
-            "kv_rank is written without head",
+            "kv_rank needs head, too",
         ),
         (
             {**LLAMA_8B, "kv_rank": 512, "head": 192},
@@ -137,7 +137,7 @@ def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -
         (
             {**MIXTRAL, "dense_layers": 3},
             "training.model.dense_ffn",
-            "dense_layers is written without dense_ffn",
+            "dense_layers needs dense_ffn, too",
         ),
         (
             {**MIXTRAL, "active": "46.7B"},
@@ -147,7 +147,7 @@ def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -
         (
             {"parameters": "671B", "experts": 257, "experts_per_token": 9},
             "training.model.active",
-            "how many parameters a token passes through is not written, and cannot be counted",
+            "the number of active parameters is not written, and cannot be counted without the shape",
         ),
         (
             {"parameters": "37B", "active": "671B"},
@@ -199,7 +199,7 @@ def test_latent_attention_and_layers_without_experts(plan_of: Callable[..., Plan
 
 
 def test_parameters_without_a_shape(plan_of: Callable[..., Plan]) -> None:
-    """What a token passes through is written, for it cannot be counted."""
+    """Active parameters are written, for they cannot be counted."""
     plan = plan_of(pools=POOLS, training={"model": {"parameters": "671B", "active": "37B", "tokens": "14.8T"}})
     found, _ = expected(plan)
     assert found["training.token_gflop"].value == 222
@@ -229,13 +229,13 @@ def test_precision(trained_on: Callable[..., Plan]) -> None:
     assert plan.training.peak_tflops == (("gpu", 1979.0),)
     found, reasons = expected(trained_on("p5", LLAMA_8B, precision="float32"))
     assert "training.gpu.step_seconds_min" not in found
-    assert reasons["training.gpu"] == "how long a step takes is unknown: the catalog has no float32 peak of h100"
+    assert reasons["training.gpu"] == "duration of a step is unknown: the catalog has no float32 peak of h100"
 
 
 @pytest.mark.parametrize(
     ("machine", "training", "text"),
     [
-        ("p4d", {}, "pool gpu: a100 of p4d has no such arithmetic"),
+        ("p4d", {}, "pool gpu: a100 of p4d does not support it"),
         ("p5", {"layout": "tp", "tensor_parallel": 8}, "float8 scales whole tensors, and layout tp cuts them"),
     ],
 )
@@ -271,12 +271,12 @@ def test_a_simulated_machine_says_what_is_arithmetic(plan_of: Callable[..., Plan
     assert names == ["training.token_gflop", "training.checkpoint_gb", "training.gpu.memory_gib"]
     reasons = {each.path: each.why for each in plan.reasons}
     assert reasons["training.gpu"] == (
-        "how long it takes and how often it fails is unknown: sim-h100 is simulated, which says nothing about speed"
+        "duration and failures are unknown: sim-h100 is simulated and has no speed of its own"
     )
     found = fit(plan)
     assert found is not None
     assert found.verdict == "unknown"
-    assert found.text.endswith("sim-h100 is simulated, and its accelerators hold nothing")
+    assert found.text.endswith("sim-h100 is simulated, and its accelerators have no memory")
 
 
 def test_a_real_machine(trained_on: Callable[..., Plan]) -> None:
@@ -320,25 +320,24 @@ def test_checkpoints_go_through_clients(trained_on: Callable[..., Plan]) -> None
     for name in ("checkpoint_seconds_min", "restart_read_seconds_min"):
         one = found[f"training.gpu.{name}"]
         assert one.value == pytest.approx(96 / 200)
-        assert one.why.endswith("at 200 GB/s: 16 x 12.5 GB/s, what a client of Amazon FSx for Lustre over TCP reaches")
+        assert one.why.endswith("at 200 GB/s: 16 x 12.5 GB/s, throughput of a client of Amazon FSx for Lustre over TCP")
     narrow = {**lustre, "capacity": 9600, "mount": "/s"}
     found, _ = expected(trained_on("p5", told, storage=[narrow], batch=256))
     assert found["training.gpu.checkpoint_seconds_min"].value == pytest.approx(10)
 
 
 def test_what_clients_reach_may_be_unknown(trained_on: Callable[..., Plan]) -> None:
-    """What the storage has is a limit all the same, and the rest is said to be missing."""
+    """The limit of the storage counts all the same, and the rest is reported as missing."""
     lustre = {"name": "s", "kind": "azure-managed-lustre", "mbps_per_tib": 500, "capacity": 16384, "mount": "/s"}
     plan = trained_on("ND96isr_H100_v5", LLAMA_8B, storage=[lustre], batch=256)
     assert "neither what the storage has nor what a client of it reaches" in expected(plan)[1]["training.gpu"]
 
 
 def test_without_storage_nothing_is_saved(trained_on: Callable[..., Plan]) -> None:
-    """What a client reaches says nothing of a storage that is not there."""
+    """The limit of a client does not mean that storage exists."""
     found, reasons = expected(trained_on("p5", LLAMA_8B, storage=[], batch=256))
     assert reasons["training.gpu"] == (
-        "how long a checkpoint takes, how often to save and goodput are unknown: no declared storage is where "
-        "checkpoints lie"
+        "duration and interval of checkpoints, and goodput, are unknown: checkpoints are on no declared storage"
     )
     assert not [name for name in found if ("checkpoint_" in name and "training.gpu" in name) or "goodput" in name]
     assert "training.gpu.failure_hours_min" in found
@@ -351,7 +350,7 @@ def test_a_batch_that_nobody_writes_has_work_for_all(trained_on: Callable[..., P
     assert expected(unwritten)[0] == expected(written)[0]
     reasons = {each.path: each.why for each in unwritten.reasons}
     assert reasons["training.batch"] == (
-        "none is written, and a step has a sample for each of 128 copies of the declared model: 128 ranks of gpu"
+        "the default, a sample for each of 128 copies of the declared model: 128 ranks of gpu"
     )
     assert unwritten.training.model.tokens == 100 * 128 * 8192
     assert trained_on("p5", told, layout="tp", tensor_parallel=4).training.batch == 32
@@ -419,7 +418,7 @@ def test_every_number_has_its_arithmetic(trained_on: Callable[..., Plan]) -> Non
     ("machine", "words"),
     [
         ("p6-b300", "how slow a step may be is unknown: no run of such a model on b300 in bfloat16 "),
-        ("ND96isr_H100_v5", "how long a checkpoint takes, how often to save and goodput are unknown: the catalog know"),
+        ("ND96isr_H100_v5", "duration and interval of checkpoints, and goodput, are unknown: the catalog know"),
     ],
 )
 def test_what_the_catalog_does_not_know(machine: str, words: str, trained_on: Callable[..., Plan]) -> None:
@@ -454,7 +453,7 @@ def test_it_does_not_fit(training: dict[str, Any], hint: str, trained_on: Callab
 
 @pytest.mark.parametrize("batch", [257, 512])
 def test_one_sample_at_once_would_fit(batch: int, trained_on: Callable[..., Plan]) -> None:
-    """That is a run's to say, and no error of the declaration."""
+    """A run can choose that, and it is no error of the declaration."""
     found = fit(trained_on("p5", LLAMA_8B, batch=batch))
     assert found is not None
     assert (found.verdict, found.severity) == ("fail", "warning")
@@ -512,7 +511,7 @@ def test_speed_is_that_of_a_layout_that_fits(
 ) -> None:
     """A layout that nobody can run has no speed: what is said is of the one that the rule suggests."""
     found, reasons = expected(trained_on("p5", {**LLAMA_8B, **told}, batch=batch))
-    said = f"speed and goodput are those of a run {mark}, for what is declared does not fit"
+    said = f"speed and goodput are those of a run {mark}, for the declared layout does not fit"
     assert (reasons["training.gpu"] if mark else said) == said
     assert found["training.gpu.memory_gib"].why.startswith("fsdp on 128 ranks")
     assert "at once" not in found["training.gpu.failure_hours_min"].why

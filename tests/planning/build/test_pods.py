@@ -75,7 +75,7 @@ def test_kubernetes_can_be_planned_everywhere(cloud: str) -> None:
     pods, text = plan.network.pods, plan_text(plan, cost(plan), planning.rules(plan, None))
     assert (pods is None) == (CLOUDS[cloud].pods is None)
     if pods is None:
-        assert "\nPods and services: where they have addresses from is unknown\n" in text
+        assert "\nPods and services: the source of their addresses is unknown\n" in text
         assert found(plan, "addresses.pods")[0].startswith(f"unknown: where a Kubernetes on {cloud} ")
         assert any(each.path == "network.pods" and each.why.startswith("unknown: ") for each in plan.reasons)
     else:
@@ -94,7 +94,7 @@ def test_kubernetes_can_be_planned_everywhere(cloud: str) -> None:
     ],
 )
 def test_a_range_of_their_own(cloud: str, node_addresses: int, nodes_max: int) -> None:
-    """What a node takes, and for how many that is enough."""
+    """Addresses of a node, and the number of nodes for which a range is enough."""
     plan = planned(cloud)
     pods = plan.network.pods
     assert pods
@@ -207,7 +207,7 @@ def test_nics_of_the_fabric_take_what_they_took() -> None:
 
 
 def test_nodes_for_scheduling_only_take_some_beside_others() -> None:
-    """Who gives nodes their ranges does not know that they are nowhere; without other nodes nobody gives any."""
+    """The controller that gives nodes their ranges treats them as real; without other nodes none are needed."""
     more = {"name": "more", "machine": "sim-h100", "count": 61, "scheduling_only": True}
     pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}, more]
     assert pods_of("local", pools=pools, network={"pods_cidr": "10.240.0.0/18"}).nodes_max == 64
@@ -222,13 +222,13 @@ def test_a_range_that_is_too_small() -> None:
     """The smallest that would do is named, and fewer pods where that helps."""
     assert refusal("azure", network={"pods_cidr": "10.240.0.0/20"}) == [
         "network.pods_cidr: 10.240.0.0/20 is too small: 256 addresses a node (a /24, whatever it runs) are enough for "
-        "16 nodes, and with the head there are 17 => the smallest range that would do is a /19, for example "
+        "16 nodes, and with the head there are 17 => the smallest range that suffices is a /19, for example "
         "10.240.0.0/19"
     ]
     assert refusal("google", network={"pods_cidr": "10.240.0.0/20"}) == [
         "network.pods_cidr: 10.240.0.0/20 is too small: 256 addresses a node (a range of twice as many addresses as "
         "pods at least, in whole powers of two) are enough for 16 nodes, and with the head there are 17 => the "
-        "smallest range that would do is a /19, for example 10.240.0.0/19 or write scheduler.pods_per_node: 64"
+        "smallest range that suffices is a /19, for example 10.240.0.0/19 or write scheduler.pods_per_node: 64"
     ]
     assert pods_of("azure", network={"pods_cidr": "10.240.0.0/19"}).nodes_max == 32
     fewer = pods_of("google", 16, {"pods_per_node": 64}, network={"pods_cidr": "10.240.0.0/20"})
@@ -298,8 +298,8 @@ def test_more_than_all_private_addresses() -> None:
         (
             "aws",
             {"pods_cidr": "10.240.0.0/12"},
-            "network.pods_cidr: pods on aws have addresses of the subnet of nodes, and no range of their own => take "
-            "it out; how many a node takes follows from scheduler.pods_per_node",
+            "network.pods_cidr: pods on aws take addresses of the subnet of nodes, not of a range of their own "
+            "=> take it out; scheduler.pods_per_node decides how many a node takes",
         ),
     ],
 )
@@ -325,7 +325,7 @@ def test_slurm_minds_no_pods() -> None:
 
 
 def test_blocks_may_be_smaller_to_kubernetes() -> None:
-    """What slurmctld dies of is no error to others."""
+    """Limits of slurmctld are no errors to others."""
     plan = planned("local", 7, {"topology": "block"}, fabric={"leaf_nodes": 4})
     assert (plan.scheduler.topology, plan.scheduler.block_nodes) == ("block", 4)
 
@@ -393,7 +393,7 @@ def test_the_last_node_that_fits(cloud: str, prefix: int) -> None:
 
 
 def ranges() -> st.SearchStrategy[str]:
-    """Of any size, anywhere in what is private."""
+    """Draw private ranges of any size."""
 
     def cut(private: IPv4Network, prefix: int, place: int) -> str:
         size = 1 << (32 - prefix)

@@ -129,7 +129,7 @@ def test_what_the_distributions_image_does_for() -> None:
     text = f"release {UBUNTU} has a kernel of its own, and nodes boot the distribution's image"
     assert unprepared(on_aws(release=UBUNTU)) == [("fail", text)]
     missing = "driver, efa, persistence, fabric_manager, dcgm, nccl, containers"
-    text = f"nodes boot the distribution's image, which knows no repository with the packages of {missing}"
+    text = f"nodes boot the distribution's image, which has no repository with the packages of {missing}"
     assert unprepared(on_aws()) == [("fail", text)]
     assert unprepared(on_aws(pools=[{"name": "cpu", "machine": "m7i", "count": 2}])) == []
 
@@ -187,7 +187,7 @@ def test_a_slurm_that_needs_accounting_is_refused_without() -> None:
     with pytest.raises(DeclarationError) as error:
         on_aws(release=UBUNTU, scheduler={"accounting": False})
     assert str(error.value) == (
-        f"test: release: Slurm 23.11 of release {UBUNTU} runs no job where nothing keeps accounts\n"
+        f"test: release: Slurm 23.11 of release {UBUNTU} runs no jobs without accounting\n"
         '  hint: write scheduler: {accounting: true}, or release: "2026.12"\n\n'
         "1 problem in test: nothing was changed."
     )

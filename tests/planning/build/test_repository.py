@@ -1,4 +1,4 @@
-"""What a file system shows of a bucket: which one, and where that cannot be."""
+"""Views of a bucket on a file system: which bucket, and where that is impossible."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ HINT = "write 'corpus' or a place like s3://bucket/data"
 
 
 def test_which_one_has_to_be_written() -> None:
-    asked = "it is to show a data repository, and which one is not written"
+    asked = "the feature data-repository needs the repository to show"
     assert problems(SHOWS, BUCKET) == [("storage[0].repository", asked, HINT)]
     assert problems(SHOWS) == [("storage[0].repository", asked, "write a place like s3://bucket/data")]
 
 
 @pytest.mark.parametrize("other", ["data", "corpse"])
 def test_only_a_bucket_can_be_shown(other: str) -> None:
-    said = f"fsx-lustre can show nothing of '{other}'"
+    said = f"fsx-lustre cannot show '{other}'"
     assert problems({**SHOWS, "repository": other}, BUCKET) == [("storage[0].repository", said, HINT)]
 
 
 def test_it_is_shown_by_a_feature() -> None:
     """So that what no tier can do is refused where all features are."""
-    said = "it shows nothing of corpus without its feature data-repository"
+    said = "it shows corpus only with its feature data-repository"
     assert problems({**LUSTRE, "repository": "corpus"}, BUCKET) == [
         ("storage[0].repository", said, "add data-repository to its features")
     ]
@@ -67,4 +67,4 @@ def test_it_is_shown_by_a_feature() -> None:
 def test_what_is_no_place_in_a_bucket_is_refused(where: str) -> None:
     [(path, said, hint)] = problems({**SHOWS, "repository": where}, BUCKET)
     assert (path, hint) == ("storage[0].repository", "write it like s3://bucket/folder, in plain letters")
-    assert said == f"'{where}' is no place in a bucket"
+    assert said == f"'{where}' is not a place in a bucket"

@@ -19,7 +19,7 @@ BUCKET = {"name": "corpus", "kind": "s3", "mount": "/corpus"}
 def test_a_bucket_holds_no_runs() -> None:
     """It is refused as the first storage where another one could hold them, and warned of where none could."""
     lustre = {**LUSTRE, "mbps_per_tib": 500}
-    text = "runs have their folders on the first storage, and corpus is a bucket: it appends to no file"
+    text = "runs have their folders on the first storage, and corpus is a bucket, which cannot append to files"
     assert not found(on_aws(gpu(), storage=[lustre, BUCKET]), "storage.runs")
     assert not found(on_aws(gpu()), "storage.runs")
     for storage, outcome, hint in (
@@ -31,7 +31,7 @@ def test_a_bucket_holds_no_runs() -> None:
 
 
 def test_a_file_system_with_its_throughput() -> None:
-    """What it delivers is expected, and whether the fleet can write down its memory in time."""
+    """Its throughput is an expectation, and the time to save the fleet's memory follows."""
     plan = on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500}])
     numbers = {each.name: each.value for each in plan.expectations}
     assert (numbers["scratch.write_gbs"], numbers["scratch.gpu.client_gbs"]) == (4.8, 12.5)
@@ -47,7 +47,7 @@ def test_what_a_fleet_loses_to_its_storage(capacity: int, outcome: str, lost: st
     storage = {**LUSTRE, "mbps_per_tib": 500, "capacity": capacity}
     [fleet] = found(on_aws(gpu(), storage=[storage]), "storage.fleet")
     assert (fleet.outcome, fleet.place) == (outcome, "storage[0]")
-    assert fleet.text.startswith("how long 128 accelerators write down their memory to scratch: ")
+    assert fleet.text.startswith("the time to save the memory of 128 accelerators to scratch: ")
     assert f"at the best interval that takes, with work done again, {lost} of the time" in fleet.text
     assert fleet.text.endswith("10% is too much")
 
@@ -60,7 +60,7 @@ def test_a_fleet_is_no_faster_than_its_nodes() -> None:
 
 
 def test_what_is_reached_over_efa_by_machines_without() -> None:
-    """Those of a pool go over TCP, and where all do nothing is as declared."""
+    """Nodes of such a pool use TCP, and where all do, the declared EFA has no effect."""
     fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True}
     assert not found(on_aws(gpu(), storage=[fast]), "storage.efa")
     for older in ("p4d", "p4de"):  # they have EFA, and it is not one of a generation that reaches a file system
@@ -68,7 +68,7 @@ def test_what_is_reached_over_efa_by_machines_without() -> None:
         assert (each.outcome, f"which {older} of pool gpu cannot" in each.text) == ("fail", True)
     [none] = found(on_aws(gpu(machine="trn2"), storage=[fast]), "storage.efa")
     assert (none.outcome, none.place, none.subject) == ("fail", "storage[0].efa", "scratch")
-    assert none.text == "scratch is to be reached over EFA, which trn2 of pool gpu cannot: over TCP a node reaches less"
+    assert none.text == "scratch is declared with EFA, which trn2 of pool gpu cannot use: throughput over TCP is lower"
     plan = on_aws(gpu(), gpu(name="cpu", machine="m7i"), storage=[fast])
     [some] = found(plan, "storage.efa")
     assert (some.outcome, "m7i of pool cpu cannot" in some.text) == ("warn", True)
@@ -106,13 +106,13 @@ def test_more_nodes_than_a_file_system_takes_over_efa() -> None:
     [many] = found(plan, "storage.efa")
     assert (many.outcome, many.text) == (
         "warn",
-        "scratch takes 1,024 nodes over EFA, and there are 1,025: all reach it over TCP",
+        "scratch takes at most 1,024 nodes over EFA, and there are 1,025: all reach it over TCP",
     )
     assert [group.storage_interfaces for group in plan.groups] == [0, 0]
 
 
 def test_a_fleet_of_which_nobody_can_tell() -> None:
-    """What is missing is named, and nothing that the question does not need."""
+    """Missing facts are named, and only those that the question needs."""
     [fleet] = found(on_aws(gpu(), storage=[{"name": "data", "kind": "s3", "mount": "/data"}]), "storage.fleet")
     assert fleet.outcome == "unknown"
     assert fleet.text.endswith(
@@ -128,8 +128,8 @@ def test_a_file_system_that_cannot_be() -> None:
     assert "storage[0].mbps_per_tib: " in text
     assert "storage[1].capacity: " in text
     assert "9600" in text
-    assert "storage[2].kind: nodes on aws share no machine that a directory could be on" in text
-    assert "storage[2].capacity: a directory has none: it is on whatever disk is there" in text
+    assert "storage[2].kind: nodes on aws share no disk, on which a directory could be" in text
+    assert "storage[2].capacity: a directory has no such setting: it takes space of the disk below it" in text
 
 
 def test_a_file_system_of_another_cloud() -> None:
@@ -178,14 +178,14 @@ def test_the_local_cloud_has_directories_only() -> None:
 @pytest.mark.parametrize("kind", ["nfs", "weka", "local-nvme"])
 def test_what_nothing_here_makes_on_a_cloud(kind: str) -> None:
     """Nodes that a cloud starts mount what is made there, and there is no word for where another server is."""
-    problem = f"storage[0].kind: nothing here makes {kind} on aws, and nodes mount what is made here"
+    problem = f"storage[0].kind: {kind} cannot be made on aws yet"
     said = refusal(storage=[{"name": "data", "kind": kind, "mount": "/data"}])
     assert problem in said
     assert "hint: there are efs, fsx-lustre, fsx-openzfs and s3" in said
 
 
 def test_a_checkpoint_takes_as_long_as_its_storage_lets_it() -> None:
-    """What the storage of the checkpoints delivers bounds how fast they are written, and how often."""
+    """The storage of checkpoints bounds their rate, and how often they are saved."""
     model = {"parameters": 70 * 10**9, "tokens": 10**12, "layers": 80, "hidden": 8192, "heads": 64, "sequence": 8192}
     model |= {"vocabulary": 128256, "kv_heads": 8, "ffn": 28672}
     storage = [{**LUSTRE, "mbps_per_tib": 500}]
@@ -207,7 +207,7 @@ def test_checkpoints_are_in_no_bucket() -> None:
         plan = on_aws(gpu(), storage=storage, training={"checkpoints": {"directory": directory}})
         return [(each.outcome, each.place, each.text) for each in found(plan, "storage.checkpoints")]
 
-    text = "checkpoints are to be in /archive/runs, and archive is a bucket: it renames no folder"
+    text = "checkpoints are declared in /archive/runs, and archive is a bucket, which cannot rename folders"
     assert said("/archive/runs") == [("fail", "training.checkpoints.directory", text)]
     assert said("/fsx/runs") == []
     assert not found(on_aws(gpu(), storage=storage), "storage.checkpoints")
@@ -247,6 +247,6 @@ def test_a_zone_that_is_missing_is_none() -> None:
 
 
 def test_a_file_system_over_efa() -> None:
-    """What it needs beside that is chosen by the cloud where nobody says it."""
+    """The cloud chooses its other options by default."""
     plan = on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500, "efa": True, "capacity": 19200}])
     assert {each.name for each in plan.expectations} >= {"scratch.write_gbs"}

@@ -42,7 +42,7 @@ def test_a_managed_database_has_a_subnet_in_another_zone() -> None:
     assert [*subnets] == ["nodes", "storage", "database", "egress"]
     assert (subnets["database"].needed, subnets["database"].public) == (1, False)
     assert "database" not in dict(plan.release.packages)
-    with pytest.raises(DeclarationError, match="nothing on google runs a database for the accounting"):
+    with pytest.raises(DeclarationError, match="google has no managed database for the accounting here"):
         planned(declared(catalog.machines()["a3-ultragpu-8g"]) | managed)
 
 
@@ -53,7 +53,8 @@ def test_who_vouches_for_a_database_is_fetched_from_the_world() -> None:
     [finding] = found(on_aws(gpu(), network={"egress": "none"}, **managed), "scheduler.database")
     assert (finding.outcome, finding.place) == ("unknown", "scheduler.database")
     assert (finding.text, finding.hint) == (
-        "whether slurmdbd believes its database: who vouches for it is published where no node gets to",
+        "whether slurmdbd can verify its database: the certificates of the authority are published where no node "
+        "can fetch them",
         "have a role of your own write /etc/slurm/database-authorities.pem, or write egress: nat",
     )
 
@@ -73,7 +74,7 @@ def test_subnets_that_share_a_range_are_not_too_small(cidr: str, more: dict[str,
         on_aws(gpu(count=2), network={"cidr": cidr}, scheduler=scheduler)
     assert (
         f"network.cidr: {cidr} is too small: it leaves a {left}, and the cloud has no subnet smaller than a /28\n"
-        f"  hint: the smallest range that would do is a {enough[-3:]}, for example {enough}\n" in str(refused.value)
+        f"  hint: the smallest range that suffices is a {enough[-3:]}, for example {enough}\n" in str(refused.value)
     )
     on_aws(gpu(count=2), network={"cidr": enough}, scheduler=scheduler)
 
@@ -103,7 +104,7 @@ def test_what_a_node_takes_of_its_subnet() -> None:
 
 @pytest.mark.parametrize("machine", ["a3-ultragpu-8g", "a3-megagpu-8g", "p5", "BM.GPU.H100.8", "ND96isr_H100_v5"])
 def test_each_subnet_has_its_own_terms(machine: str) -> None:
-    """What is needed of a subnet is the sum that is given as its reason, and nothing of another one."""
+    """The need of a subnet is the sum in its reason, without that of another one."""
     plan = planned(declared(catalog.machines()[machine]))
     why = {each.path: each.why for each in plan.reasons}
     for subnet in plan.network.subnets:
@@ -126,7 +127,7 @@ def test_a_range_that_is_too_small() -> None:
     text = refusal(network={"cidr": "10.0.0.0/27"})
     assert "network.cidr: 10.0.0.0/27 is too small: cut into 2 subnets (nodes, storage) it leaves 11 addresses" in text
     assert "nodes needs 17; AWS keeps the first four addresses of a subnet and the last one" in text
-    assert "hint: the smallest range that would do is a /26, for example 10.0.0.0/26" in text
+    assert "hint: the smallest range that suffices is a /26, for example 10.0.0.0/26" in text
     assert on_aws(gpu(), network={"cidr": "10.0.0.0/26"}).network.subnets[0].room == 10
 
 
@@ -143,8 +144,8 @@ def test_nodes_share_a_subnet_and_it_is_in_one_zone() -> None:
     [finding] = found(on_aws(gpu(), cpu), "placement.subnet")
     assert (finding.verdict, finding.place) == ("fail", "pools[1].zone")
     assert finding.text == (
-        "pool cpu is to be in us-east-1b, and the subnet of nodes is in us-east-1a, as the first pool is: no subnet is "
-        "in two zones"
+        "pool cpu is declared in us-east-1b, but the subnet of nodes is in us-east-1a, the zone of the first "
+        "pool, and a subnet is in one zone"
     )
     assert not found(on_aws(gpu(), {**cpu, "zone": "us-east-1a"}), "placement.subnet")
 
@@ -192,7 +193,7 @@ def test_a_subnet_has_room_for_its_file_system(capacity: int, cidr: str, smaller
     with pytest.raises(DeclarationError) as refused:
         on_azure(capacity, f"10.20.0.0{smaller}")
     assert f"in each, and storage needs {needed['storage']}; Azure keeps" in str(refused.value)
-    assert f"the smallest range that would do is a {cidr}" in str(refused.value)
+    assert f"the smallest range that suffices is a {cidr}" in str(refused.value)
 
 
 def test_nobody_says_what_a_file_system_takes_of_its_subnet() -> None:

@@ -35,8 +35,8 @@ def numbered(count: int) -> list[dict[str, str]]:
 
 
 def test_a_name_that_nodes_cannot_read() -> None:
-    """Those that start with the work do, and AWS would start none of them; on all others it takes a slash."""
-    text = "nodes of gpu that start with the work read their own tags, and none can have / in its name"
+    """Elastic nodes read their tags, and AWS would start none of them; on all others a slash is legal."""
+    text = "nodes of gpu that do not always run read their own tags, whose names must not contain / in its name"
     assert refused(WITH_A_SLASH, **ELASTIC) == [("tags[1].name", text, "write it without /")]
     assert [each.name for each in planned(WITH_A_SLASH).tags] == ["owner", "team/owner"]
 
@@ -44,7 +44,7 @@ def test_a_name_that_nodes_cannot_read() -> None:
 def test_names_that_are_one_to_the_roles_of_aws() -> None:
     """They would refuse both, after the network was made."""
     declared = [{"name": each, "value": "x"} for each in ("owner", "team", "Owner")]
-    hint = "tags[0] has this name already, and large letters make no other one of it; keep one"
+    hint = "tags[0] has this name already, for names of tags differ by more than capitals; keep one"
     assert refused(declared) == [("tags[2].name", "a second tag is called 'Owner'", hint)]
     [(path, message, _)] = refused([{"name": "name", "value": "x"}])
     assert (path, message) == ("tags[0].name", "'name' is not the name of a tag")
@@ -64,6 +64,6 @@ def test_nodes_have_no_other_tags_of_ours() -> None:
 
 
 def test_every_other_character_of_a_name_can_be_read() -> None:
-    """What AWS says to whoever has another one: tag keys must match this."""
+    """AWS's message for another character: tag keys must match this."""
     legal = {char for char in string.printable if re.fullmatch(TAG_PATTERN, f"a{char}")}
     assert {char for char in legal if not re.fullmatch(r"[0-9a-zA-Z\-_+=,.@:]", char)} == {*LAUNCHES.tags_unread}

@@ -1,4 +1,4 @@
-"""What a change does: every declared field, its policy, whom it stops, and when it is made."""
+"""Effects of a change: every declared field, its policy, affected jobs, and the order."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_protected_storage_may_not_go() -> None:
     ids=["a team", "everybody", "the last team", "one more team"],
 )
 def test_a_team_goes_with_its_namespace(before: list[str], after: list[str], gone: str) -> None:
-    """Of a Kubernetes, and not while a gang is in it; on Slurm, jobs go on."""
+    """On Kubernetes, and not while a gang is in it; on Slurm, jobs go on."""
 
     def of_accounts(names: list[str], kind: Literal["slurm", "kubernetes"]) -> Plan:
         accounts = tuple(Account(name, (), 1, 0) for name in names)
@@ -82,7 +82,7 @@ def test_a_team_goes_with_its_namespace(before: list[str], after: list[str], gon
 
     found = reviewed(of_accounts(before, "kubernetes"), of_accounts(after, "kubernetes"))
     [change] = found.changes
-    what = f"namespace {gone} goes with all that is in it; the `up` refuses while a gang is in it"
+    what = f"namespace {gone} is deleted with everything in it; `up` refuses while a gang is in it"
     assert (change.policy, change.why) == ("in place", what if gone else "")
     removed = [each.text for each in found.order if each.stage == "removal"]
     assert removed == ([f"namespace {gone}, and all that is in it"] if gone else [])
@@ -90,7 +90,7 @@ def test_a_team_goes_with_its_namespace(before: list[str], after: list[str], gon
     assert change.why == ""
 
 
-@pytest.mark.parametrize(("kind", "why"), [("kubernetes", "the `up` refuses while a gang is in it"), ("slurm", "")])
+@pytest.mark.parametrize(("kind", "why"), [("kubernetes", "`up` refuses while a gang is in it"), ("slurm", "")])
 def test_a_queue_goes_without_gangs(kind: Literal["slurm", "kubernetes"], why: str) -> None:
     """One that comes has none."""
 
@@ -99,7 +99,7 @@ def test_a_queue_goes_without_gangs(kind: Literal["slurm", "kubernetes"], why: s
         return dataclasses.replace(PLAN, scheduler=dataclasses.replace(PLAN.scheduler, kind=kind, queues=queues))
 
     [change] = reviewed(of_queues("main", "short"), of_queues("main")).changes
-    assert (change.policy, change.why) == ("in place", f"goes from each namespace; {why}" if why else "")
+    assert (change.policy, change.why) == ("in place", f"is removed from each namespace; {why}" if why else "")
     [change] = reviewed(of_queues("main"), of_queues("main", "short")).changes
     assert change.why == ""
 
@@ -127,7 +127,7 @@ def test_a_release_rolls_head_first() -> None:
     ("level", "waits"), [("quick", ", and new ones take none before the proof at the end"), ("none", "")]
 )
 def test_where_a_cloud_rolls_nodes_itself_fewer_and_fewer_take_pods(level: str, waits: str) -> None:
-    """Those of the cluster's own pods take some at once."""
+    """Nodes of the cluster's own pods take pods at once."""
 
     def on_eks(pods: int) -> Plan:
         pools = [{"name": "gpu", "machine": "p5en", "count": 16, "zone": "us-west-2b"}]
@@ -152,7 +152,7 @@ def locked(image: str, version: str, **fields: Any) -> Plan:
 
 
 def test_what_a_lock_says_is_a_change_like_any_other() -> None:
-    """Of another image nodes are made anew; another version of a part of EKS is put in its place."""
+    """Another image replaces nodes; another version of a part of EKS is installed in place."""
     found = reviewed(locked("ami-1", "v1"), locked("ami-2", "v1"))
     assert {each.written: (each.policy, each.restarts) for each in found.changes} == {
         "groups[head].launch.image": ("roll", 2),
@@ -227,7 +227,7 @@ def test_a_stack_is_new() -> None:
 
 
 def test_a_stack_goes() -> None:
-    """What it holds may be protected."""
+    """Its resources may be protected."""
     found = reviewed(PLAN, None)
     refused = [each.written for each in found.changes if each.policy == "refuse"]
     assert (found.kind, found.verdict, refused) == ("destroyed", "fail", ["pools[head]", "storage[shared]"])
@@ -252,7 +252,7 @@ def finding(verdict: Any, text: str = "so it is") -> Finding:
     ],
 )
 def test_rules_count_when_they_say_something_else(before: str, after: str, verdict: str, said: int) -> None:
-    """What was broken or unknown before is no fault of the change."""
+    """Earlier failures and unknowns are no fault of the change."""
     found = review(
         "one", ReviewedStack("a", PLAN, (finding(before),), {}), ReviewedStack("b", PLAN, (finding(after),), {})
     )
@@ -293,7 +293,7 @@ def test_files_of_roles() -> None:
     one, other = (ReviewedStack(name, PLAN, (), {("roles", "motd"): name}) for name in "ab")
     found = review("one", one, other)
     assert [(each.written, each.policy) for each in found.changes] == [
-        ("what is in the files of extras.roles[motd]", "in place")
+        ("content of the files of extras.roles[motd]", "in place")
     ]
     found = review("one", one, ReviewedStack("b", PLAN))
     assert found.verdict == "unknown"
@@ -358,7 +358,7 @@ def test_a_sum_is_one_of_all_charges() -> None:
 
 
 def test_what_goes_of_a_rule_blames_nobody_else() -> None:
-    """Of several pools: the one that was wrong goes, and the other is what it was."""
+    """With several pools, the one that was wrong goes, and the other is unchanged."""
     one, other = (
         dataclasses.replace(finding(verdict, f"of {pool}"), subject=pool)
         for verdict, pool in (("fail", "gpu"), ("pass", "cpu"))
@@ -377,7 +377,7 @@ def stored(**options: Any) -> Plan:
 
 
 def test_what_else_is_bought_of_a_storage_is_billed() -> None:
-    """Of the same capacity, faster is dearer, also where nobody knows how much."""
+    """Faster storage of the same capacity costs more, also where nobody knows how much."""
     found = reviewed(stored(mbps_per_tib=125), stored(mbps_per_tib=1000))
     before, after = (
         next(each for each in cost.charges if each.what == "storage shared") for cost in (found.before, found.after)
@@ -444,7 +444,7 @@ def test_other_leaves_are_cabled_anew() -> None:
 
 
 def test_features_in_another_order_are_no_change() -> None:
-    """Who sorts a list is told nothing of data that would be lost."""
+    """A sorted list causes no warning about lost data."""
     names = ["backups", "compression"]
     one, other = (stored(mbps_per_tib=500, features=order) for order in (names, names[::-1]))
     assert reviewed(one, other).changes == ()

@@ -26,12 +26,12 @@ def test_all_of_a_bucket_or_a_folder_of_it(folder: str) -> None:
 def test_what_is_no_folder_of_a_bucket(folder: str) -> None:
     [(path, said, hint)] = problems({**BUCKET, "expire_days": 90, "expire_folder": folder})
     assert path == "storage[0].expire_folder"
-    assert said.endswith("is no folder in a bucket")
+    assert said.endswith("is not a folder in a bucket")
     assert hint == "write it like checkpoints/, in plain letters"
 
 
 def test_nothing_goes_from_a_file_system() -> None:
-    said = ("nothing goes by itself from fsx-lustre", "take it out, or declare a storage of kind s3 for it")
+    said = ("fsx-lustre deletes nothing by itself", "take it out, or declare a storage of kind s3 for it")
     assert problems({**LUSTRE, "expire_days": 9, "expire_folder": FOLDER}) == [
         ("storage[0].expire_days", *said),
         ("storage[0].expire_folder", *said),
@@ -42,8 +42,8 @@ def test_a_folder_without_a_time() -> None:
     assert problems({**BUCKET, "expire_folder": FOLDER}) == [
         (
             "storage[0].expire_folder",
-            "when objects below checkpoints/ go is not written",
-            "write expire_days beside it, or take it out",
+            "expire_folder checkpoints/ needs expire_days",
+            "write expire_days, or take expire_folder out",
         )
     ]
 

@@ -1,4 +1,4 @@
-"""What a change of addresses or zones does to what holds data, and what an order of pools and storage does not."""
+"""Effects of other addresses or zones on resources with data, and of the order of pools and storage."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def test_another_range_loses_what_is_not() -> None:
     assert "21 nodes restart; with all it holds: fast, home" in review_markdown(found)
     assert json.loads(review_json(found))["changes"][0]["loses"] == ["fast", "home"]
     assert [(each.stage, each.text) for each in found.order][:5] == [
-        ("network", "is made anew, with its subnets"),
+        ("network", "is replaced, with its subnets"),
         ("storage", "fast is replaced with all it holds"),
         ("storage", "home is replaced with all it holds"),
-        ("nodes", "head is taken down and made anew, but for queue and accounting"),
-        ("nodes", "gpu-[001-016] are taken down and made anew"),
+        ("nodes", "head is taken down and made again, but for queue and accounting"),
+        ("nodes", "gpu-[001-016] are taken down and made again"),
     ]
 
 
@@ -111,11 +111,11 @@ def test_another_zone_moves_the_head() -> None:
     assert "21 nodes restart. Data is lost: queue and accounting, fast." in review_markdown(found)
     said = [each.text for each in found.order]
     assert "queue and accounting is replaced with all it holds" in said
-    assert "head is taken down and made anew" in said
+    assert "head is taken down and made again" in said
 
 
 def test_the_zone_of_another_pool_moves_nobody_else() -> None:
-    """What is in the zone of the first pool stays there."""
+    """Nodes in the zone of the first pool stay there."""
     data = copy.deepcopy(DECLARED)
     data["pools"][1]["zone"] = "us-east-2b"
     found = reviewed(DECLARED, data)
@@ -128,7 +128,7 @@ def test_a_storage_that_goes_is_data_lost() -> None:
     head["storage"] = head["storage"][:1]
     found = reviewed(unprotected(), head)
     assert "No node restarts. Data is lost: home, bucket." in review_markdown(found)
-    assert "| in place | goes, and all it holds is lost |" in review_markdown(found)
+    assert "| in place | is removed, and its data is lost |" in review_markdown(found)
     assert [each.text for each in found.order if each.stage == "removal"] == [
         "storage home, and all it holds is lost",
         "storage bucket, and all it holds is lost",
@@ -196,7 +196,7 @@ def test_a_kubernetes_keeps_no_queue() -> None:
 
 
 def test_what_mounts_a_storage_comes_with_it() -> None:
-    """Of the software that nodes get for it nobody decides anything, and no node starts anew."""
+    """The software that nodes get for it is no declared change, and no node starts anew."""
     less = {**unprotected(), "storage": unprotected()["storage"][:1]}
     found = reviewed(less, unprotected())
     assert [(each.written, each.policy) for each in found.changes] == [

@@ -1,4 +1,4 @@
-"""What a report says of training runs, whatever their records hold."""
+"""Training runs in a report, whatever their records hold."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def test_several_runs_in_their_order() -> None:
     [
         ("{", "it is not JSON: "),
         ("[" * 100_000, "it is not JSON: "),
-        ("[]", "it is no JSON object"),
+        ("[]", "it is not a JSON object"),
         ("{}", "it is of version None, and this release reads version 1"),
         (" " * (3 << 20), "it has more than 2 MiB"),
         ('{"version": NaN}', "it is not JSON: NaN is no number"),
-        ({"version": 1}, "it is no record of a run: 'account'"),
-        (changed(lambda found: found.pop("curve")), "it is no record of a run: Record: lacks curve"),
-        (changed(lambda found: found.update(more=1)), "it is no record of a run: Record: knows no more"),
+        ({"version": 1}, "it is not a record of a run: 'account'"),
+        (changed(lambda found: found.pop("curve")), "it is not a record of a run: Record: lacks curve"),
+        (changed(lambda found: found.update(more=1)), "it is not a record of a run: Record: knows no more"),
         (changed(lambda found: found["account"].update(step="9")), "expected int, got '9'"),
         (changed(lambda found: found["account"]["bins"].update(lost=99.0)), "its seconds do not sum to its wall time"),
         (changed(lambda found: found["failures"][0].update(lost_s=-1.0)), "record.failures.lost_s: -1 is out of this"),
@@ -153,5 +153,5 @@ def test_where_nothing_is_known() -> None:
     """It is said why, and what to do."""
     assert "a certificate does not say. The report of a stack does" in report_markdown(report_of(checked(CERTIFICATE)))
     assert "No run has left a record yet: stampworks submit training NAME." in report_markdown(report())
-    told = report_of(checked(CERTIFICATE), PLAN, runs="What was trained is unknown: nobody answers.")
-    assert "What was trained is unknown: nobody answers." in Page(report_html(told)).text
+    told = report_of(checked(CERTIFICATE), PLAN, runs="Training runs are unknown: nobody answers.")
+    assert "Training runs are unknown: nobody answers." in Page(report_html(told)).text

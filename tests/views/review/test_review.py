@@ -61,11 +61,9 @@ HOSTILE = (
     "| --- |",
     "@" * 5000,
 )
-MARKUP = re.compile(
-    r"</?details>|<summary>What follows from that \(\d+\)</summary>|\*\*|^### |^- |^\d+\. |\| ---(?= \|)"
-)
+MARKUP = re.compile(r"</?details>|<summary>Consequences \(\d+\)</summary>|\*\*|^### |^- |^\d+\. |\| ---(?= \|)")
 TEXT = re.compile(r"[A-Za-z0-9 .,;:()|+%=/'\u2705\u274c\u2754\u2026?-]*")
-"""What may stand on a page outside of code, once our own markup is taken out."""
+"""Characters that a page may have outside of code, without our own markup."""
 
 
 def outside(page: str) -> list[str]:
@@ -141,7 +139,7 @@ def test_programs_get_text_as_it_is(text: str) -> None:
     ],
 )
 def test_values_are_code(text: str, shown: str) -> None:
-    """Which a backtick cannot end, and which fits into a cell."""
+    """A backtick cannot end them, and they fit into a cell."""
     assert quoted(text) == shown
 
 
@@ -188,7 +186,7 @@ def test_a_change_that_rolls() -> None:
 
 
 def test_the_most_severe_change_comes_first() -> None:
-    """What is refused is not to be missed among others."""
+    """A refused change is not to be missed among others."""
     data = changed("storage[].kind", "directory")
     data["storage"][0]["name"] = "data"
     data["pools"][0]["count"] = 5
@@ -205,20 +203,20 @@ def test_a_large_change_fits_into_a_comment() -> None:
     large = review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(data), (), {}))
     page = review_markdown(large)
     assert len(page) < 30_000
-    assert "... and 1963 more, which the JSON has." in page
+    assert "... and 1963 more in the JSON." in page
     assert len(json.loads(review_json(large))["changes"]) == 2003
 
 
 def test_least_and_most_are_tables_of_their_own() -> None:
-    """What is surely reached does not stand below what is reached at most."""
+    """The sure rate does not stand below the largest one."""
     names = ("gpu.allreduce_busbw_gbs_max", "gpu.allreduce_busbw_gbs_min", "training.gpu.step_seconds_max")
     reach = tuple(Reach(each, "-", number, number + 1) for number, each in enumerate(names))
     page = review_markdown(
         dataclasses.replace(review("one", ReviewedStack("a", PLAN), ReviewedStack("b", PLAN)), expectations=reach)
     )
-    most, least = page.index("what it can reach at most"), page.index("what is broken below")
+    most, least = page.index("expected at most"), page.index("broken below")
     assert most < page.index("gbs_max") < least < page.index("gbs_min")
-    assert page.index("gbs_min") < page.index("what training the declared model takes") < page.index("seconds_max")
+    assert page.index("gbs_min") < page.index("training of the declared model") < page.index("seconds_max")
 
 
 def test_a_rule_that_is_silent_says_nothing_now() -> None:
@@ -226,12 +224,12 @@ def test_a_rule_that_is_silent_says_nothing_now() -> None:
     old = Finding("some.rule", "fail", "too many", "take some out")
     page = review_markdown(review("one", ReviewedStack("a", PLAN, (old,)), ReviewedStack("b", PLAN)))
     [row] = [line for line in page.splitlines() if "some.rule" in line]
-    assert "| nothing any more; before: too many |" in row
+    assert "| resolved; before: too many |" in row
     assert "take some out" not in row
 
 
 def usd_of_nodes(count: int) -> float:
-    """What so many more of p5 cost an hour, each with its disk."""
+    """Return the costs of so many nodes of p5 an hour, each with its disk."""
     node, disk = catalog.price("aws", "p5", "us-east-1", "on-demand"), catalog.part_price("aws", "disk", "us-east-1")
     assert isinstance(node, catalog.Price)
     assert isinstance(disk, catalog.PartPrice)
@@ -251,7 +249,7 @@ def test_what_is_known_of_the_cost_is_said_without_the_rest() -> None:
     assert known.usd_per_hour == known.known_usd_per_hour == pytest.approx(usd_of_nodes(2), abs=1e-5)
     both = review("test", on_aws(2), on_aws(4, storage=[storage]))
     assert (both.usd_per_hour, both.unpriced) == (None, ("storage data",))
-    said = f"Cost: +{usd_of_nodes(2):.2f} USD an hour without storage data, of which not every price is known."
+    said = f"Cost: +{usd_of_nodes(2):.2f} USD an hour without storage data, whose prices are not all known."
     assert said in review_markdown(both)
     assert "Cost: unknown." in review_markdown(review("test", on_aws(2), on_aws(2, storage=[storage])))
 
@@ -278,7 +276,7 @@ def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
 
 
 def test_what_comes_says_what_it_is() -> None:
-    """Of a stack that is new, each entry in a few words."""
+    """Each entry of a new stack has a few words."""
     page = review_markdown(review("one", ReviewedStack("a", None), ReviewedStack("b", PLAN, (), {})))
     assert "| `storage[shared]` | - | `directory at /shared` | create | made |" in page
     assert "| `scheduler.queues[main]` | - | `of gpu, cpu, by default` | create | made |" in page

@@ -9,20 +9,20 @@ from stampworks.clouds.aws.session import ALLOW, PERMIT, SIGN_IN, Api, AwsUnansw
 from stampworks.operations.errors import UnknownError
 from stampworks.state.paths import state_dir, write_whole
 
-_INSTALL = "install kubectl, and the AWS CLI, which it gets its token from"
+_INSTALL = "install kubectl, and the AWS CLI, from which kubectl gets its token"
 _ENTER = (
-    "it lets in who has made it, scheduler.admins, and the roles of declared users: `aws sts get-caller-identity` says "
-    "who asks"
+    "its creator, scheduler.admins, and the roles of declared users have access: `aws sts get-caller-identity` shows "
+    "your identity"
 )
 _REACH = (
-    "ask from where the cluster's network is reached, or write where you come from into scheduler.api_from: "
-    "docs/aws.md says how (EKS)"
+    "connect from a place that reaches the cluster's network, or write your public range into scheduler.api_from: "
+    "see docs/aws.md (EKS)"
 )
 _REMEDIES = {
     "getting credentials": SIGN_IN,
     "You must be logged in": _ENTER,
     "(Forbidden)": _ENTER,
-    "have a resource type": "`pulumi up` makes what is missing, from where its server is reached",
+    "have a resource type": "run `pulumi up` from a machine that reaches its server: it makes the missing parts",
 }
 """Hints by a text in kubectl's error."""
 

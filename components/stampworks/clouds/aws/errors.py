@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stampworks.clouds.errors import CloudError
 
-LOOK = "the console of EC2 says how far it came, and whether the image boots; then run the same command again"
+LOOK = "the machine's console in EC2 shows its progress, and whether the image boots; then run the same command again"
 
 
 class AwsError(CloudError):

@@ -69,7 +69,7 @@ def machines(api: Api, cluster: str) -> list[ClusterInstance]:
         {"Name": f"tag:{tags.CLUSTER}", "Values": [cluster]},
         {"Name": "tag-key", "Values": [tags.GROUP]},
     ]
-    listed = api.need(f"cannot say who is in cluster {cluster}", "ec2:DescribeInstances", Filters=filters)
+    listed = api.need(f"cannot list the members of cluster {cluster}", "ec2:DescribeInstances", Filters=filters)
     return [_machine(each) for part in listed["Reservations"] for each in part["Instances"]]
 
 

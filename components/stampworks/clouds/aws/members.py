@@ -52,14 +52,14 @@ _GOING = "Terminat"
 _ACTIVITIES_MAX, _WHY_CHARACTERS_MAX = 100, 400
 _AT_ONCE = timedelta(minutes=1)
 """Launches that begin within this time are one attempt of a group. Some of its instances may have started."""
-_AGAIN = "pulumi up goes on from here"
+_AGAIN = "run pulumi up again: it goes on from here"
 # Auto Scaling explains failures in text for people: EC2 error codes, or sentences. The patterns match texts that users
 # have published (kubernetes/autoscaler 1263, 1402 and 3241, kubernetes/kops 15778, hashicorp/terraform-provider-aws
 # 35745, read 2026-11-25). The first match counts. A text without a match may be transient.
 _PASSING = {
     # instances leave a reservation only minutes after they end
     re.compile(r"ReservationCapacityExceeded|requested reservation does not have sufficient"): (
-        f"aws ec2 describe-capacity-reservations says what is free in it, and of which zone and machine it is; {_AGAIN}"
+        f"aws ec2 describe-capacity-reservations shows its free capacity, zone and machine; {_AGAIN}"
     ),
     re.compile(r"Insufficient\w*Capacity|not have sufficient|no (?:\w+ )?capacity available"): (
         f"{_AGAIN}, when there are some; sooner may do another zone, capacity that was bought before (purchase, "
@@ -84,7 +84,7 @@ _LASTING = {
         "has, and stampworks plan says what does not fit"
     ),
     re.compile(r"\bInvalid[A-Z]|\bis (?:invalid|not valid)|does not exist|not supported|\bUnsupported"): (
-        "mend what it names in the declaration or in the account, then run pulumi up again"
+        "correct the named setting in the declaration or the account, then run pulumi up again"
     ),
 }
 
@@ -163,7 +163,7 @@ def _suspended(group: str, known: Mapping[str, Any], region: str) -> Iterator[Re
     """
     for each in known.get("SuspendedProcesses", ()):
         if each["ProcessName"] == "Launch":
-            said = ": ".join(filter(None, ("it starts nothing any more", each.get("SuspensionReason"))))
+            said = ": ".join(filter(None, ("it does not start machines any more", each.get("SuspensionReason"))))
             of = f"--auto-scaling-group-name {known['AutoScalingGroupName']} --scaling-processes Launch"
             hint = f"aws autoscaling resume-processes --region {region} {of}; {_AGAIN}"
             yield Refusal(group, "", shortened(said, _WHY_CHARACTERS_MAX), lasting=False, hint=hint)
@@ -177,7 +177,7 @@ def _without_head(found: Sequence[ClusterInstance], region: str) -> Iterator[Ref
     own = [each for each in found if each.group == CONTROLLER]
     if any(each.state in THERE for each in own):
         return
-    hint = "pulumi up --refresh finds that out and makes another one; what the head keeps is on its volume"
+    hint = "pulumi up --refresh makes another one; the state of the head is on its volume"
     if stopped := [each.id for each in own if each.state.startswith("stop")]:
         hint = f"aws ec2 start-instances --region {region} --instance-ids {' '.join(stopped)}; {_AGAIN}"
     why = ", ".join(f"{each.id} is {each.state}" for each in own) or "AWS shows no machine of it"
@@ -212,7 +212,7 @@ def _never_made(group: str, name: str) -> Refusal:
 
     It keeps this state, and the engine takes it for created (terraform-provider-aws 39904, read 2026-11-27).
     """
-    hint = "when that is mended, have another one made: `pulumi stack --show-urns` has the URN of its "
+    hint = "repair that, then replace it: `pulumi stack --show-urns` shows the URN of its "
     hint += "aws:eks/nodeGroup:NodeGroup, and pulumi up --replace URN makes it"
     return Refusal(group, "", f"EKS could not make {name}, and does not try again", lasting=True, hint=hint)
 
@@ -280,7 +280,7 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
     """
     api = Api(region)
     for each in (each for each in machines(api, cluster) if each.state in THERE):
-        what, all_ = f"cannot write on {each.id} of {each.group} what its bill is read by", [*each.parts, each.id]
+        what, all_ = f"cannot write the billing tags of {each.id} of {each.group}", [*each.parts, each.id]
         with _later():  # ignore an instance that has just ended
             if left := [{"Key": name} for name, _ in each.tags if name in gone]:
                 api.need(what, "ec2:DeleteTags", Resources=all_, Tags=left)
@@ -297,7 +297,7 @@ def _show_keys(api: Api, there: Sequence[ClusterInstance]) -> None:
     for machine, key in booted:
         # the template of the others tags their NICs; the Instance resource does not
         if not (machine.in_group or machine.elastic):
-            put_tags(api, f"cannot write on the NICs of {machine.id} whose they are", machine.parts, _lasting(machine))
+            put_tags(api, f"cannot write the tags of the NICs of {machine.id}", machine.parts, _lasting(machine))
         _tag(api, machine, {tags.PLACES: places.get(machine.id, ""), tags.HOST_KEY: key})
 
 
@@ -364,7 +364,7 @@ def _places(api: Api, ids: Sequence[str]) -> dict[str, str]:
 
     AWS gives none for small instances, and none without permission.
     """
-    what, found = "cannot say where machines are in its network", list[Mapping[str, Any]]()
+    what, found = "cannot read the places of machines in the network", list[Mapping[str, Any]]()
     for some in batched(ids, _ASKED_AT_ONCE):
         try:
             found += api.need(what, "ec2:DescribeInstanceTopology", InstanceIds=list(some))["Instances"]
@@ -382,7 +382,7 @@ def _start_anew(api: Api, cluster: str, found: Sequence[ClusterInstance]) -> Non
     an instance for an hour after its end, also when the group has released it. After that only the group lists it.
     """
     shown = {each.id: each.state for each in found}
-    known = api.need("cannot say which dead machines their groups still count", _GROUPS, **_of_cluster(cluster))
+    known = api.need("cannot list dead machines that their groups still count", _GROUPS, **_of_cluster(cluster))
     for group in known["AutoScalingGroups"]:
         for each in (one for one in group["Instances"] if not one["LifecycleState"].startswith(_GOING)):
             id_ = each["InstanceId"]
@@ -406,7 +406,7 @@ def _unnamed(machines_: Sequence[ClusterInstance], wanted: Sequence[str]) -> Ite
 
 
 def _tag(api: Api, machine: ClusterInstance, of: Mapping[str, str]) -> None:
-    put_tags(api, f"cannot write on {machine.id} of {machine.group} what it is called", [machine.id], of)
+    put_tags(api, f"cannot write the name of {machine.id} of {machine.group}", [machine.id], of)
 
 
 def _age(machine: ClusterInstance) -> tuple[str, str]:

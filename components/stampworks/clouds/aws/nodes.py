@@ -68,7 +68,7 @@ class NodeGroup(pulumi.ComponentResource):
         after = ResourceOptions(depends_on=[network])
         super().__init__("stampworks:aws:NodeGroup", name, None, ResourceOptions.merge(place.within(opts), after))
         if group.launch is None:
-            raise ValueError(f"{name}: the plan does not say how a node of {group.name} starts")
+            raise ValueError(f"{name}: the plan does not define the start of nodes of {group.name}")
         self._name, self._network, self.group, self._launch = name, network, group, group.launch
         self._opts = place.within(ResourceOptions(parent=self))
         # Tags identify a node to the toolkit, and the node itself reads them.

@@ -184,8 +184,8 @@ def zone_beside(own: str, ids: Mapping[str, str], without: Sequence[str], what: 
     """Return a zone other than `own`. `without` has the ids of zones in which AWS does not offer the service."""
     if ids.get(own) in without:
         raise pulumi.RunError(
-            f"{what}: AWS has none in zone {own}, whose id is {ids[own]}, where the nodes are.\n"
-            "  hint: write another network.zone; aws ec2 describe-availability-zones says which zone has which id"
+            f"{what}: AWS offers none in zone {own} ({ids[own]}), where the nodes are.\n"
+            "  hint: write another network.zone; aws ec2 describe-availability-zones lists the ids of zones"
         )
     return min(name for name, id_ in ids.items() if name != own and id_ not in without)
 

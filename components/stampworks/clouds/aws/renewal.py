@@ -58,11 +58,11 @@ def renew(plan: Plan, content: str, names: Collection[str], progress: Progress) 
 def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False) -> None:
     """Mark nodes as outdated; without a reason, remove the mark."""
     api = Api(plan.region)
-    what = f"cannot write on {', '.join(sorted(names))} that they are to be made anew"
+    what = f"cannot mark {', '.join(sorted(names))} for renewal"
     found = [each for each in machines(api, plan.name) if each.node in names and each.state in THERE]
     if machine and (alone := ", ".join(each.node for each in found if not each.in_group)):
-        hint = "`pulumi stack --show-urns` has the URN of its aws:ec2/instance:Instance: pulumi up --replace URN"
-        raise AwsError(plan.region, what, f"no group starts another machine for {alone}", hint)
+        hint = "`pulumi stack --show-urns` shows the URN of its aws:ec2/instance:Instance; run pulumi up --replace URN"
+        raise AwsError(plan.region, what, f"{alone} is in no group that would start another machine", hint)
     if not (ids := [each.id for each in found]):
         return
     if why:
@@ -87,7 +87,7 @@ def _why(machine: ClusterInstance, wanted: str) -> str:
     if machine.condemned:
         return machine.condemned
     if machine.template == f"{tags.of_machine(machine.template)}-":
-        return "its new disk has not come"
+        return "its new disk is not attached yet"
     if machine.template == wanted or not machine.in_group:
         return ""
     same = tags.of_machine(machine.template) == tags.of_machine(wanted)
@@ -115,7 +115,7 @@ def _small(api: Api, plan: Plan, kept: Sequence[ClusterInstance]) -> dict[str, s
     for each in kept:
         image, own = launches[each.group].image, launches[each.group].disk_gib
         if sizes.get(image, own) < own:
-            small[each.node] = f"the disk of {image} has {sizes[image]} GiB, its own {own}"
+            small[each.node] = f"the disk of {image} has {sizes[image]} GiB, and its own {own}"
     rare = {group.name for group in plan.stamped if group.machine.accelerators}
     if stuck := [each for each in kept if each.node in small and (each.group in rare or not each.in_group)]:
         what = f"cannot give {', '.join(each.node for each in stuck)} a new disk"
@@ -198,12 +198,12 @@ def _await(
         refused = refusals(plan.name, plan.region, sorted({each.group for each in away.values()}))
         if time.monotonic() > deadline:
             why = "\n".join([*lost.values(), *(each.words for each in refused)])
-            why = why or f"their console has not shown a host key for {PATIENCE_S / 60:.0f} min"
+            why = why or f"their console has shown no host key for {PATIENCE_S / 60:.0f} min"
             raise AwsError(plan.region, f"{', '.join(away)} have not come back", why, remedies(refused) or LOOK)
         progress("; ".join([f"waiting for {', '.join(away)}", *lost.values(), *(each.words for each in refused)]))
         time.sleep(_POLL_S)
     if lost:
-        hint = "see whether the image is there and of the machine's kind, and run pulumi up, which tries again; for "
+        hint = "check that the image exists and fits the machine, and run pulumi up, which tries again; for "
         hint += f"another machine first: stampworks roll {' '.join(lost)} --machine --reason TEXT"
         raise AwsError(plan.region, f"{', '.join(lost)} got no new disk", "\n".join(lost.values()), hint)
 
@@ -218,7 +218,7 @@ def _has_come(api: Api, plan: Plan, machine: ClusterInstance, disk: _Disk) -> No
 
     AWS copies tags of the instance only to its first disk.
     """
-    what = f"cannot write on {machine.node} ({machine.id}) what its new disk was made from"
+    what = f"cannot write the image of the new disk into the tags of {machine.node} ({machine.id})"
     own = {tags.GROUP: machine.group, "Name": f"{plan.name}-{machine.group}"}
     put_tags(api, what, [machine.disk], tags.cost_tags(plan) | own)
     put_tags(api, what, [machine.id], {tags.TEMPLATE: disk.made_from})
@@ -228,7 +228,7 @@ def _has_come(api: Api, plan: Plan, machine: ClusterInstance, disk: _Disk) -> No
 def _lost(api: Api, away: Mapping[str, ClusterInstance], disks: Mapping[str, _Disk]) -> dict[str, str]:
     """Return the nodes whose disk replacement has failed, with the state that AWS reports."""
     waiting = {disks[name].task: name for name in away if name in disks}
-    what = f"cannot say what becomes of the new disks of {', '.join(waiting.values())}"
+    what = f"cannot read the state of the new disks of {', '.join(waiting.values())}"
     found = _tasks(api, what, [away[name].id for name in waiting.values()])
     return {
         waiting[task]: f"{waiting[task]}: AWS says of {task}, which was to replace it: {each['TaskState']}"

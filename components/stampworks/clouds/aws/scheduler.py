@@ -86,7 +86,7 @@ class ControlPlane(pulumi.ComponentResource):
         plan = self.plan
         pods: Pods | None = plan.network.pods
         if pods is None:
-            raise ValueError(f"{self._name}: the plan does not say where pods have addresses from")
+            raise ValueError(f"{self._name}: the plan does not define the addresses of pods")
         unproven = group.role == "worker" and plan.proof.level != "none"
         kubelet = {
             "config": {"maxPods": pods.per_node},
@@ -325,7 +325,7 @@ class NodePool(pulumi.ComponentResource):
         """
         group, place, launch = self._group, self._place, self._group.launch
         if launch is None:
-            raise ValueError(f"{self._name}: the plan does not say how a node of {group.name} starts")
+            raise ValueError(f"{self._name}: the plan does not define the start of nodes of {group.name}")
         together = None
         if launch.placed_together:
             together = ec2.PlacementGroup(self._name, strategy="cluster", tags=self._tags, opts=self._opts)

@@ -38,12 +38,12 @@ _TOO_MANY = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooMa
 _BUSY = {"ResourceContention", "ScalingActivityInProgress"}
 """Error codes of Auto Scaling while it works on the same group."""
 
-ALLOW = "docs/aws.md says what an `up` has to be allowed; `aws sts get-caller-identity` says who asks"
+ALLOW = "docs/aws.md lists the permissions of an `up`; `aws sts get-caller-identity` shows your identity"
 PERMIT = "docs/aws-facts-policy.json is a policy that permits it"
-RENEW = "`aws sts get-caller-identity` says whose they are; renew them, and see that the clock is right"
-SIGN_IN = "`aws configure`, `aws sso login` or AWS_PROFILE says who you are; docs/aws.md says what is needed"
-LATER = "ask again later"
-REACH = "see whether this machine reaches AWS, through its proxy if it has one, and ask again"
+RENEW = "`aws sts get-caller-identity` shows their identity; renew them, and check this machine's clock"
+SIGN_IN = "give credentials by `aws configure`, `aws sso login` or AWS_PROFILE; docs/aws.md lists the permissions"
+LATER = "try again later"
+REACH = "check that this machine reaches AWS, through its proxy if it has one, and try again"
 
 
 class AwsUnansweredError(errors.UnansweredError):
@@ -141,11 +141,11 @@ def _refusal(action: str, error: sdk.ClientError) -> AwsUnansweredError:
     if code in NOT_PERMITTED:
         return AwsUnansweredError(action, f"not permitted ({code}: {message})", PERMIT, code)
     if code in _NOT_KNOWN:
-        return AwsUnansweredError(action, f"AWS does not take the credentials ({code}: {message})", RENEW, code)
+        return AwsUnansweredError(action, f"AWS refuses the credentials ({code}: {message})", RENEW, code)
     if code in _TOO_MANY:
-        return AwsUnansweredError(action, f"AWS is asked too often ({code})", LATER, code)
+        return AwsUnansweredError(action, f"AWS throttles requests ({code})", LATER, code)
     if code in _BUSY:
-        return AwsUnansweredError(action, f"AWS is at work on it ({code})", LATER, code)
+        return AwsUnansweredError(action, f"AWS is still changing it ({code})", LATER, code)
     if code == str(status) or status >= 500:  # an answer without an error code is not from AWS
         return AwsUnansweredError(action, f"not available: HTTP {status}", LATER, code)
     return AwsUnansweredError(action, f"{code}: {message}", LATER, code)
@@ -155,7 +155,7 @@ def _silence(action: str, error: Exception) -> AwsUnansweredError:
     if isinstance(error, sdk.NoCredentialsError):
         return AwsUnansweredError(action, "there are no credentials for AWS", SIGN_IN)
     if isinstance(error, ResponseParserError):
-        return AwsUnansweredError(action, "not available: the answer is none of AWS", LATER)
+        return AwsUnansweredError(action, "not available: the answer does not come from AWS", LATER)
     what = " ".join(str(error).split())
     if isinstance(error, (sdk.HTTPClientError, sdk.ConnectionError)):
         return AwsUnansweredError(action, f"no answer: {what}", REACH, silent=True)

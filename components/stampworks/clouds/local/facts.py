@@ -22,7 +22,7 @@ def measure_loopback() -> int:
 
 def _looked() -> int:
     argv = ["unshare", "--net", *MAPPED_ROOT[1:], sys.executable, "-I", "-S", str(PROGRAM)]
-    output = run(argv, "this machine", "cannot measure what its loopback carries", timeout=20).strip()
+    output = run(argv, "this machine", "cannot measure the rate of its loopback", timeout=20).strip()
     if not output.isdigit():
-        raise RoomError("this machine", "cannot measure what its loopback carries", f"the probe said {output!r}")
+        raise RoomError("this machine", "cannot measure the rate of its loopback", f"the probe said {output!r}")
     return round(int(output) / 1e6)

@@ -22,7 +22,7 @@ class Network(Section):
     )
     egress: Literal["", "nat", "none"] = Field(
         default="",
-        description="How nodes of a cloud reach the world: nat, or none but the services of the cloud; "
+        description="Way of a cloud's nodes to the internet: nat, or none but the services of the cloud; "
         "without it, nat where nodes have private addresses.",
         json_schema_extra=IN_PLACE,
     )
@@ -55,14 +55,14 @@ class Fabric(Section):
 
     kind: Literal["", "simulated", "infiniband", "roce", "efa", "tcp"] = Field(
         default="",
-        description="What the fabric speaks; without it, what the machines' NICs do.",
+        description="Protocol of the fabric; without it, the one of the machines' NICs.",
         json_schema_extra=REPLACE,
     )
     rail_rate_mbps: int = Field(
         default=0,
         ge=0,
         le=1_600_000,
-        description="What one rail of one simulated node carries, in Mb/s (megabits a second); 0 is 200.",
+        description="Rate of one rail of one simulated node, in Mb/s (megabits a second); 0 is 200.",
         json_schema_extra=IN_PLACE,
     )
     leaf_nodes: int = Field(

@@ -11,14 +11,14 @@ from stampworks.declaration.values import MachineName, PoolName, Reservation, Zo
 
 
 class Fallback(Section):
-    """Another way to buy nodes, tried while there are none to be had as the pool says."""
+    """Another way to buy nodes, tried when the pool's own way finds no capacity."""
 
     purchase: Literal["on-demand", "spot", "reserved", "block"] = Field(
-        description="How they are paid for then.", json_schema_extra=IN_PLACE
+        description="How they are paid for instead.", json_schema_extra=IN_PLACE
     )
     reservation: Reservation = Field(
         default="",
-        description="What the cloud calls the capacity that was bought before, for purchase: reserved or block.",
+        description="The cloud's name of the reservation or block, for purchase: reserved or block.",
         json_schema_extra=IN_PLACE,
     )
 
@@ -27,25 +27,27 @@ class Pool(Section):
     """Nodes of one machine."""
 
     name: PoolName = Field(
-        description="What the pool and its nodes (<pool>-001, ...) are called.", json_schema_extra=REPLACE
+        description="Name of the pool, and first part of the names of its nodes (<pool>-001, ...).",
+        json_schema_extra=REPLACE,
     )
     machine: MachineName = Field(description="The catalog's name of the machine.", json_schema_extra=REPLACE)
     count: int = Field(
         ge=1,
         le=4096,
-        description="How many nodes the pool has at most; for none, take the pool out.",
+        description="Largest number of nodes; for none, take the pool out.",
         json_schema_extra=IN_PLACE,
     )
     count_min: int | None = Field(
         default=None,
         ge=0,
         le=4096,
-        description="How many of them always run; the others start and stop with the work. Without it, all do.",
+        description="How many of them always run; the others start when jobs need them, and stop after. "
+        "Without it, all do.",
         json_schema_extra=IN_PLACE,
     )
     purchase: Literal["", "owned", "on-demand", "spot", "reserved", "block"] = Field(
         default="",
-        description="How its machines are paid for; without it, as the cloud sells them to everybody.",
+        description="How its machines are paid for; without it, at the cloud's ordinary terms.",
         json_schema_extra=REPLACE,
     )
     zone: Zone = Field(
@@ -55,17 +57,18 @@ class Pool(Section):
     )
     reservation: Reservation = Field(
         default="",
-        description="What the cloud calls the capacity that was bought before, for purchase: reserved or block.",
+        description="The cloud's name of the reservation or block, for purchase: reserved or block.",
         json_schema_extra=REPLACE,
     )
     fallbacks: Annotated[tuple[Fallback, ...], FromList] = Field(
         default=(),
-        description="How else nodes that start with the work are bought, in this order, "
-        "while there are none to be had as the pool says.",
+        description="Other ways to buy nodes that do not always run, tried in this order "
+        "when the pool's own way finds no capacity.",
         json_schema_extra=IN_PLACE,
     )
     scheduling_only: bool = Field(
         default=False,
-        description="Whether only the scheduler knows its nodes: `sbatch --test-only` places jobs on them, none runs.",
+        description="Whether its nodes exist in the scheduler only: `sbatch --test-only` places jobs on "
+        "them, none runs.",
         json_schema_extra=REPLACE,
     )

@@ -1,4 +1,4 @@
-"""What else a cluster that runs has: a budget, logs, a proof, rolls, and what its user adds."""
+"""Settings of a running cluster: tags, budget, logs, proof, rolls, and parts of the user's own."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from stampworks.declaration.values import Email, OwnCheck, OwnRole, PoolName, Ta
 class Tag(Section):
     """A word by which somebody finds in a bill what belongs together."""
 
-    name: TagName = Field(description="What the tag is called.", json_schema_extra=IN_PLACE)
-    value: TagValue = Field(description="What it says.", json_schema_extra=IN_PLACE)
+    name: TagName = Field(description="Name of the tag.", json_schema_extra=IN_PLACE)
+    value: TagValue = Field(description="Value of the tag.", json_schema_extra=IN_PLACE)
 
 
 class Budget(Section):
-    """What a cluster may cost, and who is told in time."""
+    """Limit of a cluster's costs, and mail addresses to warn in time."""
 
     monthly_usd: int = Field(
         default=0,
         ge=0,
         le=1_000_000_000,
-        description="What it may cost a month, in US dollars; 0 for no limit. What a plan costs is judged by it.",
+        description="Limit of the costs of a month, in US dollars, by which a plan is judged; 0 for no limit.",
         json_schema_extra=IN_PLACE,
     )
     notify: Annotated[tuple[Email, ...], FromList] = Field(
         default=(),
         max_length=10,
-        description="Who gets mail: when most of it is spent, and before a block of capacity ends.",
+        description="Mail addresses to notify when most of it is spent, and before a block of capacity ends.",
         json_schema_extra=IN_PLACE,
     )
 
 
 class Logs(Section):
-    """What nodes say, kept where it outlives them."""
+    """Logs of nodes, kept where they outlive them."""
 
     days: int | None = Field(
         default=None,
         ge=0,
         le=3653,
-        description="For how long the cloud keeps what nodes say; 0 for not at all, without it 30 where it can.",
+        description="Days for which the cloud keeps logs of nodes; 0 for none, without it 30 where the cloud can.",
         json_schema_extra=IN_PLACE,
     )
 
@@ -61,7 +61,7 @@ class Role(Section):
     )
     variables: dict[str, Any] = Field(
         default={},
-        description="What the role is told: data of any shape, never a template. Each name begins with the role's.",
+        description="Variables of the role: data of any shape, never a template. Each name begins with the role's.",
         json_schema_extra=IN_PLACE,
     )
 
@@ -74,28 +74,28 @@ class Check(Section):
         json_schema_extra=IN_PLACE,
     )
     pools: Annotated[tuple[PoolName, ...], FromList] = Field(
-        default=(), description="The pools whose nodes it looks at; without any, all pools.", json_schema_extra=IN_PLACE
+        default=(), description="The pools whose nodes it checks; without any, all pools.", json_schema_extra=IN_PLACE
     )
     timeout_seconds: int = Field(
         default=10,
         ge=1,
         le=30,
-        description="After how many seconds without an answer the check could not tell, which is not well.",
+        description="Seconds after which a check without an answer is unknown, which does not count as healthy.",
         json_schema_extra=IN_PLACE,
     )
 
 
 class Extras(Section):
-    """What a cluster has that Stampworks does not know of."""
+    """Roles and checks of the user's own."""
 
     roles: Annotated[tuple[Role, ...], FromList] = Field(
         default=(),
-        description="Ansible roles of your own, in their order; what one did stays when it is taken out.",
+        description="Ansible roles of your own, in their order; removing one does not undo its changes on nodes.",
         json_schema_extra=IN_PLACE,
     )
     checks: Annotated[tuple[Check, ...], FromList] = Field(
         default=(),
-        description="Checks of your own; a node that one of them finds not well takes no jobs.",
+        description="Checks of your own; a node that fails one takes no jobs.",
         json_schema_extra=IN_PLACE,
     )
 
@@ -105,14 +105,15 @@ class Proof(Section):
 
     level: Literal["none", "quick", "standard", "burn-in"] = Field(
         default="standard",
-        description="How much is measured: nothing, each node alone, nodes and fabric together, all of it longer.",
+        description="Extent of the proof: nothing, each node alone, nodes and fabric together, all of it longer.",
         json_schema_extra=IN_PLACE,
     )
     budget_minutes: int = Field(
         default=0,
         ge=0,
         le=10_080,
-        description="How long it may take, in minutes; what was not measured by then is unknown, which is no pass. "
+        description="How long it may take, in minutes; checks without a result by then are unknown, which is "
+        "not a pass. "
         "A burn-in takes all of it. 0 is 10, and 240 for a burn-in.",
         json_schema_extra=IN_PLACE,
     )
@@ -132,11 +133,11 @@ class Roll(Section):
         default=25,
         ge=1,
         le=100,
-        description="How many of a pool's nodes may be out of service at once, in percent; one always may.",
+        description="Largest part of a pool's nodes out of service at once, in percent; one always may be.",
         json_schema_extra=IN_PLACE,
     )
     jobs: Literal["wait", "requeue"] = Field(
         default="wait",
-        description="What happens to jobs on a node whose turn has come: they end first, or start anew elsewhere.",
+        description="Treatment of jobs on a node that is next: wait until they end, or requeue them on other nodes.",
         json_schema_extra=IN_PLACE,
     )

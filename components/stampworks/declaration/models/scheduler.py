@@ -1,4 +1,4 @@
-"""What runs the jobs, who may submit them, and by which rules."""
+"""Scheduler of jobs, users who may submit them, and its rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stampworks.declaration.values import (
 class User(Section):
     """A person who may log in and submit jobs."""
 
-    name: UserName = Field(description="The login.", json_schema_extra=REPLACE)
+    name: UserName = Field(description="Name to log in with.", json_schema_extra=REPLACE)
     uid: int = Field(
         ge=1000,
         le=60000,
@@ -54,7 +54,7 @@ class User(Section):
 class UserGroup(Section):
     """People who share files: a team. An account says who a job is charged to, and is something else."""
 
-    name: GroupName = Field(description="What the group is called.", json_schema_extra=REPLACE)
+    name: GroupName = Field(description="Name of the group.", json_schema_extra=REPLACE)
     gid: int = Field(
         ge=1000,
         le=60000,
@@ -66,7 +66,7 @@ class UserGroup(Section):
 class Queue(Section):
     """Where jobs wait for the nodes of some pools."""
 
-    name: QueueName = Field(description="What the queue is called.", json_schema_extra=REPLACE)
+    name: QueueName = Field(description="Name of the queue.", json_schema_extra=REPLACE)
     pools: Annotated[tuple[PoolName, ...], FromList] = Field(
         min_length=1,
         description="The pools whose nodes run its jobs; those of a pool in no queue run none.",
@@ -86,8 +86,7 @@ class Queue(Section):
     )
     priority: Name = Field(
         default="",
-        description="The priority its jobs get when they ask for none; on Kubernetes those of `stampworks submit` "
-        "alone.",
+        description="Priority of its jobs that ask for none; on Kubernetes, of those of `stampworks submit` alone.",
         json_schema_extra=IN_PLACE,
     )
 
@@ -95,9 +94,9 @@ class Queue(Section):
 class Priority(Section):
     """How urgent a job is, and whom it may push aside."""
 
-    name: Name = Field(description="What the priority is called.", json_schema_extra=REPLACE)
+    name: Name = Field(description="Name of the priority.", json_schema_extra=REPLACE)
     weight: int = Field(
-        ge=0, le=1_000_000, description="The higher, the sooner a job starts.", json_schema_extra=IN_PLACE
+        ge=0, le=1_000_000, description="Weight: jobs of a higher one start sooner.", json_schema_extra=IN_PLACE
     )
     preempts: Annotated[tuple[Name, ...], FromList] = Field(
         default=(),
@@ -107,9 +106,9 @@ class Priority(Section):
 
 
 class Account(Section):
-    """Who a job is charged to."""
+    """Account that jobs are charged to."""
 
-    name: AccountName = Field(description="What the account is called.", json_schema_extra=REPLACE)
+    name: AccountName = Field(description="Name of the account.", json_schema_extra=REPLACE)
     share: int = Field(
         default=1,
         ge=1,
@@ -127,29 +126,30 @@ class Account(Section):
 
 
 class Scheduler(Section):
-    """Who decides which job runs where and when."""
+    """Scheduler that decides which job runs where and when."""
 
     kind: Literal["slurm", "kubernetes"] = Field(
-        default="slurm", description="What runs the jobs.", json_schema_extra=REFUSE
+        default="slurm", description="Scheduler that runs the jobs.", json_schema_extra=REFUSE
     )
     accounting: bool = Field(
         default=False,
-        description="Whether who used what is recorded; accounts need it.",
+        description="Whether the usage of each user is recorded; accounts need it.",
         json_schema_extra=IN_PLACE,
     )
     database: Literal["head", "managed"] = Field(
         default="head",
-        description="Who runs the database of the accounting: the head or the cloud. Records stay where they are.",
+        description="Where the accounting database runs: on the head, or as a service of the cloud. Records do "
+        "not move when it changes.",
         json_schema_extra=REFUSE,
     )
     topology: Literal["flat", "tree", "block"] = Field(
         default="tree",
-        description="What the scheduler knows of the fabric when it chooses nodes.",
+        description="Description of the fabric by which the scheduler chooses nodes.",
         json_schema_extra=IN_PLACE,
     )
     preemption: Literal["off", "requeue", "cancel"] = Field(
         default="off",
-        description="What happens to a running job that has to make room for a more urgent one.",
+        description="Treatment of a running job that has to make room for a more urgent one.",
         json_schema_extra=IN_PLACE,
     )
     login_nodes: int = Field(
@@ -180,13 +180,13 @@ class Scheduler(Section):
     api_from: Annotated[tuple[PublicCidr, ...], FromList] = Field(
         default=(),
         max_length=40,
-        description="On Kubernetes of a cloud: the ranges of the internet from which its server can be asked, like "
+        description="On Kubernetes of a cloud: the public ranges from which its API server can be reached, like "
         "203.0.113.0/24; without any it has no public address, and only the cluster's network reaches it.",
         json_schema_extra=IN_PLACE,
     )
     admins: Annotated[tuple[Admin, ...], FromList] = Field(
         default=(),
-        description="On Kubernetes of a cloud: who may do everything in it, beside whoever has made it; on aws the "
+        description="On Kubernetes of a cloud: its administrators beside its creator; on aws the "
         "ARNs of roles and users.",
         json_schema_extra=IN_PLACE,
     )
@@ -201,7 +201,7 @@ class Scheduler(Section):
         default=None,
         ge=1,
         le=525_600,
-        description="How long a node that has started with the work waits for more of it, in minutes, before its "
+        description="Minutes for which an idle node that does not always run waits for jobs before its "
         "machine ends; without it, 10.",
         json_schema_extra=IN_PLACE,
     )
@@ -212,15 +212,13 @@ class Scheduler(Section):
     )
     queues: Annotated[tuple[Queue, ...], FromList] = Field(
         default=(),
-        description="Where jobs wait; without any, one queue 'main' has all pools that run jobs.",
+        description="Queues of jobs; without any, one queue 'main' has all pools that run jobs.",
         json_schema_extra=IN_PLACE,
     )
     priorities: Annotated[tuple[Priority, ...], FromList] = Field(
-        default=(), description="How urgent jobs can be.", json_schema_extra=IN_PLACE
+        default=(), description="Priorities of jobs.", json_schema_extra=IN_PLACE
     )
     accounts: Annotated[tuple[Account, ...], FromList] = Field(
-        default=(), description="Who jobs are charged to.", json_schema_extra=IN_PLACE
+        default=(), description="Accounts that jobs are charged to.", json_schema_extra=IN_PLACE
     )
-    addons: AddOns = Field(
-        default=AddOns(), description="On Kubernetes: what it is extended by.", json_schema_extra=REFUSE
-    )
+    addons: AddOns = Field(default=AddOns(), description="On Kubernetes: its add-ons.", json_schema_extra=REFUSE)

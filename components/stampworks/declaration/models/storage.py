@@ -15,71 +15,72 @@ Feature = Literal["backups", "compression", "root-squash", "data-repository", "h
 class Storage(Section):
     """A file system that every node mounts."""
 
-    name: Name = Field(description="What the file system is called.", json_schema_extra=REFUSE)
+    name: Name = Field(description="Name of the file system.", json_schema_extra=REFUSE)
     kind: StorageKind = Field(
-        description="What kind of file system it is: a directory, or one of the catalog's.", json_schema_extra=REFUSE
+        description="Kind of file system: a directory, or one of the catalog's.", json_schema_extra=REFUSE
     )
     tier: StorageTier = Field(
         default="",
-        description="Which of its tiers, as its vendor calls it; not needed where kind and throughput leave only one.",
+        description="Its tier, as its vendor calls it; not needed where kind and throughput leave only one.",
         json_schema_extra=REFUSE,
     )
     capacity: int = Field(
         default=0,
         ge=0,
         le=2**40,
-        description="How large it is, in GiB (GB where its vendor sells GB); 0 where it grows by itself.",
+        description="Its size, in GiB (GB where its vendor sells GB); 0 where it grows by itself.",
         json_schema_extra=IN_PLACE,
     )
     mbps_per_tib: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="What throughput each TiB brings, in MB/s, where it is bought with the capacity.",
+        description="Throughput of each TiB, in MB/s, where it is bought with the capacity.",
         json_schema_extra=IN_PLACE,
     )
     throughput_mbps: int = Field(
         default=0,
         ge=0,
         le=100_000_000,
-        description="What throughput the whole has, in MB/s, where it is bought by itself.",
+        description="Throughput of the whole, in MB/s, where it is bought by itself.",
         json_schema_extra=IN_PLACE,
     )
     read_cache_gib: int = Field(
         default=0,
         ge=0,
         le=2**40,
-        description="How large its read cache is, where one is declared.",
+        description="Size of its read cache, where one is declared.",
         json_schema_extra=IN_PLACE,
     )
     metadata_iops: int = Field(
         default=0,
         ge=0,
         le=100_000_000,
-        description="How many metadata operations a second it has, where they are bought; 0 for what comes with it.",
+        description="Metadata operations a second, where they are bought; 0 for the number that comes with it.",
         json_schema_extra=IN_PLACE,
     )
     efa: bool = Field(default=False, description="Whether nodes reach it over EFA.", json_schema_extra=REFUSE)
     features: Annotated[tuple[Feature, ...], FromList] = Field(
         default=(),
-        description="What else it has: backups, compression, root-squash, data-repository, hdd-read-cache.",
+        description="Its features: backups, compression, root-squash, data-repository, hdd-read-cache.",
         json_schema_extra=REFUSE,
     )
     repository: Repository = Field(
         default="",
-        description="What its feature data-repository shows: the name of a storage here, or a place like s3://bucket/data.",
+        description="Source that its feature data-repository shows: the name of a storage here, or a place like "
+        "s3://bucket/data.",
         json_schema_extra=IN_PLACE,
     )
     expire_days: int = Field(
         default=0,
         ge=0,
         le=36_500,
-        description="Of s3: after how many days without being written an object goes; 0: never.",
+        description="For s3: days after its last write at which an object is deleted; 0: never.",
         json_schema_extra=IN_PLACE,
     )
     expire_folder: BucketFolder = Field(
         default="",
-        description="Of s3: only what is below this goes, as checkpoints/; without it, all that the bucket holds.",
+        description="For s3: the folder that expire_days is for, as checkpoints/; without it, the whole bucket.",
         json_schema_extra=IN_PLACE,
     )
     existing: PartId = Field(

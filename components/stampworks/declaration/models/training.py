@@ -1,4 +1,4 @@
-"""What is trained, and what a run takes where nobody says it."""
+"""Model to train, and defaults of training runs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from stampworks.declaration.values import Count, Directory, Experiment, Url
 
 
 class Tracker(Section):
-    """Who else is told how a run goes. What it wants to know of its user stands in the environment of the job."""
+    """Tracker that records the progress of runs. Its credentials stand in the environment of the job."""
 
     kind: Literal["files", "mlflow", "wandb"] = Field(
         default="files",
-        description="What keeps the values: a file in the run's folder, MLflow, or Weights & Biases.",
+        description="Tracker of the values: a file in the run's folder, MLflow, or Weights & Biases.",
         json_schema_extra=IN_PLACE,
     )
-    url: Url = Field(default="", description="Where its server is; MLflow needs it.", json_schema_extra=IN_PLACE)
+    url: Url = Field(default="", description="URL of its server; MLflow needs it.", json_schema_extra=IN_PLACE)
     experiment: Experiment = Field(
         default="stampworks",
-        description="What the tracker calls all runs of this cluster together.",
+        description="The tracker's name for all runs of this cluster together.",
         json_schema_extra=IN_PLACE,
     )
 
@@ -40,7 +40,7 @@ class Checkpoints(Section):
 
 
 class Model(Section):
-    """What is to be trained: a decoder-only transformer. What is left out is worked out, or unknown."""
+    """Model to train: a decoder-only transformer. Missing values are derived, or unknown."""
 
     parameters: Count = Field(
         default=0,
@@ -86,21 +86,21 @@ class Model(Section):
         default=0,
         ge=0,
         le=1_000_000,
-        description="How wide that is of which latent attention makes keys and values; 0: it makes them of the input.",
+        description="Rank of latent attention's keys and values; 0: it computes them from the input.",
         json_schema_extra=IN_PLACE,
     )
     query_rank: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="How wide that is of which latent attention makes queries; 0: it makes them of the input.",
+        description="Rank of latent attention's queries; 0: it computes them from the input.",
         json_schema_extra=IN_PLACE,
     )
     rotary: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="How much of a key all heads of latent attention share; head counts it, too.",
+        description="Part of a key that all heads of latent attention share; head counts it, too.",
         json_schema_extra=IN_PLACE,
     )
     ffn: int = Field(
@@ -139,14 +139,14 @@ class Model(Section):
         default=0,
         ge=0,
         le=1_000_000,
-        description="Through how many of them a token passes.",
+        description="Number of experts that a token passes through.",
         json_schema_extra=IN_PLACE,
     )
     dense_layers: int = Field(
         default=0,
         ge=0,
         le=10_000,
-        description="How many layers, the first ones, have a feed-forward layer for all tokens instead of experts.",
+        description="Number of first layers that have a feed-forward layer for all tokens instead of experts.",
         json_schema_extra=IN_PLACE,
     )
     dense_ffn: int = Field(
@@ -158,13 +158,13 @@ class Model(Section):
     )
     active: Count = Field(
         default=0,
-        description="Through how many parameters a token passes, as in 37B; 0 for all, or those of its experts.",
+        description="Number of parameters that a token passes through, as in 37B; 0 for all, or those of its experts.",
         json_schema_extra=IN_PLACE,
     )
 
 
 class Training(Section):
-    """What `stampworks submit training` takes where nobody says it; `--set` says it for one run."""
+    """Defaults of `stampworks submit training`; `--set` changes them for one run."""
 
     layout: Literal["ddp", "fsdp", "hsdp", "tp"] = Field(
         default="fsdp",
@@ -175,12 +175,12 @@ class Training(Section):
         default=1,
         ge=1,
         le=1024,
-        description="Among how many ranks the layout tp splits each layer.",
+        description="Number of ranks among which the layout tp splits each layer.",
         json_schema_extra=IN_PLACE,
     )
     precision: Literal["auto", "float32", "bfloat16", "float8"] = Field(
         default="auto",
-        description="What most of the arithmetic is done in; auto: bfloat16 where there is an accelerator for it.",
+        description="Number format of most of the arithmetic; auto: bfloat16 where an accelerator has it.",
         json_schema_extra=IN_PLACE,
     )
     ranks: int = Field(
@@ -201,13 +201,16 @@ class Training(Section):
         json_schema_extra=IN_PLACE,
     )
     tracker: Tracker = Field(
-        default=Tracker(), description="Who else is told how a run goes.", json_schema_extra=IN_PLACE
+        default=Tracker(),
+        description="Tracker that records the progress of runs, beside their own files.",
+        json_schema_extra=IN_PLACE,
     )
     checkpoints: Checkpoints = Field(
-        default=Checkpoints(), description="Where checkpoints lie, and how many of them.", json_schema_extra=IN_PLACE
+        default=Checkpoints(), description="Place of checkpoints, and how many are kept.", json_schema_extra=IN_PLACE
     )
     model: Model = Field(
         default=Model(),
-        description="What the cluster is for: with it, the plan says whether it fits, and how long it takes.",
+        description="Model that the cluster is to train: with it, the plan says whether it fits, and how long "
+        "training takes.",
         json_schema_extra=IN_PLACE,
     )

@@ -32,10 +32,8 @@ class Declaration(Section):
     version: Annotated[Literal[1], Whole] = Field(
         description="The version of this format: 1.", json_schema_extra=IN_PLACE
     )
-    name: Name = Field(
-        description="What the cluster is called; another name is another cluster.", json_schema_extra=REFUSE
-    )
-    cloud: Cloud = Field(description="Where the cluster is stamped.", json_schema_extra=REFUSE)
+    name: Name = Field(description="Name of the cluster; another name is another cluster.", json_schema_extra=REFUSE)
+    cloud: Cloud = Field(description="Cloud on which the cluster is stamped.", json_schema_extra=REFUSE)
     region: Region = Field(
         default="",
         description="The cloud's region; a cloud that has regions needs one.",
@@ -48,16 +46,16 @@ class Declaration(Section):
     )
     tags: Annotated[tuple[Tag, ...], FromList] = Field(
         default=(),
-        description="What bills are read by, as owner or cost-centre: on all that a cloud makes for the cluster.",
+        description="Tags on all resources of the cluster, as owner or cost-centre, by which bills are sorted.",
         json_schema_extra=IN_PLACE,
     )
     budget: Budget = Field(
-        default=Budget(), description="What it may cost, and who is told in time.", json_schema_extra=IN_PLACE
+        default=Budget(),
+        description="Limit of its costs, and mail addresses to warn in time.",
+        json_schema_extra=IN_PLACE,
     )
-    logs: Logs = Field(default=Logs(), description="What nodes say, kept apart from them.", json_schema_extra=IN_PLACE)
-    network: Network = Field(
-        default=Network(), description="Which addresses the cluster takes.", json_schema_extra=REFUSE
-    )
+    logs: Logs = Field(default=Logs(), description="Logs of nodes, kept outside of them.", json_schema_extra=IN_PLACE)
+    network: Network = Field(default=Network(), description="Addresses of the cluster.", json_schema_extra=REFUSE)
     account: AccountTerms = Field(
         default=AccountTerms(),
         description="What the owners of a cloud account ask of everything that is made in it.",
@@ -75,7 +73,7 @@ class Declaration(Section):
         json_schema_extra=IN_PLACE,
     )
     users: Annotated[tuple[User, ...], FromList] = Field(
-        default=(), description="The people who may log in and submit jobs.", json_schema_extra=IN_PLACE
+        default=(), description="People who may log in and submit jobs.", json_schema_extra=IN_PLACE
     )
     groups: Annotated[tuple[UserGroup, ...], FromList] = Field(
         default=(),
@@ -88,15 +86,17 @@ class Declaration(Section):
         json_schema_extra=IN_PLACE,
     )
     scheduler: Scheduler = Field(
-        default=Scheduler(), description="What runs the jobs, and by which rules.", json_schema_extra=REFUSE
+        default=Scheduler(), description="Scheduler of jobs, and its rules.", json_schema_extra=REFUSE
     )
     proof: Proof = Field(
-        default=Proof(), description="How it is proven before anything may rely on it.", json_schema_extra=IN_PLACE
+        default=Proof(),
+        description="Proof that the cluster passes before anything may rely on it.",
+        json_schema_extra=IN_PLACE,
     )
-    roll: Roll = Field(default=Roll(), description="How nodes that run are made anew.", json_schema_extra=IN_PLACE)
+    roll: Roll = Field(default=Roll(), description="How running nodes are replaced.", json_schema_extra=IN_PLACE)
     training: Training = Field(
         default=Training(),
-        description="What a training run takes where nobody says it.",
+        description="Defaults of training runs.",
         json_schema_extra=IN_PLACE,
     )
     extras: Extras = Field(default=Extras(), description="Roles and checks of your own.", json_schema_extra=IN_PLACE)

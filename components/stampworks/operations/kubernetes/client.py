@@ -22,14 +22,14 @@ from stampworks.schedulers.topology.kubernetes import HOSTNAME
 
 _TIMEOUT_S = 120
 _SOON_S, _AT_MOST_S = 5, 20
-"""Of one request, and of the several that kubectl makes of what it is asked."""
+"""Limit for one request, and for the several that kubectl makes of one command."""
 _NEW_S, _AGAIN_S = 300.0, 5.0
 """How long one that was just made may be silent."""
 _FAILED_THERE = "command terminated with exit code"
 _UNHEARD = {
     "The connection to the server": "does not answer",
     "Unable to connect to the server": "does not answer",
-    "error: You must be logged in to the server": "does not know who asks",
+    "error: You must be logged in to the server": "does not accept the credentials",
 }
 """How a line begins with which kubectl says that nothing was heard, and what that means."""
 Manifest = Mapping[str, Any]
@@ -50,7 +50,7 @@ def kubectl(plan: Plan) -> tuple[str, ...]:
     if not plan.scheduler.traits.runs_pods:
         raise InputError(
             f"the scheduler of cluster {plan.name} is {plan.scheduler.traits.title}",
-            "stampworks run -- sinfo asks that",
+            "use stampworks run -- sinfo",
         )
     return reach(plan.name, plan.cloud, plan.region)
 
@@ -121,14 +121,14 @@ class KubernetesApi:
         except (ValueError, KeyError, TypeError, RecursionError):
             items = None
         if not isinstance(items, list):
-            what = f"the Kubernetes of cluster {self.cluster} answered something that is no list of {kinds}"
-            raise UnknownError(what, f"look at it: stampworks kubectl -- get {kinds} --output=json")
+            what = f"the answer of the Kubernetes of cluster {self.cluster} is not a list of {kinds}"
+            raise UnknownError(what, f"see its answer: stampworks kubectl -- get {kinds} --output=json")
         return [each for each in items if text_at(each, "kind") and text_at(each, "metadata", "name")]
 
     def awaited(self, progress: Callable[[str], None]) -> None:
         """Returns when it answers. A cloud says that a new one is there before its name is known everywhere, or before
         it hears anybody."""
-        _ = self._kubectl  # which does not come by waiting
+        _ = self._kubectl  # waiting does not help where it is missing
         until = time.monotonic() + _NEW_S
         while True:
             try:
@@ -163,7 +163,7 @@ class KubernetesApi:
             raise UnknownError(f"{whole} {why}", self.remedy(why)) from None
         if done.returncode == 0:
             return done.stdout
-        # of a program in a pod kubectl says last only that it has failed, and the program what
+        # kubectl's last line only says that the program in the pod failed; the program's own lines say why
         lines = [line for line in done.stderr.strip().splitlines() if not line.startswith(_FAILED_THERE)]
         for line in lines:  # advice may follow it
             for begins, means in _UNHEARD.items():
@@ -173,7 +173,7 @@ class KubernetesApi:
         raise RefusedError(f"{whole} refused: {why}", "stampworks status")
 
     def remedy(self, why: str) -> str:
-        """What to do where nothing was heard for this reason: its cloud knows."""
+        """Return a remedy where no answer came for this reason: its cloud knows."""
         access = _access(self._place[0])
         return access.remedy(why) if access else start()
 
@@ -183,7 +183,7 @@ def name_of(each: Manifest) -> str:
 
 
 def conditions(each: Manifest) -> dict[str, Manifest]:
-    """What is said of an object, by kind."""
+    """Return the conditions of an object, by kind."""
     return {text_at(one, "type"): one for one in maps_at(each, "status", "conditions")}
 
 
@@ -196,7 +196,7 @@ def ready(node: Manifest) -> bool:
 
 
 def owner(metadata: Manifest) -> str:
-    """What it stands for: a workload has a name that nobody has chosen."""
+    """Return the object that a workload stands for, whose name a person has chosen."""
     owners = maps_at(metadata, "ownerReferences")
     return text_at(owners[0] if owners else metadata, "name")
 
@@ -228,7 +228,7 @@ def placed(workload: Manifest) -> tuple[str, ...]:
 
 
 def _named(slice_: Manifest, level: int) -> Iterator[str]:
-    """What a part of the places has at a level: Kueue says once what the names of all of them have in common."""
+    """Yield the names of places at a level: Kueue writes their common part once."""
     for values in maps_at(slice_, "valuesPerLevel")[level : level + 1]:
         if one := text_at(values, "universal"):
             yield one

@@ -29,7 +29,7 @@ _WHERE, _ALL = (f"--namespace={PROOF_NAMESPACE}",), f"--selector={_DOOR}"
 
 
 def ask(plan: Plan, uid: int, argv: Sequence[str], limit_s: float, given: str = "") -> str:
-    """What a program says there, as whoever has this number."""
+    """Return the output of a program there, run with this uid."""
     server = KubernetesApi.of(plan)
     as_whom = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"] if uid else []
     name = _open(server, plan)
@@ -65,7 +65,7 @@ def _open(server: KubernetesApi, plan: Plan) -> str:
         waits = ["wait", "--for=condition=Ready", f"pod/{name}", *_WHERE, f"--timeout={_STARTS_S}s"]
         server.said(waits, limit_s=_STARTS_S + 20)
     except RefusedError as error:
-        what = f"the pod in which runs are looked at does not start within {_STARTS_S} s: {_why(server, name)}"
+        what = f"the pod that reads runs does not start within {_STARTS_S} s: {_why(server, name)}"
         raise OperationError(what, f"stampworks kubectl -- describe pod {name} {_WHERE[0]}") from error
     return name
 
@@ -77,7 +77,7 @@ def _is_over(pod: Manifest) -> bool:
 def _why(server: KubernetesApi, name: str) -> str:
     events = ["get", "events", *_WHERE, f"--field-selector=involvedObject.name={name}", "--output=json"]
     items = json.loads(server.said(events))["items"]
-    return str(items[-1].get("message", "")) if items else "nobody says why"
+    return str(items[-1].get("message", "")) if items else "no reason is given"
 
 
 def _pod(plan: Plan) -> dict[str, Any]:

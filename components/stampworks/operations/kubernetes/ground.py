@@ -42,7 +42,7 @@ LEASE = "proof"
 LEASE_S = 300
 _ASK = "stampworks/ask"
 _POLL_S, _TURN_S = 0.5, 2.0
-_BROKEN_OFF = DrainReason("proof", "", "its proof was broken off")
+_BROKEN_OFF = DrainReason("proof", "", "its proof was interrupted")
 _GONE = "(NotFound)"
 _NOT_OURS = re.compile(r"\((AlreadyExists|Conflict|NotFound)\)")
 _WHERE = (f"--namespace={PROOF_NAMESPACE}",)
@@ -59,25 +59,25 @@ while IFS= read -r line; do
 done </etc/stampworks/collectives.env
 exec "$@"
 """
-"""What is proven is what jobs are told."""
+"""Environment of jobs, in which proofs run, too."""
 _OFFERED_S = 300.0
 """So long a node may take, after it has joined, until what hands out its devices runs there."""
 _FETCHED_S = 900.0
 """So long a node may take to fetch the image: it has torch, and a new node has nothing of it."""
 _HOPELESS_S = 60.0
 """So long a kubelet may say that a pod cannot start, until it is believed: it has tried three times by then."""
-# What a kubelet goes on trying, and what does not come by trying (Kubernetes 1.35, pkg/kubelet/images/types.go and
-# kuberuntime/kuberuntime_container.go, read 2026-11-25). Of an image that it cannot fetch it says what the registry has
-# said, while it waits, too, from 1.32 on: that may be the network's fault, and another time it is there.
+# States in which a kubelet tries again, and errors that no retry mends (Kubernetes 1.35, pkg/kubelet/images/types.go
+# and kuberuntime/kuberuntime_container.go, read 2026-11-25). From 1.32 on, a kubelet that waits to pull an image shows
+# the registry's answer: it may be a fault of the network, and the next pull succeeds.
 _PULLS = ("ErrImagePull", "ImagePullBackOff")
 _NOT_TO_BE_HAD = re.compile(
     r"not ?found|does not exist|unauthorized|forbidden|denied|authorization failed|no basic auth credentials", re.I
 )
-# What containerd could not make under load ("CreateContainerError") it makes another time.
+# An object that containerd could not make under load ("CreateContainerError") succeeds another time.
 _CANNOT_START = ("CreateContainerConfigError", "ErrImageNeverPull", "ImageInspectError", "InvalidImageName")
 _OTHER_IMAGE = (
-    "write into scheduler.workloads_image one that these nodes may fetch and can start, or let them; what else they "
-    f"say: stampworks kubectl -- get events --namespace {PROOF_NAMESPACE}"
+    "set scheduler.workloads_image to an image that these nodes may pull and can start, or permit the pull; for "
+    f"details: stampworks kubectl -- get events --namespace {PROOF_NAMESPACE}"
 )
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -99,7 +99,7 @@ class KubernetesGround:
         self._stuck: dict[str, str] = {}
         """On which nodes no pod has started, the last time that one was to."""
         self._hopeless: dict[str, tuple[float, str]] = {}
-        """Of which nodes the kubelet says that it will not, since when, and why."""
+        """Nodes whose kubelet has given up, since when, and why."""
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
         until = time.monotonic() + patience_s
@@ -109,14 +109,17 @@ class KubernetesGround:
                 return
             who = f"of {holder.person(_holder(self._left))}"
             if time.monotonic() > until:
-                what = f"another proof {who} is at work on cluster {self._server.cluster}"
-                hint = f"let it end, or end it there; {LEASE_S // 60} minutes after one was killed another may begin"
+                what = f"another proof {who} is running on cluster {self._server.cluster}"
+                hint = (
+                    "wait for it, or end it there; after a proof was killed, the next one can begin "
+                    f"{LEASE_S // 60} minutes later"
+                )
                 raise ProofHeldError(what, hint)
             progress(f"waiting for another proof {who}")
             time.sleep(_TURN_S)
 
     def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
-        """What Kubernetes says, after those have looked again whom the health check holds: one may be well by now."""
+        """Return the standing of nodes, after another health check of held ones: one may be well by now."""
         held = self.held()
         if not self._subject.image:
             look_again(self._roster, [name for name in names if name in held and held[name].by == "health"])
@@ -152,7 +155,7 @@ class KubernetesGround:
         try:
             self._forget(OURS_ONLY)
             left = [name for name in self._tainted() if name not in names]
-            self.hold(dict.fromkeys(left, _BROKEN_OFF))  # who knows what that proof had against them
+            self.hold(dict.fromkeys(left, _BROKEN_OFF))  # the reasons of that proof are not known
             self._free(left)
             self._server.said(["taint", "node", *names, f"{PROOF_TAINT}=:NoSchedule", "--overwrite"])
         except BaseException:
@@ -164,8 +167,8 @@ class KubernetesGround:
         if time.monotonic() + seconds + 60 > self._until:
             lasts, lease = int(seconds) + LEASE_S, self._lease()
             if not lease or _holder(lease) != self._holder:
-                what = f"this proof has stood still for so long that its nodes of {self._server.cluster} are another's"
-                raise OperationError(what, "begin it again")
+                what = f"this proof stood still so long that another one has taken its nodes of {self._server.cluster}"
+                raise OperationError(what, "run it again")
             renewed = _lease(self._holder, lasts)
             renewed["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
             self._server.said(["replace", "--filename=-"], json.dumps(renewed))
@@ -228,7 +231,7 @@ class KubernetesGround:
         return {name: why for name, why in out.items() if why}
 
     def _lacking(self, name: str, node: Manifest) -> str:
-        """Which of its devices a node does not offer to pods at all: what hands them out may not run there yet."""
+        """Return the devices that a node does not offer to pods: its device plug-in may not run there yet."""
         offered = node["status"].get("allocatable", {})
         missing = [each for each in self._devices(name, self._accelerators(name)) if offered.get(each, "0") == "0"]
         return f"it offers none of its {' and '.join(missing)} to pods" if missing else ""
@@ -238,7 +241,7 @@ class KubernetesGround:
         return 0 if machine.simulated else machine.accelerators
 
     def _devices(self, name: str, accelerators: int | None) -> dict[str, str]:
-        """What a pod has to ask for, as one of a run does; who enters a node sees all that it has."""
+        """Return the devices that a pod has to ask for; a program that enters a node sees all of them."""
         if not self._subject.image or accelerators is None:
             return {}
         rails = self._subject.pool_of[name].rails if self._subject.fabric.kind == "efa" else 0
@@ -314,7 +317,7 @@ class KubernetesGround:
             time.sleep(_POLL_S)
 
     def _printed(self, ask: str, pods: Sequence[Manifest], all_: bool) -> str:
-        """What they said, with their ranks; asked for one by one where some have not even begun to say anything."""
+        """Return the output of pods, with their ranks; ask one by one where some have not printed anything yet."""
         which = (
             [[f"--selector={_ASK}={ask}", f"--max-log-requests={len(pods)}"]]
             if all_
@@ -365,7 +368,7 @@ class KubernetesGround:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def _measuring(self, container: Manifest, devices: Mapping[str, str]) -> dict[str, Any]:
-        """What pods of runs have; and the kernel's log, in which accelerators complain."""
+        """Configure a container as runs are, and with the kernel's log, which shows errors of accelerators."""
         mounts, volumes = jobset.mounted(dict(self._subject.claims))
         program = {
             **container,
@@ -377,7 +380,7 @@ class KubernetesGround:
 
 
 def _entering(container: Manifest) -> dict[str, Any]:
-    """Who enters a node sees all that it has."""
+    """Configure a container that enters its node and sees all that the node has."""
     usr = {"name": "usr", "mountPath": "/usr", "readOnly": True}  # with what it enters the node
     program = {**container, "securityContext": {"privileged": True}, "volumeMounts": [usr]}
     return {
@@ -389,7 +392,7 @@ def _entering(container: Manifest) -> dict[str, Any]:
 
 
 def _told(ask: str, program: Sequence[str]) -> dict[str, Any]:
-    """What is started, once for all: the options of a thousand nodes would be long in each of a thousand pods."""
+    """Return the ConfigMap of the programs, once for all: the options of a thousand nodes would be long in each pod."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -435,7 +438,7 @@ def _terminated(pod: Manifest) -> Manifest | None:
 
 
 def _state(pod: Manifest) -> Manifest:
-    """Of its only container."""
+    """Return the state of its only container."""
     found = [each.get("state", {}) for each in pod["status"].get("containerStatuses", ())]
     return next(iter(found), {})
 
@@ -462,7 +465,7 @@ def _waits(pod: Manifest) -> str:
     said += [
         each.get("message") or each.get("reason") for each in (state.get("waiting"), state.get("terminated")) if each
     ]
-    return str(next(filter(None, [*said, status.get("reason")]), "nobody says why"))
+    return str(next(filter(None, [*said, status.get("reason")]), "no reason is given"))
 
 
 def _how(nodes: Sequence[str], pods: Sequence[Manifest], output: str) -> tuple[int, str, str]:
@@ -479,4 +482,4 @@ def _how(nodes: Sequence[str], pods: Sequence[Manifest], output: str) -> tuple[i
         return (124 if late else -1), output, f"{_node_of(pod)}: {_waits(pod)}"
     rank = name_of(pod).rpartition("-")[2]
     said = [line for line in output.splitlines() if line.startswith(f"{rank}: ")]
-    return int(ended.get("exitCode", -1)), output, f"{_node_of(pod)}: {said[-1] if said else 'it said nothing'}"
+    return int(ended.get("exitCode", -1)), output, f"{_node_of(pod)}: {said[-1] if said else 'it printed nothing'}"

@@ -28,7 +28,7 @@ from stampworks.schedulers.workload import EFA
 
 _KIND = "jobsets.jobset.x-k8s.io"
 _BESIDE = {"trainjob.trainer.kubeflow.org": ("trainingruntimes.trainer.kubeflow.org",)}
-"""What else is printed with a kind; a ConfigMap always is."""
+"""Objects that are printed with a kind; a ConfigMap always is."""
 _GONE_S = 60
 MANIFEST = "jobset.json"
 """In the folder of a user's job: its JobSet, as it was submitted."""
@@ -47,7 +47,7 @@ class KubernetesJobs:
         self._server = kubernetes.KubernetesApi.of(plan, roster)
 
     def submit(self, wanted: JobRequest, user: str) -> str:
-        """What Kubernetes calls it, with its team. What is left of an earlier attempt goes first."""
+        """Submit a job, after the remains of an earlier attempt are removed; return its id, with its team."""
         of = pods_of(self._plan, self._roster, wanted, user)
         self._make_room(of.team, wanted.name)
         self._server.said(["create", "--filename=-"], json.dumps(jobset.manifest(of)))
@@ -150,7 +150,7 @@ class KubernetesJobs:
         self._server.said(["delete", beside, f"--field-selector=metadata.name={whole}", kubernetes.OURS_ONLY, *where])
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
-        """Those of these nodes that take no pods now, and why."""
+        """Return the nodes of these that take no pods now, and why."""
         nodes = self._server.nodes()
         found = {}
         for name in names:
@@ -165,7 +165,7 @@ class KubernetesJobs:
 
 
 def pods_of(plan: Plan, roster: Roster, wanted: JobRequest, user: str) -> jobset.PodJob:
-    """What a run is to Kubernetes, whichever kind of object it becomes."""
+    """Return the pods of a run, whichever kind of object it becomes."""
     declared = next((each for each in plan.users if each.name == user), None)
     out = {member.group for member in roster.members if member.name in wanted.exclude}
     queue = next(each for each in plan.scheduler.queues if each.name == wanted.queue)
@@ -210,17 +210,17 @@ def ask_storage(plan: Plan, roster: Roster, user: str, argv: Sequence[str], limi
 
 
 def _team(plan: Plan, user: User | None) -> str:
-    """Who is nobody of the plan is root."""
+    """Return the team of a user; the user who is not in the plan is root."""
     if user and user.accounts:
         return user.accounts[0]
     if user and plan.scheduler.accounts:
-        what = f"{user.name} is of no account, and so of no team whose nodes a run could have"
+        what = f"{user.name} has no account, and so no team whose nodes a run could use"
         raise InputError(what, f"write accounts: [{plan.scheduler.accounts[0].name}] at the user, and run pulumi up")
     return scheduling.teams(plan)[0].name
 
 
 def _devices(plan: Plan, wanted: JobRequest) -> dict[str, str]:
-    """Of the fabric, where plug-ins hand them out under a name that everybody knows, or that the plan gives them: there
+    """Return the devices of the fabric, where a plug-in offers them under a usual name or one from the plan: there
     one is all of them."""
     rails = max((pool.rails or 0 for pool in plan.pools if pool.machine == wanted.machine), default=0)
     if plan.fabric.kind == "efa":

@@ -20,7 +20,7 @@ def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.RunRequest) -> 
     """All that `kubectl create` needs. `image` is one that has the programs; without it they are those of the nodes."""
     if not plan.scheduler.traits.runs_pods:
         what = (
-            f"the scheduler of cluster {plan.name} is {plan.scheduler.traits.title}, which takes none of these objects"
+            f"the scheduler of cluster {plan.name} is {plan.scheduler.traits.title}, which does not use these objects"
         )
         raise InputError(what, "leave out --print, or choose another stack: -s STACK")
     image = image or plan.scheduler.workloads_image
@@ -35,10 +35,10 @@ def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.RunRequest) -> 
 def _expect_fit_for_mpi(plan: Plan, image: str, user: str) -> None:
     """Nodes that playbooks make have what it takes, with their users; of an image nobody knows more than its name."""
     if not image and plan.managed:
-        what = "an MPIJob starts from an image with mpirun and sshd, and nodes of the cloud bring no programs"
+        what = "an MPIJob needs an image with mpirun and sshd, for nodes of the cloud do not bring programs"
         raise InputError(what, "build one (workloads/Containerfile), and say --image IMAGE")
     if image and user != "root":
-        what = f"ssh logs in whom an image knows by name, and nobody knows whether {image} has a user {user}"
+        what = f"ssh logs in users that exist in the image, and it is not known whether {image} has a user {user}"
         raise InputError(what, "leave out --user")
 
 
@@ -53,7 +53,7 @@ def _as_declared(plan: Plan) -> Roster:
 
 
 def _told_otherwise(pods: PodJob, wanted: JobRequest, image: str) -> PodJob:
-    """What `submit` would write into the run's folder is part of what is written down."""
+    """Add the files that `submit` would write into the run's folder."""
     instead = {f"{wanted.folder}/{OPTIONS}": f"{TOLD}/{OPTIONS}"} | ({PYTHON: PYTHON_OF_IMAGE} if image else {})
     pods = replace(pods, told=TOLD, program=tuple(instead.get(word, word) for word in pods.program))
     if not image:

@@ -29,7 +29,7 @@ _JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _SYSTEM = "kube-system"
 """Whose pods nobody of a team has started: what looks after an add-on of a cloud is on whichever node has room."""
 _STOPPED_S, _POLL_S, _GATHER_S = 60.0, 0.5, 10.0
-_SEE = "stampworks status, and what the cloud says of them"
+_SEE = "see stampworks status, and the cloud's console"
 _ANYBODY = DrainReason("person", "somebody", "cordoned")
 _ENDED = ("Succeeded", "Failed")
 # The driver of buckets starts a pod of its own, owned by nobody, on each node where somebody's pod sees a bucket, and
@@ -44,7 +44,7 @@ class KubernetesNodeState:
     name: str
     ready: bool
     held: DrainReason | None
-    """Who keeps pods from it."""
+    """Reason that keeps pods from it, with its author."""
     runs: tuple[str, ...]
     """Pods and runs of people that it has, in words."""
 
@@ -60,7 +60,7 @@ def states(plan: Plan, names: Iterable[str]) -> tuple[KubernetesNodeState, ...]:
 
 
 def roster(cluster: str, of: str, region: str, pools: Iterable[str]) -> Roster:
-    """Who is in these pools, as Kubernetes itself knows them: nobody else names such nodes, and no ssh reaches them."""
+    """Return the nodes in these pools from Kubernetes: nothing else names such nodes, and no ssh reaches them."""
     wanted, members = {*pools}, []
     for node in sorted(KubernetesApi(cluster, of, region).listed_soon("nodes"), key=name_of):
         if (pool := node["metadata"].get("labels", {}).get(POOL)) in wanted:
@@ -116,8 +116,8 @@ def give_back(server: KubernetesApi, plan: Plan, names: Sequence[str], force: bo
     if ours and not force:
         lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in ours.items()]
         hint = (
-            "the health check returns it when it is well again, `stampworks qualify` when it passes, an `up` when it "
-            "is through; --force does at once"
+            "it returns by itself when the health check or `stampworks qualify` passes, or when the `up` has "
+            "ended; --force returns it now"
         )
         raise HeldError("\n".join([*lines, "no node was returned"]), hint)
     let_in(server, list(why))
@@ -144,14 +144,14 @@ def wait_until_free(
 
 
 def give_back_own(server: KubernetesApi, names: Iterable[str]) -> None:
-    """Those that the toolkit still holds itself: a person may have held one since."""
+    """Return the nodes that the toolkit still holds itself: a person may have held one since."""
     known = server.nodes()
     there = {name: held(known[name]) for name in names if name in known}
     let_in(server, [name for name, reason in there.items() if reason and reason.by == "stampworks"])
 
 
 def requeue(server: KubernetesApi, names: Sequence[str]) -> None:
-    """Who is made inactive is stopped, and waits again for its turn as soon as it is active.
+    """Requeue workloads: an inactive one stops, and waits for its turn again as soon as it is active.
 
     Whom an earlier roll has stopped, and was killed before it let go, bears the mark of it.
     """
@@ -178,7 +178,7 @@ def _stands_on(pod: Manifest, names: Sequence[str]) -> bool:
 
 
 def _gangs_of(pod: Manifest) -> Iterator[tuple[str, str]]:
-    """Of what it may be a pod, by team: a job, or the gang that this is one of."""
+    """Yield the possible owners of a pod, by team: a job, or the gang that it belongs to."""
     metadata = pod["metadata"]
     owners = [str(each["name"]) for each in metadata.get("ownerReferences", ())]
     return ((metadata["namespace"], name) for name in (*owners, _gang_of(pod)))
@@ -245,7 +245,7 @@ def _out(node: Manifest, silent: bool, why: DrainReason | None) -> Iterator[str]
 
 
 def held(node: Manifest) -> DrainReason | None:
-    """Who keeps pods from a node. Whoever cordons it with kubectl leaves no word."""
+    """Return the reason that keeps pods from a node. `kubectl cordon` leaves none."""
     if not at(node, "spec", "unschedulable"):
         taint = taints(node).get(UNPROVEN_TAINT)
         return None if taint is None else STARTED_AGAIN if taint.get("value") == UNPROVEN_AGAIN else UNPROVEN
@@ -331,9 +331,8 @@ def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
 
 
 def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
-    """What is on every node runs beside whatever else does, what brings a bucket for those whom it brings it to, and
-    what Kubernetes itself needs wherever there is room. What began before its node was made is of one that is
-    gone, and only has not been forgotten yet."""
+    """Return whether a pod runs a job. Pods of daemon sets, drivers of buckets and Kubernetes itself do not count, nor
+    does a pod that began before its node was made: it was on an earlier node of that name, and is not forgotten yet."""
     began, made = pod["status"].get("startTime", ""), born.get(pod["spec"].get("nodeName", ""), "")
     if began and began < made:  # both in UTC and of one form
         return False

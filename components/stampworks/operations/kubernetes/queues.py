@@ -19,7 +19,7 @@ from stampworks.operations.kubernetes.door import close_of_users
 from stampworks.schedulers.objects import text_at
 
 Queues = Mapping[str, Mapping[str, str]]
-"""Of each team its LocalQueues, with the ClusterQueue that each leads to."""
+"""LocalQueues of each team, with the ClusterQueue of each."""
 _KINDS = "cohorts.kueue.x-k8s.io,workloads.kueue.x-k8s.io"
 _NO_SUCH_KIND = "the server doesn't have a resource type"
 _SHOWN = 10
@@ -32,7 +32,7 @@ def keep(server: KubernetesApi, queues: Queues) -> None:
         more = [f"... ({len(found)} in all)"] if len(found) > _SHOWN else []
         lines = [f"  {each}" for each in (*found[:_SHOWN], *more)]
         raise BusyError(
-            "\n".join(["gangs are in a team or a queue that is to go: nothing was removed", *lines]),
+            "\n".join(["gangs are in a team or a queue that is to be removed: nothing was removed", *lines]),
             "wait for them, or cancel them (stampworks cancel RUN, or stampworks kubectl -- delete jobset NAME "
             "--namespace TEAM); then pulumi up",
         )

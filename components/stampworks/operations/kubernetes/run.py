@@ -10,4 +10,4 @@ from stampworks.plan import Plan, Roster
 
 def commands(plan: Plan, _: Roster) -> NoReturn:
     hint = "as a job: stampworks submit --wait --nodes 2 -- COMMAND"
-    raise InputError(f"this asks Slurm, and the scheduler of cluster {plan.name} is Kubernetes", hint)
+    raise InputError(f"this command is for Slurm, and the scheduler of cluster {plan.name} is Kubernetes", hint)

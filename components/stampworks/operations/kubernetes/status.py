@@ -49,7 +49,7 @@ class PoolStatus:
     ready: int
     accelerators: int
     used: int
-    """Those that are promised to gangs."""
+    """Accelerators that are promised to gangs."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Gang:
     state: State
     pods: int
     nodes: tuple[str, ...]
-    """Those that it has, in the order of its ranks; none while it waits."""
+    """Its nodes, in the order of its ranks; none while it waits."""
     domains: tuple[str, ...]
     """Where they stand, on the level right above nodes."""
     why: str
@@ -233,7 +233,7 @@ def _ill(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
 
 
 def _late(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Those that take no pods, by why."""
+    """Return the nodes that take no pods, by reason."""
     found: dict[str, list[str]] = {}
     for node in nodes:
         if not ready(node):
@@ -310,5 +310,5 @@ def _why(workload: Manifest, called: Mapping[str, str]) -> str:
     """Why Kueue does not let it start; of one that made room, also for whom, by the name that people know."""
     said = conditions(workload)
     texts = [text_at(said, "Evicted", "message")] if is_true(workload, "Evicted") else []
-    texts += [text_at(said, "QuotaReserved", "message")] if "QuotaReserved" in said else ["nobody has looked yet"]
-    return _FOR.sub(lambda found: called.get(found[1], "one that is gone"), "; ".join(texts))
+    texts += [text_at(said, "QuotaReserved", "message")] if "QuotaReserved" in said else ["not judged yet"]
+    return _FOR.sub(lambda found: called.get(found[1], "a deleted one"), "; ".join(texts))

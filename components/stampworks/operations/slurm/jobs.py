@@ -28,10 +28,10 @@ _STATES: dict[str, State] = {
     "cancelled": "cancelled",
 }
 _REASONS = {
-    "None": "the scheduler has not looked at it yet",
-    "Priority": "others are more urgent, or came first",
-    "Resources": "as many nodes are not free now",
-    "Dependency": "another job that it waits for is not through",
+    "None": "the scheduler has not considered it yet",
+    "Priority": "other jobs are more urgent, or came first",
+    "Resources": "not enough nodes are free now",
+    "Dependency": "it waits for another job to end",
     "BeginTime": "it was put back into the queue, and starts again soon",
     "JobHeldAdmin": "a person holds it",
     "JobHeldUser": "its user holds it",
@@ -62,7 +62,7 @@ class SlurmJobs:
         return int(answer.strip().splitlines()[-1].partition(";")[0])
 
     def files(self, wanted: JobRequest) -> dict[str, str]:
-        """What has to lie in the run's folder beforehand."""
+        """Return the files that have to be in the run's folder before."""
         machine = wanted.machine
         return batch.files(
             batch.BatchJob(
@@ -118,7 +118,7 @@ class SlurmJobs:
         remote.ask(self._roster, remote.head(self._roster).name, ["scancel", str(job.id)])
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
-        """Those of these nodes that take no jobs now, and why as Slurm says it."""
+        """Return the nodes of these that take no jobs now, with Slurm's reasons."""
         known = slurm.nodes(self._roster)
         found = {name: known.get(name) for name in names}
         return {
@@ -179,7 +179,7 @@ def _job(job: slurm.Queued) -> Job:
     why = _why(job.reason) if state == "waiting" else ""
     if state == "failed":
         why = {
-            "timeout": "its time was up",
+            "timeout": "its time limit was reached",
             "node_fail": "its first node was lost",
             "preempted": "it made room for a more urgent job",
         }.get(job.states[0], "" if job.exit_code else job.states[0].replace("_", " "))

@@ -40,18 +40,18 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
         lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
         raise HeldError(
             "\n".join([*lines, "no node was returned"]),
-            "the health check returns it when it is well again, an `up` when it is through, `stampworks qualify` when "
-            "it passes; what an `up` held that was killed, `pulumi up --refresh` returns; --force does at once",
+            "it returns by itself when the health check passes again, the `up` has ended, or `stampworks qualify` "
+            "passes; `pulumi up --refresh` returns nodes of an interrupted `up`; --force returns them now",
         )
     _set_state(roster, out, "resume")
     slurm.answered(roster, out)
 
 
 def held(roster: Roster, names: Sequence[str]) -> dict[str, DrainReason | None]:
-    """Those of these nodes that Slurm knows, each with who has drained it."""
+    """Return the nodes that Slurm knows, each with the reason and author of its drain."""
     for name in names:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot be a node's name")
+            raise ValueError(f"{name!r} is not the name of a node")
     known = _known(roster, names)
     return {name: known[name].reason if "drain" in known[name].states else None for name in names if name in known}
 
@@ -106,7 +106,7 @@ def _expect_no_steps(roster: Roster, names: Iterable[str]) -> None:
     running = [name for name in names if name in there and _runs_steps(roster, name)]
     if running:
         raise UnknownError(
-            f"jobs run on {', '.join(running)}, and the head has no scheduler that could wait for them",
+            f"jobs run on {', '.join(running)}, and the head runs no scheduler that could wait for them",
             "undo the change of the pool, and make it again after a `pulumi up`, which gives the head its scheduler",
         )
 
@@ -183,10 +183,10 @@ def standing(node: slurm.SlurmNode, busy: str) -> NodeStanding:
 
 
 def out_of_order(node: slurm.SlurmNode) -> str:
-    """What keeps a node from taking jobs; empty for none."""
+    """Return the reason why a node takes no jobs; empty for none."""
     if TAKES_JOBS.issuperset(node.states):
         return ""
-    if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # what was once its reason is none now
+    if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # an old reason does not count any more
         return "it does not answer Slurm"
     states = "+".join(state for state in node.states if state not in TAKES_JOBS)
     return f"{states}: {node.reason.text}" if node.reason.text else states

@@ -72,15 +72,15 @@ def await_turn(roster: Roster, patience_s: float, progress: Progress) -> None:
         who = f"of {holder.person(found)}"
         if time.monotonic() > until:
             raise ProofHeldError(
-                f"another proof {who} is at work on cluster {roster.cluster}",
-                f"let it end, or end it there; of one that was killed the nodes are free after {LEASE_MINUTES} minutes",
+                f"another proof {who} is running on cluster {roster.cluster}",
+                f"wait for it, or end it there; nodes of a killed proof are free after {LEASE_MINUTES} minutes",
             )
         progress(f"waiting for another proof {who}")
         time.sleep(_POLL_S)
 
 
 def _holder(roster: Roster) -> str | None:
-    """What the reservation says of its holder; None when there is none."""
+    """Return the holder of the reservation; None when there is none."""
     code, said, why = remote.hear(roster, remote.head(roster).name, ["scontrol", "show", "reservation", NAME], 20)
     if code:
         if "not found" in said + why:

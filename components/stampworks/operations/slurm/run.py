@@ -31,7 +31,7 @@ class SlurmCommands:
         names = [pool.name for pool in pools]
         there = [member.name for member in self._roster.members if member.group in names]
         if not there:
-            raise InputError(f"{of} has no nodes now", "`pulumi up` starts what is missing")
+            raise InputError(f"{of} has no nodes now", "`pulumi up` starts missing nodes")
         if asked.nodes > len(there):
             raise InputError(f"{of} has {len(there)} nodes now, not {asked.nodes}", f"ask for 1 to {len(there)}")
         expect_user(self._plan, asked.user)
@@ -49,7 +49,7 @@ class SlurmCommands:
         srun += [f"--job-name={name}", "--chdir=/tmp"]  # the one directory that every node has
         srun += [] if asked.wait else [f"--immediate={IMMEDIATE_S}"]
         srun += [f"--exclude={','.join(others)}"] if others else []
-        # who asks for none sees none, where Slurm holds jobs to what they got
+        # a job without accelerators sees none, where Slurm confines jobs
         srun += [f"--gres=gpu:{gpus}"] if gpus else []
         as_user = remote.as_user(asked.user, [*srun, "--", *argv])
         command = remote.ssh_command(self._roster, remote.head(self._roster).name, as_user)

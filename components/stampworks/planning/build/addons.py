@@ -39,7 +39,7 @@ def build(
         path = f"scheduler.addons.{field(name)}"
         if not wanted:
             if row.wanted in ("always", "hardware"):
-                notes.reason(path, f"not part of it: {why}")
+                notes.reason(path, f"not installed: {why}")
             continue
         by, who = _by(name, row, declared, choices)
         notes.reason(path, ", and ".join(filter(None, (why, who))))
@@ -84,7 +84,7 @@ def _wanted(
     if row.wanted == "brought":
         return name in choices.brings, "part of it there" if name in choices.brings else "the cloud has none"
     if row.wanted != "always":
-        return False, "nobody asks for it" if row.wanted == "asked" else "no other one needs it"
+        return False, "not declared" if row.wanted == "asked" else "no other add-on needs it"
     if choices.no_charts and name not in choices.brings:
         return False, choices.no_charts
     return True, "part of every Kubernetes here"
@@ -94,11 +94,11 @@ def has_hardware(row: catalog.AddOn, fabric: Fabric, groups: Sequence[Group]) ->
     """Return whether a cluster has the hardware that an add-on supports, and why."""
     if row.fabrics:
         kind = fabric.kind or "none"
-        return fabric.kind in row.fabrics, f"the fabric is {kind}, and it is for {' and '.join(row.fabrics)}"
+        return fabric.kind in row.fabrics, f"the fabric is {kind}, and it works with {' and '.join(row.fabrics)}"
     found = sorted({group.machine.name for group in _real(groups) if _accelerator(group) in row.accelerators})
     if found:
-        return True, f"{', '.join(found)} has accelerators that it is for"
-    return False, "no node has accelerators that it is for; those of simulated machines are written onto their nodes"
+        return True, f"{', '.join(found)} has accelerators that it supports"
+    return False, "no node has accelerators that it supports; those of simulated machines are written onto their nodes"
 
 
 def _real(groups: Sequence[Group]) -> list[Group]:
@@ -117,7 +117,7 @@ def _by(
     if name in choices.brings:
         return "cloud", choices.brings[name] + ("" if row.wanted == "brought" else ": it is not installed")
     if not row.chart:
-        return "hand", f"nobody publishes a chart of it: apply {row.repository}"
+        return "hand", f"no chart of it is published: apply {row.repository}"
     if declared.installer == "none":
         return "hand", "scheduler.addons.installer is none: install it by hand"
     return ("hand", choices.no_charts) if choices.no_charts else ("helm", "")
@@ -161,5 +161,5 @@ def _driver(declared: AddOns, release: Release, choices: Choices, notes: Notes) 
     if not (declared.gpu_driver if declared.gpu_driver is not None else not brought):
         notes.reason(path, f"without driver and container toolkit: {brought[0] if brought else 'declared so'}")
         return ""
-    notes.reason(path, f"the one of release {release.name}: nothing says that nodes have one")
+    notes.reason(path, f"from release {release.name}, for no image is known to bring one")
     return next(iter(catalog.releases()[release.name].hardware[DRIVER].packages.values()))

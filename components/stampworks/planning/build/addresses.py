@@ -116,7 +116,7 @@ def subnets(
             "network.cidr",
             f"{range_} is too small: cut into {parts} subnets ({', '.join(each for each, _ in needs)}) it leaves "
             f"{max(room, 0)} addresses in each, and {name} needs {most}; {rules.reserved_why}",
-            f"the smallest range that would do is a /{prefix}, for example {example}",
+            f"the smallest range that suffices is a /{prefix}, for example {example}",
         )
         range_ = example
     end = f"; {small[0]} is the end of the last one" if small else ""
@@ -166,7 +166,7 @@ def _large_enough(range_: IPv4Network, prefix: int, names: Sequence[str], parts:
         example = IPv4Network(("10.77.0.0", prefix), strict=False)
     size = range_.num_addresses / parts / SLOTS
     return (
-        f"the smallest range that would do is a /{prefix}, for example {example}\n"
+        f"the smallest range that suffices is a /{prefix}, for example {example}\n"
         f"{range_.num_addresses} addresses / {parts} networks ({_shown(names, parts)}) / {SLOTS} slots (the head, then "
         f"each pool) = {size:g} {_addresses(size)} a slot"
     )

@@ -33,7 +33,9 @@ def build(declaration: Declaration, layout: ClusterLayout, choices: Choices, not
         return _of_a_cloud(declaration, layout, kind, rates, notes)
     declared, leaf_nodes = declaration.fabric, leaf_size(declaration)
     if not rates and layout.rail_cidrs:
-        notes.problem("pools", "the rate of their NICs is not published, and trunks follow from it", "choose others")
+        notes.problem(
+            "pools", "the rate of their NICs is not published, and trunks follow from it", "choose other machines"
+        )
     trees = _trees(declaration, leaf_nodes, notes)
     uplinks = {pool: links for pool, (links, _) in trees.items()}
     of_leaf = {node.leaf: uplinks.get(group.name) for group in layout.groups for node in group.nodes}
@@ -182,17 +184,19 @@ def _runs(layout: ClusterLayout, level: str, sizes: Mapping[str, int]) -> tuple[
     return tuple(Domain(name, tuple(nodes)) for name, nodes in found.items())
 
 
-def _of_a_cloud(declaration: Declaration, layout: ClusterLayout, kind: str, rates: Sequence[int], notes: Notes) -> Fabric:
+def _of_a_cloud(
+    declaration: Declaration, layout: ClusterLayout, kind: str, rates: Sequence[int], notes: Notes
+) -> Fabric:
     """Return the rails of a cloud's own fabric. The cloud does not publish how it joins them."""
     for name, default in (("leaf_nodes", 0), ("spine_leaves", 0), ("oversubscription", 1)):
         if getattr(declaration.fabric, name) != default:
             notes.problem(
-                f"fabric.{name}", f"the fabric is {declaration.cloud}'s own, and nobody chooses that", "take it out"
+                f"fabric.{name}", f"{declaration.cloud} builds the fabric, so that it cannot be chosen", "take it out"
             )
     if layout.rail_cidrs:
-        notes.reason("fabric.leaves", f"{declaration.cloud} joins the rails, and does not publish how")
+        notes.reason("fabric.leaves", f"{declaration.cloud} joins the rails and does not publish how")
     if layout.rail_cidrs and not rates:
-        notes.reason("fabric.rails", "none is planned: what rate they have is not published")
+        notes.reason("fabric.rails", "no rails are planned, for their rate is not published")
     else:
         _say_rails(layout, notes)
     rails = tuple(
@@ -209,7 +213,7 @@ def _kind(declaration: Declaration, machines: Sequence[catalog.Machine], notes: 
     if there:
         kind, why = catalog.protocol_of(there[0]), f"the NICs of {there[0].name} speak {catalog.protocol_of(there[0])}"
     elif unsaid:
-        kind, why = str(UNKNOWN), f"what the NICs of {unsaid[0].name} speak is {UNKNOWN}"
+        kind, why = str(UNKNOWN), f"the protocol of the NICs of {unsaid[0].name} is {UNKNOWN}"
     else:
         kind = "simulated" if all(machine.simulated for machine in machines) else ""
         why = "no pool's machine has a NIC on the fabric"
@@ -230,7 +234,7 @@ def _rates(declaration: Declaration, machines: Sequence[catalog.Machine], rails:
         notes.problem(
             "fabric.rail_rate_mbps",
             f"the rails of {real[0].name} have the rate of its NICs, {real[0].nic_rate_gbps} Gb/s",
-            "take it out: only simulated rails have the rate that is declared",
+            "take it out: only simulated rails have a declared rate",
         )
     found = {machine.name: machine.nic_rate_gbps for machine in real}
     known = {name: gbps for name, gbps in found.items() if isinstance(gbps, int)}
@@ -281,11 +285,11 @@ def _say_rails(layout: ClusterLayout, notes: Notes) -> None:
     rails = len(layout.rail_cidrs)
     unsaid = next((group.machine.name for group in layout.groups if group.rails is None), "")
     if not rails:
-        without = f"nobody says what NICs {unsaid} has" if unsaid else "no pool's machine has a NIC on the fabric"
+        without = f"the NICs of {unsaid} are not published" if unsaid else "no pool's machine has a NIC on the fabric"
         notes.reason("fabric.rails", f"none: {without}")
         return
     widest = next(group for group in layout.groups if group.rails == rails)
-    others = f"nobody says how many {unsaid} has" if unsaid else "no machine has more"
+    others = f"the number of NICs of {unsaid} is not published" if unsaid else "no machine has more"
     notes.reason(
         "fabric.rails",
         f"{rails}: {widest.machine.name} of pool {widest.name} has that many NICs on the fabric, and {others}",

@@ -108,7 +108,7 @@ def resolve(options: Options) -> FileSystemTier | None:
 def delivered(options: Options, cloud: str) -> Delivered:
     row = resolve(options)
     if row is None or any(finding.verdict == "fail" for finding in check(options, cloud)):
-        why = "what it delivers: it cannot be made like this"
+        why = "throughput: unknown, for it cannot be made like this"
         return Delivered(UNKNOWN, UNKNOWN, UNKNOWN, dict.fromkeys(NOTES, why))
     kind = file_systems()[options.kind]
     bounds = {
@@ -133,7 +133,7 @@ def client(options: Options, machine: Machine) -> Bound | Unknown:
     rate, over = (kind.client_efa_gbs, "EFA") if efa else (kind.client_gbs, "TCP")
     if isinstance(rate, Unknown):
         return UNKNOWN
-    said = Bound(rate, f"what a client of {kind.title} over {over} reaches")
+    said = Bound(rate, f"throughput of a client of {kind.title} over {over}")
     return min([said, *_carried(efa, machine)], key=lambda bound: bound.value)
 
 
@@ -144,7 +144,7 @@ def client_most(options: Options, machine: Machine) -> Bound | Unknown:
         return found
     limits = [*_carried(over_efa(options, machine), machine)]
     if not isinstance(machine.storage_client_gbs, Unknown):
-        limits.append(Bound(machine.storage_client_gbs, f"what any client on {machine.name} reaches at most"))
+        limits.append(Bound(machine.storage_client_gbs, f"limit of any client on {machine.name}"))
     return min(limits, key=lambda bound: bound.value, default=UNKNOWN)
 
 
@@ -230,7 +230,7 @@ def _which(options: Options, kind: FileSystem) -> Iterator[OptionFinding]:
 def _no_throughput(asked: int, kind: FileSystem, title: str, values: Sequence[int]) -> OptionFinding:
     rule = "storage.throughput-per-tib"
     if not values:
-        text = f"{title} has no throughput per {_large(kind)} to ask for"
+        text = f"{title} does not let its throughput per {_large(kind)} be chosen"
         return OptionFinding(rule, "fail", "mbps_per_tib", text, "leave mbps_per_tib out")
     below = max((value for value in values if value < asked), default=None)
     above = min((value for value in values if value > asked), default=None)
@@ -290,9 +290,9 @@ def _metadata_findings(options: Options, kind: FileSystem, row: FileSystemTier) 
     if asked is None and row.metadata_automatic is not False:
         return
     if asked != "automatic":
-        yield from _number(rule, "metadata_iops", asked, row.metadata_iops, title, "metadata IOPS")
+        yield from _number(rule, "metadata_iops", asked, row.metadata_iops, title, "IOPS")
     elif row.metadata_automatic is UNKNOWN:
-        text = f"whether {title} chooses its metadata IOPS is not known to the catalog"
+        text = f"the catalog does not know whether {title} chooses its metadata IOPS"
         yield OptionFinding(rule, "unknown", "metadata_iops", text, "")
     elif row.metadata_automatic is False:
         text = f"{title} does not choose its metadata IOPS"
@@ -304,7 +304,7 @@ def _features(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterat
     for name in options.features:
         has = row.features.get(name, UNKNOWN)
         if has is UNKNOWN:
-            text = f"whether {title} has {name} is not known to the catalog"
+            text = f"the catalog does not know whether {title} has {name}"
             yield OptionFinding("storage.feature", "unknown", "features", text, "")
         elif has is False:
             having = dict.fromkeys(each.tier for each in tiers_of(kind.name) if each.features.get(name) is True)
@@ -320,18 +320,18 @@ def _number(
     rule: str, option: str, asked: int | None, ranges: Ranges | Unknown, title: str, unit: str
 ) -> Iterator[OptionFinding]:
     if isinstance(ranges, Unknown):
-        text = f"which {option} of {title} are legal is not known to the catalog"
+        text = f"the catalog does not know which {option} {title} allows"
         yield OptionFinding(rule, "unknown", option, text, "ask its vendor")
     elif asked is None and ranges:
         yield OptionFinding(rule, "fail", option, f"{title} needs {option}", f"{_legal(ranges)} {unit}")
     elif asked is not None and not ranges:
-        text = f"{title} has no {option} to declare: it is not sold by it"
+        text = f"{title} has no {option} to choose"
         yield OptionFinding(rule, "fail", option, text, f"leave {option} out")
     elif asked is not None:
         below, above = nearest(ranges, asked)
         if asked not in (below, above):
             sides = " or ".join(f"{side}" for side in (below, above) if side is not None)
-            text = f"{asked} {unit} is no {option} of {title}: legal are {_legal(ranges)}"
+            text = f"{option} {asked} {unit} is not valid for {title}: allowed are {_legal(ranges)}"
             yield OptionFinding(rule, "fail", option, text, f"write {option}: {sides}", below, above)
 
 
@@ -352,7 +352,7 @@ def _option_change(
     rule = _rule(was, option)
     if rule is None:
         return OptionChange(
-            option, before, after, UNKNOWN, UNKNOWN, "what changing it does is not known to the catalog"
+            option, before, after, UNKNOWN, UNKNOWN, "the catalog does not know the effect of a change"
         )
     effect = _effect(rule, before, after)
     if effect == "in place" and rule.within_range and row and not _same_range(row.capacity, before, after):
@@ -447,7 +447,7 @@ def _range(first: int | Unknown, last: int | Unknown, step: int | Unknown) -> st
     if first == last:
         return f"{first}"
     return (
-        f"{first} and on in steps of {step}" if isinstance(last, Unknown) else f"{first} to {last} in steps of {step}"
+        f"{first} and more in steps of {step}" if isinstance(last, Unknown) else f"{first} to {last} in steps of {step}"
     )
 
 

@@ -43,10 +43,12 @@ def _fit(model: Transformer, place: Placement) -> Fit:
     """Judge a run with the declared settings. A layout that fits if the run asks for it causes a warning, not an
     error."""
     needed = memory.need(model, place.layout, place.samples)
-    total = f"{laid_out(place)}, a rank needs {figure(needed.least_bytes / GIB)} GiB{'' if needed.whole else ' or more'}"
+    total = (
+        f"{laid_out(place)}, a rank needs {figure(needed.least_bytes / GIB)} GiB{'' if needed.whole else ' or more'}"
+    )
     row = catalog.accelerators().get(place.machine.accelerator)
     if place.machine.simulated or row is None:
-        what = "is simulated, and its accelerators hold nothing" if row else "has no accelerator"
+        what = "is simulated, and its accelerators have no memory" if row else "has no accelerator"
         return Fit("unknown", f"{total}; {place.machine.name} {what}", "")
     if isinstance(row.memory_gib, catalog.Unknown):
         return Fit("unknown", f"{total}; the catalog does not know the memory of {row.name}", "look it up")
@@ -56,7 +58,7 @@ def _fit(model: Transformer, place: Placement) -> Fit:
         return Fit("pass", f"{total}, and it may have {usable}", "")
     if verdict is None:
         hint = "write layers, hidden, heads, vocabulary and sequence of the model"
-        return Fit("unknown", f"{total}; more is not known, and it may have {usable}: {needed.why}", hint)
+        return Fit("unknown", f"{total}, without what is not known, of {usable} usable: {needed.why}", hint)
     text, found = f"{total}, and it may have {usable}: {needed.why}", alternatives(model, place, row.memory_gib)
     wrong = found.bundled.layout != place.layout if found.bundled else _hopeless(model, place, row.memory_gib)
     return Fit("fail", text, _suggestion(place, found), "error" if wrong else "warning")

@@ -42,7 +42,8 @@ def controller_group(declaration: Declaration, choices: Choices, notes: Notes) -
     else:
         notes.reason(
             f"groups.{CONTROLLER}.volumes",
-            f"apart from the controller's disk, so that a new disk does not lose {traits_of(declaration.scheduler.kind).keeps}",
+            "apart from the controller's disk, so that a new disk does not lose "
+            f"{traits_of(declaration.scheduler.kind).keeps}",
         )
     return Group(
         name=CONTROLLER,
@@ -64,7 +65,7 @@ def login_groups(declaration: Declaration, head: Group, notes: Notes) -> list[Gr
     count = declaration.scheduler.login_nodes
     if not count:
         return []
-    notes.reason(f"groups.{LOGIN}.machine", "that of the head: people submit jobs from it, and none runs there")
+    notes.reason(f"groups.{LOGIN}.machine", "the machine of the head, for people only submit jobs there")
     return [replace(head, name=LOGIN, role="login", count=count, count_min=count, nodes=(), volumes=())]
 
 

@@ -31,7 +31,8 @@ def launched(
         notes.problem("region", problem, MAKE_IMAGE if lock.made_with else AGAIN)
     if lock.made_with not in ("", release.name):
         problem = (
-            f"the images of the lock were made with release {lock.made_with}, and nodes are to have {release.name}"
+            f"the images of the lock were made with release {lock.made_with}, but the declared release is "
+            f"{release.name}"
         )
         notes.problem("release", problem, f"make images with {release.name}, or write release: {lock.made_with}")
     notes.reason("groups.launch.disk_gib", how.disk_why)
@@ -54,7 +55,10 @@ def tagged(declaration: Declaration, groups: Sequence[Group], choices: Choices, 
     if elastic := ", ".join(group.name for group in groups if group.elastic):
         for index, tag in enumerate(tags):
             if wrong := " ".join(sorted({*tag.name} & {*how.tags_unread})):
-                problem = f"nodes of {elastic} that start with the work read their own tags, and none can have {wrong}"
+                problem = (
+                    f"nodes of {elastic} that do not always run read their own tags, whose names must not "
+                    f"contain {wrong}"
+                )
                 notes.problem(f"tags[{index}].name", f"{problem} in its name", f"write it without {wrong}")
     return tags
 
@@ -76,7 +80,9 @@ def locked(part: str, release: Release) -> str:
     return f"{minor(release)}/{part}"
 
 
-def _launched(group: Group, release: Release, source: DeclarationSource, how: Launches, managed: bool, notes: Notes) -> Group:
+def _launched(
+    group: Group, release: Release, source: DeclarationSource, how: Launches, managed: bool, notes: Notes
+) -> Group:
     row = catalog.machines()[group.machine.name]
     kind = (" managed accelerated" if group.machine.accelerators else " managed") if managed else ""
     suite = f"{release.suite}{kind}"
@@ -111,16 +117,16 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     if choices.launches is None:
         existing.network(declaration, (), choices, notes)  # refused
         if card_addresses:
-            problem = f"nothing says which NICs the nodes of {declaration.cloud} are given"
+            problem = f"the NICs of nodes of {declaration.cloud} cannot be chosen"
             notes.problem("network.card_addresses", problem, "take it out")
         if wanted:
-            problem = f"nothing makes a way out of a network on {declaration.cloud} yet"
+            problem = f"egress cannot be chosen on {declaration.cloud} yet"
             notes.problem("network.egress", problem, "take it out")
         return network
     how, egress = choices.launches, wanted or "nat"
     endpoints = _endpoints(egress, declaration, how, choices)
     if not wanted:
-        notes.reason("network.egress", "nodes have private addresses, and packages and images come from the world")
+        notes.reason("network.egress", "nodes have private addresses, and packages and images come from the internet")
     found = existing.network(declaration, network.subnets, choices, notes)
     if found:
         return replace(
@@ -193,7 +199,7 @@ def _refuse_small(cidr: str, subnets: Sequence[Subnet], rules: Subnets, notes: N
         "network.cidr",
         f"{cidr} is too small: it leaves a /{prefix} for each of {', '.join(small)}, and the cloud has no subnet "
         f"smaller than a /{rules.longest_prefix}",
-        f"the smallest range that would do is a /{enough.prefixlen}, for example {enough}",
+        f"the smallest range that suffices is a /{enough.prefixlen}, for example {enough}",
     )
 
 

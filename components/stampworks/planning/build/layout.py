@@ -42,7 +42,9 @@ def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Cluster
     return _on_a_cloud(declaration, machines, choices, notes)
 
 
-def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes) -> ClusterLayout:
+def _numbered(
+    declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes
+) -> ClusterLayout:
     """Give every node a name, and an address to every port that takes one."""
     login = declaration.scheduler.login_nodes
     who = "the head with the gateway and the login nodes" if login else "the head with the gateway"
@@ -57,7 +59,9 @@ def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], cho
     cidr = _range(declaration)
     address_map = addresses.cut(cidr, networks, members, notes)
     if unnumbered := [rail for rail in rails if rail not in with_addresses]:
-        notes.reason("fabric.rails.cidr", f"none for {fold(unnumbered)}: what joins their ports numbers them itself")
+        notes.reason(
+            "fabric.rails.cidr", f"none for {fold(unnumbered)}: the network that joins their ports numbers them"
+        )
     found = {name: str(part) for name, part in address_map.networks.items()}
     network = Network(
         cidr=cidr,
@@ -82,7 +86,9 @@ def _numbered(declaration: Declaration, machines: Sequence[catalog.Machine], cho
         replace(pool, nodes=_nodes(pool, slot, address_map, leaf_nodes, notes))
         for slot, pool in enumerate(pools[: addresses.POOLS_MAX], 1)
     ]
-    return ClusterLayout(network, tuple(found.get(rail, "") for rail in rails), (head, *pools, *logins), leaves_of(pools))
+    return ClusterLayout(
+        network, tuple(found.get(rail, "") for rail in rails), (head, *pools, *logins), leaves_of(pools)
+    )
 
 
 def _on_a_cloud(
@@ -100,7 +106,8 @@ def _on_a_cloud(
         notes.reason("groups.nodes", why)
     if head.zone:
         notes.reason(
-            f"groups.{CONTROLLER}.zone", "that of the first pool: what passes between zones is slower and paid"
+            f"groups.{CONTROLLER}.zone",
+            "the zone of the first pool, for traffic between zones is slower and costs money",
         )
     groups = (head, *others)
     rails = rails_met(declaration, machines)

@@ -17,11 +17,11 @@ def build(declaration: Declaration, choices: Choices, notes: Notes) -> Logs:
     if not legal or not traits_of(declaration.scheduler.kind).equips_nodes:
         if days:
             of = "nodes of a Kubernetes" if legal else f"nodes on {declaration.cloud}"
-            notes.problem("logs.days", f"nothing is made that keeps what {of} say", "leave it out")
+            notes.problem("logs.days", f"logs of {of} cannot be kept yet", "leave it out")
         return Logs(0)
     if days is None:
         days = DAYS
-        notes.reason("logs.days", f"{DAYS}, for none are declared")
+        notes.reason("logs.days", f"{DAYS}, the default")
     if days and days not in legal:
         longer = min((each for each in legal if each > days), default=legal[-1])
         notes.problem("logs.days", f"{declaration.cloud} keeps logs for {_listed(legal)} days", f"write {longer}")

@@ -101,7 +101,7 @@ def _check_together(told: declaration.Model, notes: Notes) -> None:
     for said, lacks in TOGETHER:
         if getattr(told, said) and not getattr(told, lacks):
             hint = f"write {lacks}, too, or take {said} out"
-            notes.problem(f"{PATH}.{lacks}", f"{said} is written without {lacks}", hint)
+            notes.problem(f"{PATH}.{lacks}", f"{said} needs {lacks}, too", hint)
             return
 
 
@@ -128,7 +128,7 @@ def _parameters(model: Model, notes: Notes) -> int | None:
     if not found:
         if not written:
             lacks = [name for name in ("layers", "hidden", "heads", "vocabulary") if not getattr(model, name)]
-            what = f"neither parameters nor all of a shape are written: {', '.join(lacks)} lack"
+            what = f"write either parameters or a whole shape: {', '.join(lacks)} of the shape are missing"
             notes.problem(PATH, what, "write parameters, as in 8B, or the rest of the shape")
         return written
     if not written:
@@ -154,7 +154,7 @@ def _active(model: Model, notes: Notes) -> int | None:
     found = counted(shape, shape.experts_per_token)
     if not found:
         if not model.active:
-            what = "how many parameters a token passes through is not written, and cannot be counted"
+            what = "the number of active parameters is not written, and cannot be counted without the shape"
             notes.problem(f"{PATH}.active", what, "write active, as in 37B, or the rest of the shape")
         return model.active
     if not model.active:

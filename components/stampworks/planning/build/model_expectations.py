@@ -54,15 +54,15 @@ def _on_pool(
     what = "memory" if needed.whole else "memory_min"
     yield _of(f"{head}.{what}_gib", Bound(needed.least_bytes / GIB, f"{laid_out(place)}: {needed.why}"), "GiB")
     if place.machine.simulated or not place.machine.accelerator:
-        why = "is simulated, which says nothing about speed" if place.machine.simulated else "has no accelerator"
-        notes.reason(head, f"how long it takes and how often it fails is unknown: {place.machine.name} {why}")
+        why = "is simulated and has no speed of its own" if place.machine.simulated else "has no accelerator"
+        notes.reason(head, f"duration and failures are unknown: {place.machine.name} {why}")
         return
     fitting, mark = as_it_fits(model, place)
     if fitting is None:
-        notes.reason(head, "how long it takes is unknown: it is in no layout that is known to fit on these nodes")
+        notes.reason(head, "duration is unknown: no layout of it is known to fit on these nodes")
         return
     if mark:
-        notes.reason(head, f"speed and goodput are those of a run {mark}, for what is declared does not fit")
+        notes.reason(head, f"speed and goodput are those of a run {mark}, for the declared layout does not fit")
     for each in (*_speed(model, tokens, head, fitting, notes), *_survival(size, head, fitting, storage, notes)):
         alike = each.name.removeprefix(f"{head}.").startswith(IN_ANY_LAYOUT)
         yield each if alike or not mark else replace(each, why=f"{mark}: {each.why}")
@@ -72,13 +72,13 @@ def _speed(model: Transformer, tokens: int | None, head: str, place: Placement, 
     try:
         step = training.step(model, place.layout, place.samples, place.machine, place.nodes, place.precision)
     except UnknownFactError as error:
-        notes.reason(head, f"how long a step takes is unknown: {error}")
+        notes.reason(head, f"duration of a step is unknown: {error}")
         return
     per_step = place.batch * (model.sequence or 0)
     ends = [("min", "max", step.fastest)] + ([("max", "min", step.slowest)] if step.slowest else [])
     if not step.slowest:
         on = f"{place.machine.accelerator} in {place.precision}"
-        notes.reason(head, f"how slow a step may be is unknown: no run of such a model on {on} is published")
+        notes.reason(head, f"upper limit of a step is unknown: no run of such a model on {on} is published")
     peak = training.peak_tflops(place.machine, place.precision).value * 1e12 * place.layout.ranks
     for slow, fast, bound in ends:
         seconds, flops = bound.value, flops_per_token(model).value * per_step
@@ -101,9 +101,9 @@ def _survival(size: Bound, head: str, place: Placement, storage: Mounted | None,
     least, most = failures.mtbf_range_hours(accelerators, catalog.deployments().values())
     yield _of(f"{head}.failure_hours_min", least, "h")
     yield _of(f"{head}.failure_hours_max", most, "h")
-    what = "how long a checkpoint takes, how often to save and goodput are unknown"
+    what = "duration and interval of checkpoints, and goodput, are unknown"
     if storage is None:
-        notes.reason(head, f"{what}: no declared storage is where checkpoints lie")
+        notes.reason(head, f"{what}: checkpoints are on no declared storage")
         return
     try:
         nodes = [(place.machine, place.nodes)]

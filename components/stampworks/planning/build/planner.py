@@ -173,7 +173,7 @@ def completed(made: Plan, notes: Notes) -> Plan:
 def _proof(declaration: Declaration, notes: Notes) -> Proof:
     declared = declaration.proof
     if declared.level == "burn-in" and not declared.budget_minutes:
-        notes.reason("proof.budget_minutes", "a burn-in goes on for hours: what fails when it is warm fails late")
+        notes.reason("proof.budget_minutes", "a burn-in runs for hours, because faults of warm hardware show late")
     budget_minutes = declared.budget_minutes or BUDGET_MINUTES[declared.level]
     return Proof(declared.level, budget_minutes, declared.failed_nodes_max)
 
@@ -181,7 +181,7 @@ def _proof(declaration: Declaration, notes: Notes) -> Proof:
 def _budget(declaration: Declaration, choices: Choices, notes: Notes) -> Budget:
     declared = declaration.budget
     if declared.monthly_usd or declared.notify:
-        nobody = f"a rule judges the plan by it, and nothing that is made on {declaration.cloud} watches what is spent"
+        nobody = f"a rule compares the plan with it; on {declaration.cloud} nothing watches the bill"
         notes.reason("budget", choices.told or nobody)
     return Budget(declared.monthly_usd, declared.notify)
 

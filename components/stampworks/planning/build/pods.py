@@ -31,8 +31,8 @@ def build(
     if not traits_of(declaration.scheduler.kind).runs_pods:
         return None
     if rules is None:
-        what = f"where a Kubernetes on {declaration.cloud} has the addresses of pods and services from"
-        notes.reason("network.pods", f"unknown: {what} was not found out")
+        what = f"source of the addresses of pods and services on {declaration.cloud}"
+        notes.reason("network.pods", f"unknown: {what} is not documented")
         return None
     there = [group for group in groups if group.role != "scheduling only"]
     if rules.own_range and any(group.role == "worker" for group in groups):
@@ -54,7 +54,9 @@ def build(
     )
 
 
-def _of_own_range(declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes) -> int:
+def _of_own_range(
+    declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes
+) -> int:
     """Return the number of nodes for which a separate pod range has addresses."""
     range_, per_node = IPv4Network(declaration.network.pods_cidr), declaration.scheduler.pods_per_node
     takes, nodes = rules.node_addresses(per_node), sum(group.count for group in there)
@@ -63,7 +65,7 @@ def _of_own_range(declaration: Declaration, network: Network, there: Sequence[Gr
         prefix = 32 - (nodes * takes - 1).bit_length()
         others = [other for path, other in _taken(declaration, network, rules) if path != "network.pods_cidr"]
         enough = _free(range_, prefix, others)
-        larger = f"the smallest range that would do is a /{prefix}, for example {enough}"
+        larger = f"the smallest range that suffices is a /{prefix}, for example {enough}"
         other = larger if enough else "declare a second cluster for some of the nodes"
         fewer = rules.fewer(per_node, nodes, range_.num_addresses)
         notes.problem(
@@ -80,13 +82,15 @@ def _of_own_range(declaration: Declaration, network: Network, there: Sequence[Gr
     return most
 
 
-def _of_subnet(declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes) -> int:
+def _of_subnet(
+    declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes
+) -> int:
     """Return the number of nodes when pods use the nodes' subnet, which planning has made large enough."""
     if "pods_cidr" in declaration.network.given():
         notes.problem(
             "network.pods_cidr",
-            f"pods on {declaration.cloud} have addresses of the subnet of nodes, and no range of their own",
-            "take it out; how many a node takes follows from scheduler.pods_per_node",
+            f"pods on {declaration.cloud} take addresses of the subnet of nodes, not of a range of their own",
+            "take it out; scheduler.pods_per_node decides how many a node takes",
         )
     takes = rules.node_addresses(declaration.scheduler.pods_per_node)
     each = takes + max(node_addresses(group.machine.name, declaration.network.card_addresses) for group in there)

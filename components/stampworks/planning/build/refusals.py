@@ -36,7 +36,7 @@ def _check_region(declaration: Declaration, choices: Choices, notes: Notes) -> N
     if choices.regions and not declaration.region:
         notes.problem(
             "region",
-            f"is missing: on {declaration.cloud} a cluster is in one region",
+            f"is missing: a cluster on {declaration.cloud} is in one region",
             "write it as the cloud does, like region: us-east-1",
         )
     listed = catalog.regions().get(declaration.cloud)
@@ -63,24 +63,24 @@ def _check_zone(path: str, pool: Pool, declaration: Declaration, choices: Choice
 
 def _check_purchase(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
     if pool.purchase and pool.purchase not in choices.purchases:
-        what = f"machines of {cloud} are not bought as {pool.purchase}"
+        what = f"{cloud} does not sell machines as {pool.purchase}"
         notes.problem(f"{path}.purchase", what, only(choices.purchases))
 
 
 def _check_fallbacks(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:
     if pool.fallbacks and choices.launches is None:
-        what = f"nothing on {cloud} starts nodes by itself yet"
+        what = f"nodes cannot be started on demand of jobs on {cloud} yet"
         notes.problem(f"{path}.fallbacks", what, "take them out")
         return
     known = {(pool.purchase or choices.purchases[0], pool.reservation): "the pool itself is"}
     for index, each in enumerate(pool.fallbacks):
         way = (each.purchase, each.reservation)
         if way in known:
-            what = "nodes would be asked for twice in the same way"
+            what = "this repeats another way to buy the nodes"
             notes.problem(f"{path}.fallbacks[{index}]", what, f"take it out: {known[way]} bought so")
         known.setdefault(way, f"fallbacks[{index}] is")
         if each.purchase not in choices.purchases:
-            what = f"machines of {cloud} are not bought as {each.purchase}"
+            what = f"{cloud} does not sell machines as {each.purchase}"
             notes.problem(f"{path}.fallbacks[{index}].purchase", what, only(choices.purchases))
 
 
@@ -90,7 +90,7 @@ def _check_elastic(path: str, pool: Pool, declaration: Declaration, choices: Cho
         where = managed.what if managed else declaration.cloud
         notes.problem(
             f"{path}.count_min",
-            f"nothing on {where} starts or stops nodes by itself yet",
+            f"nodes cannot be started and stopped for jobs on {where} yet",
             f"take it out: all nodes of pool {pool.name} run",
         )
 
@@ -99,13 +99,13 @@ def _check_reservation(path: str, pool: Pool, cloud: str, choices: Choices, note
     named = {f"{path}.fallbacks[{index}]": each.reservation for index, each in enumerate(pool.fallbacks)}
     for where, name in {path: pool.reservation, **named}.items():
         if name and choices.reservation and not re.fullmatch(choices.reservation, name):
-            what = f"{cloud} calls no reservation {shown(name)}"
+            what = f"{shown(name)} is not the name of a reservation of {cloud}"
             notes.problem(f"{where}.reservation", what, choices.reservation_hint)
     if pool.reservation and pool.purchase not in ("reserved", "block"):
         bought = pool.purchase or choices.purchases[0]
         before = [f"write purchase: {form}" for form in choices.purchases if form in ("reserved", "block")]
         notes.problem(
             f"{path}.reservation",
-            f"pool {pool.name} is {bought}, which takes no capacity that was bought before",
+            f"pool {pool.name} is {bought}, which uses no reservation",
             alternatives([*before, "take the reservation out"]),
         )

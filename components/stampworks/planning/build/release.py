@@ -18,12 +18,12 @@ DIRECTORY = "directory"
 
 def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes) -> Release:
     if not declaration.release:
-        notes.reason("release.name", "the newest of the catalog, for none is declared")
+        notes.reason("release.name", "the newest of the catalog, the default")
     row = _fitting(declaration, catalog.releases()[declaration.release or catalog.newest_release()], notes)
     scheduler = declaration.scheduler
     if managed := choices.runs(scheduler.kind):
         notes.reason(
-            "release.suite", f"nodes are {managed.what}'s, and have what its image has: no playbook adds to it"
+            "release.suite", f"nodes run the image of {managed.what}, and no playbook adds to it"
         )
         return Release(
             name=row.name,
@@ -71,6 +71,6 @@ def _fitting(declaration: Declaration, row: catalog.Release, notes: Notes) -> ca
         return newest
     kept = traits_of(declaration.scheduler.kind).keeps_accounts
     if row.jobs_need_accounting and kept and not declaration.scheduler.accounting:
-        problem = f"Slurm {row.versions[SLURM]['slurm']} of release {row.name} runs no job where nothing keeps accounts"
+        problem = f"Slurm {row.versions[SLURM]['slurm']} of release {row.name} runs no jobs without accounting"
         notes.problem("release", problem, f'write scheduler: {{accounting: true}}, or release: "{newest.name}"')
     return row

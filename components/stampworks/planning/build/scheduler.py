@@ -7,7 +7,19 @@ from typing import Literal
 
 from stampworks import catalog
 from stampworks.declaration import Declaration, DeclarationSource
-from stampworks.plan import Account, AddOn, Fabric, Group, Part, Priority, Queue, Release, Scheduler, declared_pools, traits_of
+from stampworks.plan import (
+    Account,
+    AddOn,
+    Fabric,
+    Group,
+    Part,
+    Priority,
+    Queue,
+    Release,
+    Scheduler,
+    declared_pools,
+    traits_of,
+)
 from stampworks.planning.build import addons
 from stampworks.planning.build.launching import locked
 from stampworks.planning.build.groups import STATE
@@ -35,10 +47,10 @@ def build(
     declaration = source.sound
     declared = declaration.scheduler
     if declared.database == "managed" and not choices.managed_database:
-        problem = f"nothing on {declaration.cloud} runs a database for the accounting"
-        notes.problem("scheduler.database", problem, "take it out: the head runs one")
+        problem = f"{declaration.cloud} has no managed database for the accounting here"
+        notes.problem("scheduler.database", problem, "take it out: the head runs the database")
     if declared.workloads_image and not choices.runs(declared.kind):
-        problem = "nodes have the programs of proofs and runs themselves, and start them from no image"
+        problem = "nodes have the programs of proofs and runs installed, and use no image for them"
         notes.problem("scheduler.workloads_image", problem, "take it out")
     _access(declaration, choices, notes)
     topology, block_nodes = _topology(declaration, fabric, groups, notes)
@@ -84,7 +96,7 @@ def _access(declaration: Declaration, choices: Choices, notes: Notes) -> None:
     if managed is None:
         for name in ("api_from", "admins"):
             if getattr(declared, name):
-                problem = "it is for a Kubernetes that the cloud runs, and this cluster has none"
+                problem = "it is for a Kubernetes that the cloud runs, and this cluster does not use one"
                 notes.problem(f"scheduler.{name}", problem, "take it out")
         return
     of_users = [f"{declaration.name}-{user.name}" for user in declaration.users]
@@ -94,7 +106,9 @@ def _access(declaration: Declaration, choices: Choices, notes: Notes) -> None:
             notes.problem(f"scheduler.admins[{index}]", problem, hint)
 
 
-def _parts(built: Iterable[AddOn], source: DeclarationSource, release: Release, managed: Managed | None) -> tuple[Part, ...]:
+def _parts(
+    built: Iterable[AddOn], source: DeclarationSource, release: Release, managed: Managed | None
+) -> tuple[Part, ...]:
     """Return the components of a managed Kubernetes, with the versions of the lock for its version."""
     if managed is None:
         return ()
@@ -108,15 +122,16 @@ def _preemption(declaration: Declaration, notes: Notes) -> None:
     """Note how preemption works when priorities alone do not decide it."""
     declared, why = declaration.scheduler, ""
     if not any(priority.preempts for priority in declared.priorities):
-        why = "but no priority preempts another: no job makes room"
+        why = "but no priority preempts another, so that no job is preempted"
         if traits_of(declared.kind).lends:
             why = (
-                "though no priority preempts another: who has borrowed makes room for whose it is and for who has less "
+                "though no priority preempts another: teams that borrow make room for the owner and for "
+                "teams with less "
                 "of its share, however urgent"
             )
     elif traits_of(declared.kind).keeps_accounts and not declared.accounting:
         why = (
-            "by queue: without accounting a job has the priority of its queue, and makes room for every queue above if "
+            "by queue: without accounting a job has the priority of its queue, and every queue above preempts it if "
             "any priority preempts its own"
         )
     if why and declared.preemption != "off":
@@ -129,9 +144,7 @@ def _queues(declaration: Declaration, notes: Notes) -> tuple[Queue, ...]:
             Queue(each.name, each.pools, each.default, each.time_limit_minutes, each.priority)
             for each in declaration.scheduler.queues
         )
-    notes.reason(
-        "scheduler.queues", "none is declared, so that one queue has all pools that run jobs, and no time limit"
-    )
+    notes.reason("scheduler.queues", "the default: one queue with all pools that run jobs, without a time limit")
     others = tuple(pool.name for pool in declaration.pools if pool.scheduling_only)
     pools = tuple(pool.name for pool in declaration.pools if not pool.scheduling_only)
     if not pools:
@@ -151,12 +164,10 @@ def _topology(
     if declared == "block":
         return declared, _blocks(declaration, fabric, groups, notes)
     if declared == "tree" and not any(_meets_fabric(group) for group in groups):
-        notes.reason(
-            "scheduler.topology", "flat: no node is known to have a rail, so that there is no tree to describe"
-        )
+        notes.reason("scheduler.topology", "flat: no node is known to have a rail, so that no tree can be described")
         return "flat", 0
     if declared == "tree" and fabric.leaf_nodes is None:
-        notes.reason("scheduler.topology", "a tree of what the cloud says of its nodes when they are there")
+        notes.reason("scheduler.topology", "a tree that the cloud reports once the nodes run")
     return declared, 0
 
 
@@ -176,7 +187,7 @@ def _blocks(declaration: Declaration, fabric: Fabric, groups: tuple[Group, ...],
     notes.problem(
         "scheduler.topology",
         f"a block is a leaf or an NVLink fabric of several nodes: the leaves are the cloud's own, and a {alone} shares "
-        "its NVLink with no other node, or nobody says so",
+        "its NVLink with no other node, or none is known",
         "write topology: tree",
     )
     return 0

@@ -63,10 +63,10 @@ def _check(path: str, storage: Declared, cloud: str, choices: Choices, notes: No
     if storage.kind == DIRECTORY:
         _check_directory(path, storage, cloud, choices, notes)
     elif choices.storage == DIRECTORY:
-        problem = f"there is no {storage.kind}: the nodes of {cloud} share the disk of one machine"
+        problem = f"{storage.kind} does not exist on {cloud}, whose nodes share the disk of one machine"
         notes.problem(f"{path}.kind", problem, f"write kind: {DIRECTORY}")
     elif choices.launches and not catalog.file_systems()[storage.kind].clouds:
-        problem = f"nothing here makes {storage.kind} on {cloud}, and nodes mount what is made here"
+        problem = f"{storage.kind} cannot be made on {cloud} yet"
         notes.problem(f"{path}.kind", problem, only(sorted(_kinds_of(cloud, choices))))
     else:
         for finding in file_systems.check(options(storage), cloud):
@@ -78,12 +78,12 @@ def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices,
     """Refuse options of a directory: it is as large and as fast as its disk."""
     for name, value in storage.given().items():
         if value and name not in ("name", "kind", "mount", "protect", "homes"):
-            problem = "a directory has none: it is on whatever disk is there"
+            problem = "a directory has no such setting: it takes space of the disk below it"
             notes.problem(f"{path}.{name}", problem, "take it out")
     if choices.storage == "file systems":
         notes.problem(
             f"{path}.kind",
-            f"nodes on {cloud} share no machine that a directory could be on",
+            f"nodes on {cloud} share no disk, on which a directory could be",
             only(sorted(_kinds_of(cloud, choices))),
         )
 
@@ -96,12 +96,12 @@ def _check_repository(path: str, storage: Declared, declaration: Declaration, no
     place = ["a place like s3://bucket/data"] if protocol == "s3" else []
     hint = f"write {alternatives([*map(repr, here), *place])}" if here or place else "declare a storage for it"
     if asked and protocol and not wanted:
-        notes.problem(f"{path}.repository", "it is to show a data repository, and which one is not written", hint)
+        notes.problem(f"{path}.repository", "the feature data-repository needs the repository to show", hint)
     elif wanted and not asked:
-        problem = f"it shows nothing of {wanted} without its feature data-repository"
+        problem = f"it shows {wanted} only with its feature data-repository"
         notes.problem(f"{path}.repository", problem, "add data-repository to its features")
     elif asked and protocol and wanted not in here and not ("://" in wanted and place):
-        notes.problem(f"{path}.repository", f"{storage.kind} can show nothing of '{wanted}'", hint)
+        notes.problem(f"{path}.repository", f"{storage.kind} cannot show '{wanted}'", hint)
 
 
 def _check_expiry(path: str, storage: Declared, notes: Notes) -> None:
@@ -110,11 +110,11 @@ def _check_expiry(path: str, storage: Declared, notes: Notes) -> None:
         return
     for name in EXPIRY:
         if getattr(storage, name) and storage.kind not in EXPIRES:
-            problem = f"nothing goes by itself from {storage.kind}"
+            problem = f"{storage.kind} deletes nothing by itself"
             notes.problem(f"{path}.{name}", problem, f"take it out, or declare a storage of kind {EXPIRES[0]} for it")
     if storage.expire_folder and not storage.expire_days and storage.kind in EXPIRES:
-        problem = f"when objects below {storage.expire_folder} go is not written"
-        notes.problem(f"{path}.expire_folder", problem, "write expire_days beside it, or take it out")
+        problem = f"expire_folder {storage.expire_folder} needs expire_days"
+        notes.problem(f"{path}.expire_folder", problem, "write expire_days, or take expire_folder out")
 
 
 def expiring(before: Storage, after: Storage) -> str:

@@ -48,7 +48,7 @@ def cut(
     unsaid = [each.kind for each in declaration.storage if _on_storage(each, choices.subnets) is UNKNOWN]
     subnets = tuple(replace(each, needed=None) if unsaid and each.name == STORAGE else each for each in cut_)
     if unsaid:
-        notes.reason(f"network.subnets.{STORAGE}.needed", f"unknown: nobody has published it of {', '.join(unsaid)}")
+        notes.reason(f"network.subnets.{STORAGE}.needed", f"unknown: not published for {', '.join(unsaid)}")
     _say_needs(groups, subnets, _has_card_addresses(declaration), notes)
     return subnets
 

@@ -63,7 +63,7 @@ def _batch(declared: declaration.Training, pools: Sequence[Group], ranks: Mappin
         return declared.batch
     laid = f"{most} ranks of {pool}" + (f" in groups of {split}" if split > 1 else "")
     of = f"{most // split} copies of the declared model: {laid}"
-    notes.reason("training.batch", f"none is written, and a step has a sample for each of {of}")
+    notes.reason("training.batch", f"the default, a sample for each of {of}")
     return most // split
 
 
@@ -100,7 +100,7 @@ def _check_precision(training: Training, pools: Sequence[Group], notes: Notes) -
             continue
         row = catalog.accelerators()[machine.accelerator]
         if row.fp8_dense_tflops == 0:
-            what = f"pool {pool.name}: {row.name} of {machine.name} has no such arithmetic"
+            what = f"pool {pool.name}: {row.name} of {machine.name} does not support it"
             notes.problem("training.precision", what, "write precision: bfloat16, or another machine")
 
 

@@ -41,7 +41,9 @@ def users(declaration: Declaration, place: str) -> tuple[User, ...]:
 
 def teams(declaration: Declaration, place: str) -> tuple[Team, ...]:
     """The declared groups, with the folders that they share."""
-    return tuple(Team(each.name, each.gid, f"{place}/{TEAMS}/{each.name}" if place else "") for each in declaration.groups)
+    return tuple(
+        Team(each.name, each.gid, f"{place}/{TEAMS}/{each.name}" if place else "") for each in declaration.groups
+    )
 
 
 def directory(declaration: Declaration, place: str, notes: Notes) -> Directory | None:
@@ -77,5 +79,5 @@ def _unfit(storage: Storage) -> str:
     if kind.protocol == "local" and kind.name != "directory":
         return "each node has its own"
     if "root-squash" in storage.features:
-        return "with root-squash nobody can make them"
+        return "with root-squash they cannot be made"
     return ""

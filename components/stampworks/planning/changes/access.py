@@ -22,7 +22,9 @@ def access(each: Difference) -> str:
     if isinstance(each.a, User) and each.b is None:
         return f"access: {each.a.name} can no longer log in or submit jobs; the home stays"
     if field == "keys" and not each.b:
-        return f"access: {person} has no declared key any more, and those in ~/.ssh/authorized_keys count again"
+        return (
+            f"access: {person} has no declared key any more, so that those in ~/.ssh/authorized_keys are accepted again"
+        )
     if field == "keys":
         return f"access: {person} logs in with other keys: {_changed(each, named)}"
     if field == "groups":

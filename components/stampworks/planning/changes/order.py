@@ -111,7 +111,7 @@ def _steps(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[tupl
     yield from (("nodes", text) for text in _nodes(changes, {step.key for step in gone}, a, b))
     yield from (("roll", text) for text in _roll(rolled, a, b))
     if "roll" in stages and not rolled:
-        yield "roll", "the next one goes by it"
+        yield "roll", "the next node uses it"
     if rolled or stages - {"proof", "roll"}:
         yield from _configured(b, "all nodes are configured; jobs go on")
     yield from _proof(b) if changes else ()
@@ -136,7 +136,7 @@ def namespaces_gone(a: Plan, b: Plan) -> tuple[str, ...]:
 def _network(changes: Sequence[DeclaredChange], plan: Plan) -> str:
     what = "subnets" if plan.network.subnets else "rails, leaves and trunks"
     anew = any(each.policy == "replace" and _stage(each) == "network" for each in changes)
-    return f"is made anew, with its {what}" if anew else f"{what} are changed"
+    return f"is replaced, with its {what}" if anew else f"{what} are changed"
 
 
 def _made_anew(changes: Sequence[DeclaredChange]) -> tuple[str, ...]:
@@ -152,17 +152,17 @@ def _nodes(changes: Sequence[DeclaredChange], gone: set[str], a: Plan, b: Plan) 
         kept = a.scheduler.traits.keeps
         stay = each.group == a.controller.name and kept not in _made_anew(changes)
         are = "is" if each.count == 1 else "are"
-        yield f"{_words(each)} {are} taken down and made anew" + (f", but for {kept}" if stay else "")
+        yield f"{_words(each)} {are} taken down and made again" + (f", but for {kept}" if stay else "")
     for each in leaving(a, b):
         if _logins(each.group, a):
-            yield f"{_words(each)} {'goes' if each.count == 1 else 'go'}: who is logged in there is logged out"
+            yield f"{_words(each)} {'goes' if each.count == 1 else 'go'}: users there are logged out"
             continue
         when = "with their pool, at the end" if each.group in gone else "now"
         through = "takes no new jobs, and goes when its" if each.count == 1 else "take no new jobs, and go when their"
-        yield f"{_words(each)} {through} jobs are through, {when}"
+        yield f"{_words(each)} {through} jobs have ended, {when}"
     for each in idling(a, b):
         ends, start = ("ends when its", "starts") if each.count == 1 else ("end when their", "start")
-        yield f"{_words(each)} {ends} jobs are through, and {start} with the work from then on"
+        yield f"{_words(each)} {ends} jobs have ended, and {start} when jobs need them from then on"
 
 
 def _roll(rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[str]:
@@ -177,7 +177,7 @@ def _roll(rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[str]:
         elif each.group == b.controller.name:
             yield f"{_words(each)} first, while jobs go on"
         elif _logins(each.group, b):
-            yield f"{_words(each)} one by one: who is logged in there is logged out, while jobs go on"
+            yield f"{_words(each)} one by one: users there are logged out, while jobs go on"
         else:
             waves = f"in waves of at most {at_most.get(each.group, 1)}, each within one leaf"
             yield f"{_words(each)} {waves}: {jobs}, then {_made_from(each.group, rolled, a, b)} and a proof"
@@ -198,7 +198,7 @@ def _configured(plan: Plan, text: str) -> tuple[tuple[Stage, str], ...]:
 
 def _proof(plan: Plan) -> tuple[tuple[Stage, str], ...]:
     proof = plan.proof
-    measured = f"what changed is measured: level {proof.level}, at most {proof.budget_minutes} min"
+    measured = f"changed nodes are measured: level {proof.level}, at most {proof.budget_minutes} min"
     return (("proof", measured),) if proof.level != "none" else ()
 
 

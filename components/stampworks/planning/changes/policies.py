@@ -160,20 +160,20 @@ def _policy(each: Difference, field: str) -> Policy | None:
 
 def _of_gangs(each: Difference, a: Plan, b: Plan) -> str:
     """Describe the namespaces or queues that Kubernetes deletes, which it refuses while they contain gangs."""
-    where, refused = [step.field for step in each.way], "the `up` refuses while a gang is in it"
+    where, refused = [step.field for step in each.way], "`up` refuses while a gang is in it"
     if where == ["scheduler", "accounts"] and (gone := order.namespaces_gone(a, b)):
         named = each.way[-1].key if each.b is None else EVERYBODY
         if named in gone:
-            return f"namespace {named} goes with all that is in it; {refused}"
+            return f"namespace {named} is deleted with everything in it; {refused}"
     if where == ["scheduler", "queues"] and each.b is None and b.scheduler.traits.has_namespaces:
-        return f"goes from each namespace; {refused}"
+        return f"is removed from each namespace; {refused}"
     return ""
 
 
 def _of_protected(kept: Sequence[stateful.Stateful]) -> str:
     names = ", ".join(one.name for one in kept)
     let_go = ", ".join(one.let_go for one in kept)
-    return f"what is protected would be made anew, empty ({names}): write {let_go}, and stamp that first"
+    return f"protected resources would be replaced by empty ones ({names}): write {let_go}, and stamp that first"
 
 
 def _expiring(each: Difference, a: Plan, b: Plan) -> str:

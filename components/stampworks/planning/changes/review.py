@@ -19,6 +19,7 @@ from stampworks.planning.changes.policies import API, LOGIN, decided_by, declare
 from stampworks.planning.cost import cost
 from stampworks.planning.rules.findings import Finding
 from stampworks.planning.rules.managed import public
+from stampworks.text.amounts import counted
 
 Contents = Mapping[tuple[str, str], str]
 """Digests of the files of each role and check, by kind (roles, checks) and name."""
@@ -173,14 +174,15 @@ def _contents(base: ReviewedStack, head: ReviewedStack) -> Iterable[DeclaredChan
         if one[key] != other[key]:
             kind, name = key
             way = (PathStep("extras"), PathStep(kind, name), PathStep("content"))
-            what = f"what is in the files of extras.{kind}[{name}]"
+            what = f"content of the files of extras.{kind}[{name}]"
             of = Difference(way, "difference", one[key], other[key])
             yield DeclaredChange(of, f"extras.{kind}[].path", what, "in place", 0)
 
 
 def _unknown_contents(base: ReviewedStack, head: ReviewedStack) -> list[str]:
     unread = [
-        f"what is behind {len(side.unread)} names in the roles of {side.name}, {side.unread[0]} first: no file of it"
+        f"content of {counted(len(side.unread), 'file')} in the roles of {side.name}, such as {side.unread[0]}, which "
+        "cannot be read"
         for side in (base, head)
         if side.unread and head.plan
     ]
@@ -199,18 +201,18 @@ def _unknown(
     """Describe what could not be determined about the change. Facts that were unknown before do not count."""
     if not changes:
         return
-    yield from (f"what a change of {each.difference.path} does" for each in changes if each.policy is None)
+    yield from (f"effect of a change of {each.difference.path}" for each in changes if each.policy is None)
     earlier = {(each.id, each.text) for each in base.findings if each.verdict == "unknown"}
     found = [each for each in head.findings if each.verdict == "unknown" and (each.id, each.text) not in earlier]
     yield from (f"{each.id}: {each.text}" for each in found)
     paid = {(each.what, each.price) for each in before.charges}
     unpriced = [each for each in after.charges if each.usd_per_hour is None and each.sold]
-    yield from (f"what {each.what} costs: {each.why}" for each in unpriced if (each.what, each.price) not in paid)
+    yield from (f"costs of {each.what}: {each.why}" for each in unpriced if (each.what, each.price) not in paid)
 
 
 def _order(changes: Sequence[DeclaredChange], a: Plan | None, b: Plan | None) -> tuple[Operation, ...]:
     if b is None:
-        text = "`pulumi destroy` takes it down, with what it holds; without its file a stack still runs"
+        text = "`pulumi destroy` takes it down with its data; removing the file does not stop the stack"
         return (Operation("removal", text),)
     return order.operations(changes, a, b) if a else order.making(b)
 

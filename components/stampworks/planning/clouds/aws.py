@@ -28,7 +28,7 @@ from stampworks.planning.clouds.choices import (
 # addresses, 16 recommended. All read 2026-11-22.
 PODS = PodAddressing(
     way="Amazon VPC CNI with prefixes",
-    why="it is what EKS comes with, and with prefixes many nodes ask less often for addresses than with single ones",
+    why="it is the CNI of EKS, and with prefixes nodes request addresses less often",
     node_addresses=lambda pods: 16 * -(-pods // 16),
     node_why="whole prefixes of 16 addresses, all on the first interface",
     own_range=False,
@@ -139,21 +139,21 @@ _WHOLE = "write its whole ARN, with its path: `aws iam get-role --role-name {} -
 
 def _admin_refused(arn: str, region: str, of_users: Sequence[str]) -> tuple[str, str]:
     if session := _SESSION.fullmatch(arn):
-        return f"{arn} is a session of role {session['name']}, and ends", _WHOLE.format(session["name"])
+        return f"{arn} is a session of role {session['name']}, which ends", _WHOLE.format(session["name"])
     if (found := _ADMIN.fullmatch(arn)) is None:
         example = "write it like arn:aws:iam::123456789012:role/ops"
         return f"{arn} is not the ARN of a role or user", example
     partition, name = "aws-us-gov" if region.startswith("us-gov-") else "aws", found["name"]
     if found["partition"] != partition:
-        hint = f"name somebody there: its ARNs begin with arn:{partition}:"
-        return f"{arn} is of another part of AWS than {region}", hint
+        hint = f"name a role or user there: its ARNs begin with arn:{partition}:"
+        return f"{arn} is of another partition of AWS than {region}", hint
     if found["path"].startswith("/aws-service-role"):
-        return f"{name} is the role of one of AWS's services, which EKS lets nobody ask it as", "name another role"
+        return f"{name} is a service role of AWS, which EKS does not accept", "name another role"
     if name.startswith("AWSReservedSSO_") and not found["path"]:
-        return f"{name} is a role of IAM Identity Center, and those have a path", _WHOLE.format(name)
+        return f"{name} is a role of IAM Identity Center, whose ARN needs its path", _WHOLE.format(name)
     if any(re.fullmatch(f"{re.escape(each)}-[0-9a-f]{{7}}", name) for each in of_users):
-        hint = "name the role that this person comes with otherwise"
-        return f"{name} is the role of a declared user, and nobody is let in twice", hint
+        hint = "name another role that this person uses"
+        return f"{name} is the role of a declared user, who has access already", hint
     return "", ""
 
 
@@ -196,7 +196,7 @@ MANAGED = Managed(
     "goes with them",
     page="docs/aws.md (EKS)",
     programs=("aws", "kubectl"),
-    programs_hint="install kubectl, and the AWS CLI, which it gets its token from",
+    programs_hint="install kubectl, and the AWS CLI, from which kubectl gets its token",
     without_fabric="the image of EKS lacks the programs that give EFA interfaces to Lustre, and nothing of ours "
     "installs them there",
     admin_refused=_admin_refused,
@@ -231,7 +231,7 @@ def _name_refused(cluster: str) -> str:
 
 
 ACCOUNT = Accounts(
-    limits_hint="look the limit up in the console of Service Quotas",
+    limits_hint="see the limit in the console of Service Quotas",
     endpoint_variable="AWS_ENDPOINT_URL",
     reservations_console="EC2",
     groups_console="Resource Groups",
@@ -274,7 +274,8 @@ CHOICES = Choices(
     name_refused=_name_refused,
     # The ARN identifies a group, the id alone a reservation: CapacityReservationTarget of the EC2 API.
     reservation="cr-[0-9a-f]+|arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/.+",
-    reservation_hint="write the id of a reservation or a block, like cr-0123456789abcdef0, or the ARN of a group, "
+    reservation_hint="write the id of a reservation or a block, for example cr-0123456789abcdef0, or the ARN "
+    "of a group, "
     "like arn:aws:resource-groups:us-east-1:123456789012:group/ours",
     numbers_ports=False,
     storage="file systems",

@@ -204,7 +204,7 @@ class Account:
     def why(self, fact: str) -> str:
         """Return why a fact is unknown."""
         said = next((each.why for each in self.readings if each.fact == fact), "")
-        return said or "it was not asked for"
+        return said or "it was not looked up"
 
 
 FACTS: Final = tuple(each.name for each in fields(Account))[7:]
@@ -225,7 +225,7 @@ def account_of(data: Any) -> Account:
         day_number(day)
     for each in account.readings:
         if each.fact in FACTS and (getattr(account, each.fact) is None) != bool(each.why):
-            raise ValueError(f"{each.fact} is either known, or there is a reason why not")
+            raise ValueError(f"{each.fact} has neither a value nor a reason why it is unknown")
     return account
 
 

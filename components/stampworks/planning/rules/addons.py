@@ -44,8 +44,8 @@ def _switched_off(plan: Plan) -> Iterator[Finding]:
             continue
         has, why = has_hardware(row, plan.fabric, plan.groups)
         if has:
-            text = f"pods can have nothing of what {name} is for: it is switched off, and {why}"
-            hint = f"take {field(name)} out, or install what offers it to pods yourself"
+            text = f"pods cannot use the devices of {name}: it is switched off, and {why}"
+            hint = f"take {field(name)} out, or install a device plug-in yourself"
             yield _found("hardware", "fail", text, hint, name, severity="warning")
 
 
@@ -57,24 +57,24 @@ def _of_one(plan: Plan, one: AddOn) -> Iterator[Finding]:
     yield from _of_others(one, row, [each.name for each in plan.scheduler.addons])
     fits, why = has_hardware(row, plan.fabric, plan.groups)
     if row.wanted == "hardware" and not fits:
-        yield _found("hardware", "fail", f"{one.name} has nothing to do: {why}", _out(one.name), one.name)
+        yield _found("hardware", "fail", f"{one.name} is not needed: {why}", _out(one.name), one.name)
     if row.wanted == "brought" and one.by != "cloud":
-        text = f"{one.name} looks at nodes of a Kubernetes that {plan.cloud} does not have"
+        text = f"{one.name} is for another cloud's Kubernetes than {plan.cloud}'s"
         yield _found("hardware", "fail", text, _out(one.name), one.name)
     if one.by == "hand" and (no_charts := CLOUDS[plan.cloud].no_charts):
         yield _found(
             "installer", "fail", f"{one.name} cannot run on {plan.cloud}: {no_charts}", _out(one.name), one.name
         )
     elif one.by == "hand" and one.name in _INDISPENSABLE:
-        text = f"{one.name} is to be installed by hand, and before it is there `up` cannot make objects of it"
+        text = f"{one.name} has to be installed by hand, before `up` can make objects of it"
         hint = f"`stampworks addons --values {one.name}` says how, or write installer: helm"
         yield _found("installer", "fail", text, hint, one.name, "installer", severity="warning")
     if one.mig_profile:
         text = (
             f"accelerators are divided ({one.mig_profile}), and queues, runs and proofs count whole ones: "
-            f"what the strategy {one.mig_strategy} makes of them no quota here has"
+            f"no quota here counts the parts that the strategy {one.mig_strategy} offers"
         )
-        hint = "take mig_profile out, or give what uses parts a cluster of its own and quotas by hand"
+        hint = "take mig_profile out, or use parts on a cluster of their own with quotas made by hand"
         yield _found("mig", "fail", text, hint, one.name, "mig_profile", severity="warning")
         if WATCH in [each.name for each in plan.scheduler.addons]:
             # aws/eks-node-monitoring-agent 0040fd7a, dcgm-daemonset.yaml; NVIDIA/mig-parted v0.14.2, reconfigure.go
@@ -98,7 +98,7 @@ def _of_version(plan: Plan, one: AddOn, row: catalog.AddOn) -> Iterator[Finding]
         hint = f"{_out(one.name)}, or write another release"
         yield _found("kubernetes", "fail", f"{said}: it is for {range_} {source}", hint, one.name)
     elif least is UNKNOWN and most is UNKNOWN:
-        text = f"{said}: nobody says which versions it is for {source}"
+        text = f"{said}: its supported versions are not published {source}"
         yield _found("kubernetes", "unknown", text, "try it before anything relies on it", one.name)
 
 
@@ -114,7 +114,7 @@ def _of_others(one: AddOn, row: catalog.AddOn, there: Iterable[str]) -> Iterator
             yield _found("needs", "fail", text, f"take {field(needed)} out, or {_out(one.name)}", needed)
     for other in row.excludes:
         if other in there and one.name < other:
-            text = f"{one.name} and {other} exclude each other: they are for two kinds of fabric, and a cluster has one"
+            text = f"{one.name} and {other} exclude each other: they are for different fabrics, and a cluster has one"
             yield _found("excludes", "fail", text, f"{_out(one.name)}, or {_out(other)}", one.name)
 
 

@@ -56,9 +56,9 @@ def storage_addresses(plan: Plan) -> Iterator[Finding]:
         if subnet.needed is None and subnet.size < largest:
             text = (
                 f"whether subnet {subnet.name}, {subnet.cidr} with {subnet.size} addresses, has room for its file "
-                f"systems: how many they take is not published; the largest that is has {largest}"
+                f"systems: their number of addresses is not published; the largest that is has {largest}"
             )
-            hint = "ask the cloud, or write a larger range: no file system moves to another subnet later"
+            hint = "ask the cloud, or write a larger range: file systems cannot move to another subnet later"
             yield Finding("addresses.storage", "unknown", text, hint, "network.cidr", subject=subnet.name)
 
 
@@ -68,7 +68,7 @@ def pods(plan: Plan) -> Iterator[Finding]:
         return
     id_, planned = "addresses.pods", plan.network.pods
     if planned is None:
-        text = f"where a Kubernetes on {plan.cloud} has the addresses of its pods from: nobody has found out"
+        text = f"the source of pod addresses on {plan.cloud} is not documented"
         yield Finding(id_, "unknown", text, f"ask {plan.cloud}, before the ranges of other networks are chosen")
     elif planned.cidr:
         text = (

@@ -39,10 +39,10 @@ def _priced(plan: Plan) -> Iterator[tuple[str, str, catalog.Price | catalog.Stor
 def _age(what: str, as_of: str | catalog.Unknown, today: str | None) -> tuple[Verdict, str, str]:
     """Judge a price by its date: verdict, text and hint."""
     if isinstance(as_of, catalog.Unknown):
-        return "unknown", f"the price of {what}: its source says no date", "ask the cloud"
+        return "unknown", f"the price of {what} has no date", "ask the cloud"
     text = f"the price of {what} is of {as_of}"
     if today is None:
-        return "unknown", f"{text}, and nobody said what day it is", ""
+        return "unknown", f"{text}, and no date of today was given", ""
     if _months(as_of, today) <= PRICE_MONTHS_MAX:
         return "pass", text, ""
     return "fail", f"{text}: more than {PRICE_MONTHS_MAX} months before {today}", "ask the cloud, and renew the catalog"
@@ -64,7 +64,7 @@ def budget(plan: Plan) -> Iterator[Finding]:
     unpriced = [each.what for each in charges if each.usd_per_hour is None]
     range_ = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
     used = by_use(plan)
-    left_out = [f"{', '.join(unpriced)}, of which no price is known"] if unpriced else []
+    left_out = [f"{', '.join(unpriced)}, whose prices are unknown"] if unpriced else []
     left_out += [f"what storage {', '.join(used)} holds and moves"] if used else []
     without = f" without {', and '.join(left_out)}" if left_out else ""
     text = f"a month of {MONTH_HOURS} hours costs {range_} USD{without}; the budget is {limit:,} USD"
@@ -74,10 +74,10 @@ def budget(plan: Plan) -> Iterator[Finding]:
     elif unpriced:
         yield Finding("cost.budget", "unknown", text, "ask the cloud what it costs, and renew the catalog", place)
     elif most > limit:
-        text += ", which is spent before the month ends where all nodes run"
+        text += ", which is spent before the end of the month if all nodes run"
         yield Finding("cost.budget", "fail", text, more, place, "warning")
     elif used:
-        yield Finding("cost.budget", "unknown", text, "reckon by the data that you expect there", place)
+        yield Finding("cost.budget", "unknown", text, "estimate it from the data that you expect there", place)
     else:
         yield Finding("cost.budget", "pass", text, "", place)
 
@@ -86,6 +86,6 @@ def told(plan: Plan) -> Iterator[Finding]:
     """The declared addresses can get mail: there is a budget, or a block of capacity that ends."""
     in_block = any(offer.purchase == "block" for pool in plan.pools for offer in pool.offers)
     if plan.budget.notify and CLOUDS[plan.cloud].told and not plan.budget.monthly_usd and not in_block:
-        text = "nobody gets any mail: there is no budget that could be spent, and no block of capacity that ends"
+        text = "no mail is ever sent: there is no budget and no block of capacity that ends"
         hint = "write budget.monthly_usd, or take notify out"
         yield Finding("cost.notify", "fail", text, hint, "budget.notify", "warning")

@@ -12,6 +12,6 @@ def day_number(text: str) -> int:
     """Count the days since a fixed day; raise ValueError for a text that is not a date."""
     year, month, day = (int(part) for part in text[:10].split("-"))
     if not (1970 <= year <= 9999 and 1 <= month <= 12 and 1 <= day <= 31):
-        raise ValueError(f"{text!r} is no day")
+        raise ValueError(f"{text!r} is not a date")
     shifted, before = (year, month - 3) if month > 2 else (year - 1, month + 9)  # leap days come last
     return 365 * shifted + shifted // 4 - shifted // 100 + shifted // 400 + (153 * before + 2) // 5 + day

@@ -28,13 +28,13 @@ def loopback(plan: Plan, facts: Facts) -> Iterator[Finding]:
         for rail in plan.fabric.rails[: len(node.rail_addresses)]
     ]
     if not links:
-        yield Finding(LOOPBACK, "pass", "the plan has no simulated rails for this machine to carry", "")
+        yield Finding(LOOPBACK, "pass", "the plan has no simulated rails", "")
         return
     need = HEADROOM * sum(links)
     sum_text = f"{counted(len(links), 'simulated link')} x {links[0]} Mb/s x {HEADROOM} for headroom = {need} Mb/s"
     measured = facts.loopback_mbps
     if measured is None:
-        text = f"{sum_text}, and nobody has measured what this machine carries"
+        text = f"{sum_text}, and the capacity of this machine was not measured"
         yield Finding(LOOPBACK, "unknown", text, "run `stampworks facts`")
     elif need <= measured:
         yield Finding(LOOPBACK, "pass", f"{sum_text}, and this machine carries {measured} Mb/s", "")
@@ -63,7 +63,7 @@ def fabrics(plan: Plan) -> Iterator[Finding]:
                 f"whether {pool.count} x {row.name} of pool {pool.name} can train together: nobody says what NICs they "
                 "have"
             )
-            hint = f"ask {plan.cloud} for the fabric between them"
+            hint = f"ask {plan.cloud} about the fabric between them"
             yield Finding("fabric.nics", "unknown", text, hint, f"{where}.machine", subject=pool.name)
 
 
@@ -72,14 +72,14 @@ def one_fabric(plan: Plan) -> Iterator[Finding]:
     rows = {pool.name: catalog.machines()[pool.machine.name] for pool in by_name(plan) if pool.rails != 0}
     if unsaid := [name for name, row in rows.items() if row.nics is UNKNOWN]:
         if len(rows) > 1:
-            text = f"whether jobs can share {', '.join(rows)}: nobody says what NICs {', '.join(unsaid)} have"
-            yield Finding("fabric.mixed", "unknown", text, f"ask {plan.cloud} for the fabric between them", "pools")
+            text = f"whether jobs can share {', '.join(rows)}: the NICs of {', '.join(unsaid)} are not published"
+            yield Finding("fabric.mixed", "unknown", text, f"ask {plan.cloud} about the fabric between them", "pools")
         return
     ways = {name: (row.nic, row.nics, row.nic_rate_gbps) for name, row in rows.items() if not row.simulated}
     if len({*ways.values()}) < 2:
         return
     said = ", ".join(f"{name} has {count} x {rate} Gb/s of {nic}" for name, (nic, count, rate) in ways.items())
-    text = f"pools have different NICs ({said}): a job over several of them goes at the pace of the slowest, if at all"
+    text = f"pools have different NICs ({said}): a job over several of them is as slow as the slowest, or fails"
     hint = "give each pool a queue of its own, or declare clusters of their own"
     spoken = {catalog.protocol_of(rows[name]) for name in ways}
     if len(spoken) > 1 and "infiniband" in spoken:
@@ -108,6 +108,6 @@ def known_facts_of_machines(plan: Plan) -> Iterator[Finding]:
         }
         missing = [name for name, fact in facts_of.items() if isinstance(fact, catalog.Unknown)]
         if missing:
-            text = f"the catalog does not know of {row.name}: {', '.join(missing)}; what follows from that is missing"
+            text = f"the catalog lacks facts of {row.name}: {', '.join(missing)}; results that need them are missing"
             hint = f"look it up and write it into catalog/machines/{row.cloud}.yaml"
             yield Finding("machine.facts", "unknown", text, hint, f"{where}.machine", subject=pool.name)

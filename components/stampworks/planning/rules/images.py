@@ -39,7 +39,7 @@ def images(plan: Plan, facts: Facts, today: str | None) -> Iterator[Finding]:
             text = f"{named}, {state} in {plan.region}: no node starts any more"
             yield Finding("image.there", "fail", text, hint, "region", subject=id_)
         elif one.deprecated and today and one.deprecated <= today:
-            text = f"{named}, is deprecated since {one.deprecated}, and goes without a word"
+            text = f"{named}, is deprecated since {one.deprecated}, and may be removed without notice"
             yield Finding("image.there", "fail", text, hint, "region", "warning", id_)
         else:
             newer = "" if own or later == {id_} else "; there is a newer one"
@@ -50,24 +50,22 @@ def lookups(plan: Plan) -> Iterator[Finding]:
     """The lock holds the images that nodes boot, and these images contain everything that nodes cannot install."""
     launches = [group.launch for group in plan.groups if group.launch]
     if unlocked := [group.name for group in plan.groups if group.launch and not group.launch.image]:
-        whose = "its nodes boot" if len(unlocked) == len(launches) else f"nodes of {', '.join(unlocked)} boot"
-        what = f"which image {whose} in {plan.region} was not looked up, and the newest one changes by itself"
+        whose = "its nodes" if len(unlocked) == len(launches) else f"nodes of {', '.join(unlocked)}"
+        what = f"the image of {whose} in {plan.region} is not locked, and the newest one changes by itself"
         own = any(each.prepared for each in launches) and not plan.managed
         yield Finding(LOCKED, "fail", what, MAKE_IMAGE if own else LOCK, "region")
     if unlocked := [each.name for each in plan.scheduler.parts if not each.version]:
-        what = f"which versions of {', '.join(unlocked)} go with Kubernetes {minor(plan.release)} was not looked up"
+        what = f"the versions of {', '.join(unlocked)} for Kubernetes {minor(plan.release)} are not locked"
         yield Finding(PARTS, "fail", f"{what}, and the cloud's own choice changes by itself", LOCK, "region")
     if all(each.prepared for each in launches):
         return
     if plan.network.egress == "none":
-        what = "without a way out nodes can install nothing, and the image that they boot is the distribution's"
+        what = "nodes have no way to the internet and boot the distribution's image, so that they can install nothing"
         hint = f"write egress: nat, or {MAKE_IMAGE}"
         yield Finding(PREPARED, "fail", what, hint, "network.egress")
     elif brought := [what for role, what in OF_RELEASE.items() if any(role in group.hardware for group in plan.groups)]:
         what = f"release {plan.release.name} has {brought[0]} of its own, and nodes boot the distribution's image"
         yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")
     elif unknown := [each.name for each, _ in elsewhere(plan.release)]:
-        what = (
-            f"nodes boot the distribution's image, which knows no repository with the packages of {', '.join(unknown)}"
-        )
+        what = f"nodes boot the distribution's image, which has no repository with the packages of {', '.join(unknown)}"
         yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")

@@ -34,14 +34,14 @@ def services(plan: Plan, facts: Facts) -> Iterator[Finding]:
     gone = [each for each in wanted if subnets and each not in there and each not in lacking]
     if lacking:
         where, them = f"{zone} of {plan.region}" if zone else plan.region, "it" if len(lacking) == 1 else "them"
-        text = f"{_have(lacking)} no endpoint in {where}, and a private subnet reaches {them} in no other way"
+        text = f"{_have(lacking)} no endpoint in {where}, and a private subnet has no other way to {them}"
         hint = "write egress: nat"
         with suppress(UnknownFact):
             if better := write_zone(zones_of_all(plan, facts).intersection(*zones.values())):
                 hint = f"{better}, or egress: nat"
         yield Finding(id_, "fail", text, hint, "network.egress")
     if gone:
-        text = f"{_have(gone)} no endpoint any more in the network that is there: what needs it fails"
+        text = f"{_have(gone)} no endpoint any more in the existing network: programs that need it fail"
         yield Finding(id_, "fail", text, "`pulumi up --refresh` makes it again", "network.egress", "warning")
     if not lacking and not gone:
         yield Finding(id_, "pass", f"{', '.join(wanted)} can be reached from private subnets", "", "network.egress")
@@ -59,7 +59,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
         subnets = {one.name: one for one in known(facts, "subnets")}
         ways, held = known(facts, "ways_out"), int(known(facts, "node_addresses"))
     except UnknownFact as unread:
-        yield Finding("addresses.free", "unknown", f"what the network has now: {unread}", unread.hint, "network.cidr")
+        yield Finding("addresses.free", "unknown", f"state of the network: {unread}", unread.hint, "network.cidr")
         return
     if (one := subnets.get(NODES)) is None:
         return  # it does not exist yet
@@ -70,16 +70,19 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if coming <= one.free:
         yield Finding("addresses.free", "pass", text, "", "network.cidr")
     else:
-        hint = "take out of it what is not this cluster's, or take nodes out"
+        hint = "remove resources of others from it, or take nodes out"
         yield Finding("addresses.free", "fail", text, hint, "network.cidr")
     several = [group.name for group in started if group.launch and len(group.launch.interfaces) > 1]
     if one.public and several:
         named = ", ".join(several)
-        text = f"subnet nodes gives public addresses, and what has several interfaces, as {named}, does not start in it"
-        hint = "`pulumi up --refresh` takes that from the subnet: no node of a cluster is public"
+        text = (
+            f"subnet nodes gives public addresses, and machines with several interfaces, such as {named}, do "
+            "not start in it"
+        )
+        hint = "`pulumi up --refresh` switches that off: no node of a cluster is public"
         yield Finding("network.public", "fail", text, hint, "network", "warning", "nodes")
     if plan.network.egress == "nat" and "nat" not in ways:
-        text = "no route leads from the private subnets to the world: nodes that start get no packages"
+        text = "no route leads from the private subnets to the internet: nodes that start get no packages"
         yield Finding(
             "network.egress", "fail", text, "`pulumi up --refresh` makes it again", "network.egress", "warning"
         )
@@ -93,7 +96,7 @@ def nearness(plan: Plan, facts: Facts) -> Iterator[Finding]:
     try:
         spreads = [one for one in known(facts, "spreads") if one.group in pools and one.nodes > 1 and one.switches]
     except UnknownFact as unread:
-        text = f"how far the nodes that run are from each other: {unread}"
+        text = f"distance of the running nodes in the network: {unread}"
         yield Finding("placement.near", "unknown", text, unread.hint, "pools", "warning")
         return
     for one in spreads:

@@ -65,7 +65,7 @@ def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
         cards = max((each.card for each in launch.interfaces), default=0) + 1
         id_, where = "machine.interfaces", f"{place}.machine" if place else "region"
         needs = f"{counted(len(fabric), 'interface')} of the fabric on {counted(cards, 'card')}"
-        what = f"{launch.instance_type} of {group.name} is to have {needs}"
+        what = f"{launch.instance_type} of {group.name} needs {needs}"
         try:
             described = {one.instance_type: one for one in known(facts, "described")}
         except UnknownFact as unread:
@@ -82,7 +82,7 @@ def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
             continue  # another rule reports that the region has none of them
         text = f"{what}, and takes {one.fabric_interfaces} on {one.cards}"
         if len(fabric) > one.fabric_interfaces or cards > one.cards:
-            hint = "the catalog is wrong or the machine has changed: say so in an issue, and take another machine"
+            hint = "the catalog is wrong or the machine has changed: report it as an issue, and take another machine"
             yield Finding(id_, "fail", text, hint, where, subject=group.name)
         elif fabric and len(fabric) < one.fabric_interfaces:
             hint = "the catalog is wrong or the machine has changed: its fabric is slower than it could be"

@@ -45,7 +45,7 @@ def zones(plan: Plan) -> Iterator[Finding]:
         )
         yield Finding("placement.zones", "fail", text, "put them into one zone, or into clusters of their own", "pools")
     elif missing := [pool.name for pool in pools if not pool.zone]:
-        text = f"{', '.join(missing)} names no zone, and whether all nodes come into one is for the cloud to choose"
+        text = f"{', '.join(missing)} names no zone, and the cloud may spread the nodes over several"
         yield Finding("placement.zones", "unknown", text, "write the zone at the pool", "pools")
     else:
         yield Finding("placement.zones", "pass", f"all pools of the fabric are in {pools[0].zone}", "", "pools")
@@ -59,8 +59,8 @@ def subnets_of_nodes(plan: Plan) -> Iterator[Finding]:
         if pool.zone != plan.network.zone:
             chosen = plan.network.zone or "the one that the cloud chooses"
             text = (
-                f"pool {pool.name} is to be in {pool.zone or 'whichever zone the cloud chooses'}, and the subnet of "
-                f"nodes is in {chosen}, as the first pool is: no subnet is in two zones"
+                f"pool {pool.name} is declared in {pool.zone or 'whichever zone the cloud chooses'}, but the subnet of "
+                f"nodes is in {chosen}, the zone of the first pool, and a subnet is in one zone"
             )
             hint = "write the same zone at all pools, or declare a second cluster"
             yield Finding("placement.subnet", "fail", text, hint, f"{where}.zone", subject=pool.name)

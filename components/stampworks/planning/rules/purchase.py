@@ -15,7 +15,7 @@ from stampworks.text.amounts import counted
 
 GROUP_UNSAID_MIN = 1000
 """Smallest group that is reported when the limit of a cloud is unknown: all known limits are higher."""
-_BOUGHT_BEFORE = {"block": "a block of capacity", "reserved": "capacity that was reserved"}
+_BOUGHT_BEFORE = {"block": "a block of capacity", "reserved": "reserved capacity"}
 
 
 def purchases(plan: Plan) -> Iterator[Finding]:
@@ -23,13 +23,15 @@ def purchases(plan: Plan) -> Iterator[Finding]:
     for where, pool in running(plan):
         place = f"{where}.purchase"
         if pool.purchase in _BOUGHT_BEFORE and not pool.reservation:
-            text = f"pool {pool.name} is to start in {_BOUGHT_BEFORE[pool.purchase]}, and which one is not written"
+            text = f"pool {pool.name} uses {_BOUGHT_BEFORE[pool.purchase]}, and its name is missing"
             hint = "write its reservation, as the cloud calls it"
             yield Finding(f"purchase.{pool.purchase}", "fail", text, hint, place, subject=pool.name)
         in_block = any(offer.purchase == "block" for offer in pool.offers)
         if in_block and CLOUDS[plan.cloud].told and not plan.budget.notify:
-            text = f"the nodes of pool {pool.name} go with their block, half an hour before it ends, and nobody is told"
-            hint = "write who gets mail, as in budget: {notify: [ops@example.com]}"
+            text = (
+                f"the nodes of pool {pool.name} end half an hour before their block does, and nobody gets mail about it"
+            )
+            hint = "write a mail address, as in budget: {notify: [ops@example.com]}"
             yield Finding("purchase.end", "fail", text, hint, "budget.notify", "warning", pool.name)
         if pool.purchase == "spot" and not plan.storage:
             text = (
@@ -47,7 +49,10 @@ def shapes(plan: Plan) -> Iterator[Finding]:
         what = f"{counted(pool.count, 'node')} of {pool.machine.name} in pool {pool.name}"
         if shape is None:
             if plan.region and joined > 1 and pool.count % joined:
-                text = f"whether {what} can be had: {joined} of them are a rack, and nobody says that part of one can"
+                text = (
+                    f"whether {what} can be bought: {joined} of them are a rack, and it is not known whether "
+                    "parts of racks are sold"
+                )
                 hint = f"ask {plan.cloud}, or write a multiple of {joined}"
                 yield Finding("machine.shape", "unknown", text, hint, f"{where}.count", subject=pool.name)
             continue
@@ -86,7 +91,7 @@ def group_sizes(plan: Plan) -> Iterator[Finding]:
         said: tuple[Verdict, str] | None = None
         if limit is None:
             if choices.subnets and pool.count > GROUP_UNSAID_MIN:
-                said = "unknown", f"how many a group of {plan.cloud} can have: nobody has found it"
+                said = "unknown", f"the largest size of a group on {plan.cloud} is not known"
         elif pool.count > limit.nodes_max:
             said = "fail", f"a {limit.what} of {plan.cloud} has {limit.nodes_max} at most"
         elif pool.rails and limit.rails_nodes_max and pool.count > limit.rails_nodes_max:
@@ -106,22 +111,25 @@ def elastic(plan: Plan) -> Iterator[Finding]:
             continue
         place, all_ = f"{where}.count_min", f"{pool.counts} nodes of pool {pool.name} run"
         if not plan.release.boot:
-            text = f"{all_}, and none that starts can configure itself: release {plan.release.name} has no Ansible"
+            text = (
+                f"{all_}, but nodes that start later cannot configure themselves: release {plan.release.name} "
+                "has no Ansible"
+            )
             hint = "take count_min out, or another release"
             yield Finding("elastic.boot", "fail", text, hint, place, "error", pool.name)
         if pool.purchase in BOUGHT_BEFORE and not pool.fallbacks:  # only pools with a count_min can have fallbacks
-            text = f"{all_}, and {pool.purchase} capacity is paid for whether it runs or not: all {pool.count} are"
-            hint = "take count_min out, or buy them as they run"
+            text = f"{all_}, but {pool.purchase} capacity of all {pool.count} is paid for whether they run or not"
+            hint = "take count_min out, or choose another purchase"
             yield Finding("elastic.purchase", "fail", text, hint, place, "warning", pool.name)
         if plan.proof.level == "none":
             continue
         if pool.count_min > 1 or (pool.count_min and pool.rails == 0):
             text = (
                 f"{all_}: the first proof measures {pool.count_min}, others are proven before their first job, and "
-                f"what they reach together holds while all {pool.count} run"
+                f"expectations for all together hold while all {pool.count} run"
             )
             yield Finding("elastic.proof", "pass", text, "", place, subject=pool.name)
         else:
-            text = f"{all_}: the first proof measures {pool.count_min or 'none'}, and nothing between two of them"
+            text = f"{all_}: the first proof measures {pool.count_min or 'none'}, and no pair of nodes"
             hint = "write count_min: 2 or more, or `stampworks qualify` when more of them run"
             yield Finding("elastic.proof", "unknown", text, hint, place, subject=pool.name)

@@ -16,7 +16,9 @@ def queues(plan: Plan) -> Iterator[Finding]:
     """Kueue does everything that is declared, and nothing else."""
     if plan.scheduler.traits.admits_gangs:
         found = [*_jobs(plan), *_priorities(plan), *_accounts(plan), *_names(plan)]
-        yield from found or [Finding("kueue.queues", "pass", "Kueue can do what the scheduler is to do", "")]
+        yield from found or [
+            Finding("kueue.queues", "pass", "Kueue can do everything that the scheduler is declared to do", "")
+        ]
         yield from _default_priorities(plan)
 
 
@@ -27,13 +29,13 @@ def _jobs(plan: Plan) -> Iterator[Finding]:
         text = "Kueue ends no job that has to make room: it suspends it, and the job starts again when there is room"
         yield _fail("preemption", text, "write preemption: requeue, or off", "scheduler.preemption")
     if scheduler.accounting:
-        text = "who used what is recorded by Slurm's database, and nothing records it on Kubernetes"
+        text = "the usage of users is recorded by Slurm's database, and nothing records it on Kubernetes"
         hint = "take it out: accounts have their shares and limits without it"
         yield _fail("accounting", text, hint, "scheduler.accounting")
     for index, queue in enumerate(scheduler.queues):
         if queue.time_limit_minutes:
             label = f'kueue.x-k8s.io/max-exec-time-seconds: "{queue.time_limit_minutes * 60}"'
-            text = f"queue {queue.name} has a time limit, and a queue of Kueue limits nobody's time"
+            text = f"queue {queue.name} has a time limit, which a queue of Kueue cannot enforce"
             hint = f"take it out; a job can limit its own by the label {label}"
             yield _fail("time-limit", text, hint, f"scheduler.queues[{index}].time_limit_minutes", queue.name)
 
@@ -44,7 +46,7 @@ def _priorities(plan: Plan) -> Iterator[Finding]:
     for index, each in enumerate(priorities):
         below = [other.name for other in priorities if other.weight < each.weight]
         if spared := [name for name in below if name not in each.preempts]:
-            text = f"{each.name} would preempt {' and '.join(spared)}, too: to Kueue whatever weighs more preempts"
+            text = f"{each.name} would preempt {' and '.join(spared)}, too: in Kueue any higher weight preempts"
             hint = f"write preempts: [{', '.join(below)}], give them the same weight, or write preemption: off"
             yield _fail("preempts", text, hint, f"scheduler.priorities[{index}]", each.name)
 
@@ -55,7 +57,7 @@ def _default_priorities(plan: Plan) -> Iterator[Finding]:
     if declared:
         text = (
             f"`stampworks submit` gives its jobs the priority of their queue ({', '.join(declared)}), and no queue of "
-            "Kueue does: what others make names its own by the label kueue.x-k8s.io/priority-class"
+            "Kueue does: other jobs name a priority by the label kueue.x-k8s.io/priority-class"
         )
         yield Finding("kueue.priority", "pass", text, "", "scheduler.queues")
 
@@ -65,7 +67,7 @@ def _accounts(plan: Plan) -> Iterator[Finding]:
     for index, account in enumerate(plan.scheduler.accounts):
         place = f"scheduler.accounts[{index}]"
         if whose := _whose(plan, account.name):
-            text = f"an account is a namespace, and {account.name} is that of {whose}"
+            text = f"an account is a namespace, and {account.name} belongs to {whose}"
             hint = f"take another name, for example team-{account.name}"
             yield _fail("namespace", text, hint, f"{place}.name", account.name)
         yield from _limit(plan, account, f"{place}.accelerators_max")
@@ -94,7 +96,7 @@ def _limit(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
         yield _fail("quota", text, f"write {size} or more, or 0 for no limit", place, account.name, severity)
     if most and len(sizes) > 1:
         text = f"Kueue counts it in each pool: of {' and '.join(sizes)} {account.name} may have {len(sizes)} x {most}"
-        hint = "write what it may have of one pool; a limit of all together is Slurm's alone"
+        hint = "write its limit in one pool; only Slurm limits all pools together"
         yield _fail("limit", text, hint, place, account.name, "warning")
 
 
@@ -105,7 +107,7 @@ def _share(plan: Plan, account: Account, place: str) -> Iterator[Finding]:
     without = [each for each in plan.scheduler.queues if not own & {*each.pools}]
     if without:
         queues = " and ".join(each.name for each in without)
-        waits = "nobody makes room for it" if plan.scheduler.preemption == "off" else "they take it back"
+        waits = "preemption is off" if plan.scheduler.preemption == "off" else "they take it back"
         text = f"no node of queue {queues} is {account.name}'s own: it has what others leave idle, and {waits}"
         nodes = min(max(pool.count for pool in pools if pool.name in each.pools) for each in without)
         others = sum(each.share for each in accounts if each != account)
@@ -124,11 +126,11 @@ def _names(plan: Plan) -> Iterator[Finding]:
             for name in of:
                 whole, own = f"{account.name}-{name}", f"{what} {name} of account {account.name}"
                 if other := seen.get(whole):
-                    text = f"to Kubernetes {own} would be {whole}, which {other} is already"
+                    text = f"{own} would be {whole} in Kubernetes, a name that {other} has already"
                     yield _fail("names", text, "take another name", f"scheduler.accounts[{index}].name", account.name)
                 seen[whole] = own
     if PROGRAMS in names:
-        text = f"{PROGRAMS} is what pods know the programs of their nodes by, and no storage can be called so"
+        text = f"storage cannot be called {PROGRAMS}, the volume of pods with the programs of their nodes"
         yield _fail("names", text, "take another name", f"storage[{names.index(PROGRAMS)}].name", PROGRAMS)
 
 

@@ -62,7 +62,10 @@ def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, i
     parts = " + ".join(f"{group.count} x {units} ({group.name})" for group, units in members if group.count)
     text = f"{limit} in {plan.region}: {parts} = {need} needed"
     if facts.account is None:
-        hint, text = READ if can_be_read(plan) else "ask the account", f"{text}, and nobody has looked up what is left"
+        hint, text = (
+            READ if can_be_read(plan) else "ask the account",
+            f"{text}, and the rest of the limit was not looked up",
+        )
         return Finding("quota", "unknown", text, hint, later, subject=subject)
     try:
         values = {one.name: one.value for one in known(facts, "machine_limits")}
@@ -71,7 +74,7 @@ def _held(plan: Plan, facts: Facts, limit: str, members: Sequence[tuple[Group, i
         reserved = {group.name: count for group, _ in members if (count := _counted_already(plan, group, facts))}
         taken = _taken(plan, facts, limit)
     except UnknownFact as unread:
-        why = f"{text}, and what is left is unknown: {unread}"
+        why = f"{text}, and the rest of the limit is unknown: {unread}"
         return Finding("quota", "unknown", why, unread.hint, later, subject=subject)
     if reserved:
         need -= sum(reserved.get(group.name, 0) * units for group, units in members)
@@ -108,7 +111,7 @@ def _taken(plan: Plan, facts: Facts, limit: str) -> int:
     for type_, spot, count in counts:
         if catalog.machine_limit(plan.cloud, type_, spot) == limit:
             if type_ not in units:
-                raise UnknownFact(f"how much of it a {type_} takes, of which {count} run")
+                raise UnknownFact(f"the share of a {type_}, of which {count} run")
             taken += count * units[type_]
     return taken
 
@@ -148,7 +151,9 @@ def _piece(
             raise UnknownFact("the account lists no such limit", CLOUDS[plan.cloud].account.limits_hint)
         found = known(facts, counts)
     except UnknownFact as unread:
-        return Finding("quota", "unknown", f"{text}, and what is left is unknown: {unread}", unread.hint, subject=limit)
+        return Finding(
+            "quota", "unknown", f"{text}, and the rest of the limit is unknown: {unread}", unread.hint, subject=limit
+        )
     if isinstance(found, int):
         taken = found
     else:
@@ -160,5 +165,5 @@ def _piece(
     if elsewhere:  # counted in all zones but limited in each: the excess may be in other zones
         hint = f"look up how many of them are in {plan.network.zone or 'the zone of the nodes'}: no others count"
         return Finding("quota", "unknown", text, hint, place, subject=limit)
-    hint = "delete those that nobody uses" if fixed else f"ask the cloud for {need - left} more"
+    hint = "delete unused ones" if fixed else f"ask the cloud for {need - left} more"
     return Finding("quota", "fail", text, hint, place, subject=limit)

@@ -18,7 +18,7 @@ DAYS_MAX: Final = 7
 """Maximum age of facts, in days. A week is about as long as a change waits for its review. Later, facts say little:
 others in an account start and stop nodes every day, and reservations end."""
 READ = "`stampworks facts -s STACK` reads the account"
-AGAIN = "see to that, and `stampworks facts -s STACK` reads the account again"
+AGAIN = "resolve that; then `stampworks facts -s STACK` reads the account again"
 """Hint when the account was read, but one of its facts could not be."""
 
 
@@ -33,7 +33,7 @@ class UnknownFact(Exception):  # noqa: N818  # not an error: it ends the work of
 def of_this(plan: Plan, facts: Facts) -> Facts:
     """Return the facts without an account that was read for another plan, or too long ago."""
     if facts.account is None:
-        return replace(facts, account_why="nobody has read it")
+        return replace(facts, account_why="it was never read")
     why = _of_another(facts.account, plan) or _too_old(facts.account, facts.as_of)
     return replace(facts, account=None, account_why=why) if why else facts
 
@@ -53,12 +53,12 @@ def _of_another(account: Account, plan: Plan) -> str:
 def _too_old(account: Account, as_of: str | None) -> str:
     """Return why an account's facts do not apply today; empty when they do."""
     if as_of is None:
-        return "nobody said what day it is"
+        return "no date of today was given"
     at, last = min(each.at for each in account.readings), max(each.at for each in account.readings)
     if days_between(last, as_of) < -1:  # clocks of two places may differ by a day
         return f"it was read on {last[:10]}, which has not come yet"
     days = days_between(at, as_of)
-    return f"it was read on {at[:10]}, {days} days ago, and after {DAYS_MAX} it says little" if days > DAYS_MAX else ""
+    return f"it was read on {at[:10]}, {days} days ago, and is out of date after {DAYS_MAX}" if days > DAYS_MAX else ""
 
 
 def known(facts: Facts, fact: str) -> Any:
@@ -76,13 +76,13 @@ def account(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if not can_be_read(plan):
         return
     if facts.account is None:
-        text = f"whether the account has and allows what this takes in {plan.region}: {facts.account_why}"
+        text = f"limits and capacity of the account in {plan.region} are unknown: {facts.account_why}"
         yield Finding("account", "unknown", text, READ)
         return
     days = min(each.at for each in facts.account.readings)[:10]
     text = f"account {facts.account.account} in {plan.region}, as it was on {days}"
     if facts.account.elsewhere:
-        text += f" at {facts.account.elsewhere}, which is not the cloud itself"
+        text += f" at {facts.account.elsewhere}, which is not the cloud's own endpoint"
         variable = CLOUDS[plan.cloud].account.endpoint_variable
         hint = f"unset {variable}, and {READ}, unless that is where the cluster is to be"
         yield Finding("account", "fail", text, hint, severity="warning")

@@ -25,7 +25,7 @@ def drivers(plan: Plan) -> Iterator[Finding]:
             yield Finding(id_, "pass", text, "", place, subject=pool.name)
         else:
             text = f"whether nodes of pool {pool.name} have a driver for {name}: release {plan.release.name} has none"
-            hint = "bring it with a role of your own, or start the nodes from an image that has it"
+            hint = "install it with a role of your own, or start the nodes from an image that has it"
             yield Finding(id_, "unknown", text, hint, place, subject=pool.name)
 
 
@@ -37,7 +37,8 @@ def _driver_of_pods(plan: Plan, pool: Group, place: str) -> Finding:
     name = catalog.machines()[pool.machine.name].accelerator
     if name not in catalog.releases()[plan.release.name].addons[GPU_OPERATOR].accelerators:
         text = (
-            f"pods ask Kubernetes for {ACCELERATOR} here, and {pool.machine.name} of pool {pool.name} has none: its "
+            f"jobs here ask Kubernetes for {ACCELERATOR}, which {pool.machine.name} of pool {pool.name} does "
+            "not offer: its "
             f"accelerators are {name}, and no job would start there"
         )
         hint = "choose a machine with accelerators of NVIDIA, or write scheduler.kind: slurm"
@@ -49,7 +50,7 @@ def _driver_of_pods(plan: Plan, pool: Group, place: str) -> Finding:
     elif brought:
         text = f"nodes of pool {pool.name} have {what}: {brought}"
     else:
-        text = f"whether nodes of pool {pool.name} have {what}: nothing here brings one"
+        text = f"whether nodes of pool {pool.name} have {what}: neither the release nor an add-on installs one"
         hint = "take scheduler.addons.gpu_driver out, or start the nodes from an image that has it"
         return Finding("release.accelerator", "unknown", text, hint, place, subject=pool.name)
     return Finding("release.accelerator", "pass", text, "", place, subject=pool.name)
@@ -69,7 +70,7 @@ def clients(plan: Plan) -> Iterator[Finding]:
             yield Finding(id_, "pass", text, "", place, subject=each.name)
         else:
             text = f"whether nodes can mount {what}: release {plan.release.name} has no {called}"
-            hint = f"none is known for {plan.release.suite}: bring it with a role of your own, or in the image"
+            hint = f"none is known for {plan.release.suite}: install it with a role of your own, or in the image"
             yield Finding(id_, "unknown", text, hint, place, subject=each.name)
 
 
@@ -84,5 +85,5 @@ def provable(plan: Plan) -> Iterator[Finding]:
         if "torch" not in pool.hardware:
             of = f"nodes of pool {pool.name} can be proven at level {plan.proof.level}"
             text = f"whether {of}: release {plan.release.name} has no torch for them"
-            hint = f"{plan.release.suite} has none: bring it with a role of your own, or in the image"
+            hint = f"{plan.release.suite} has none: install it with a role of your own, or in the image"
             yield Finding("release.torch", "unknown", text, hint, f"{where}.machine", subject=pool.name)

@@ -70,7 +70,7 @@ def bought_for(plan: Plan, pool: Group, facts: Facts) -> list[Reservation]:
         return [every[pool.reservation]] if pool.reservation in every else []
     groups = {one.name: one.reservations for one in known(facts, "reservation_groups")}
     if pool.reservation not in groups:
-        raise UnknownFact("it was not declared yet when the account was read")
+        raise UnknownFact("it was declared after the account was read")
     return [every[id_] for id_ in groups[pool.reservation] or () if id_ in every]
 
 
@@ -82,8 +82,8 @@ def _of_reservations(
         own = CLOUDS[plan.cloud].account
         what, console = f"reservation {pool.reservation}", own.reservations_console
         if own.is_group(pool.reservation):
-            what, console = f"group {pool.reservation} with reservations", own.groups_console
-        hint = f"write one that there is, as the console of {console} lists them"
+            what, console = f"resource group {pool.reservation} with reservations", own.groups_console
+        hint = f"write one that exists; the console of {console} lists them"
         yield "reservation", f"{plan.region} has no {what} for this account", hint, "error"
         return
     for one in bought:
@@ -95,13 +95,15 @@ def _of_one(plan: Plan, pool: Group, one: Reservation, facts: Facts, today: str 
     type_, zone = instance_type(pool), pool.zone or plan.network.zone or _zone_now(facts)
     if one.instance_type != type_:
         text = f"{one.id} is for {one.instance_type}, and pool {pool.name} is made of {type_}"
-        yield "machine", text, "take the machine that was reserved, or name another reservation", "error"
+        yield "machine", text, "declare the reserved machine, or name another reservation", "error"
     if one.zone != zone:
         text = f"{one.id} is in {one.zone}, and pool {pool.name} in {zone or 'whichever zone the cloud chooses'}"
         yield "zone", text, f"write zone: {one.zone}", "error"
     if one.block is not (pool.purchase == "block"):
-        sort, write = ("a capacity block", "block") if one.block else ("no capacity block", "reserved")
-        text = f"{one.id} is {sort}, and pool {pool.name} is to be bought as {pool.purchase}"
+        sort, write = (
+            ("a capacity block", "block") if one.block else ("a reservation, not a capacity block", "reserved")
+        )
+        text = f"{one.id} is {sort}, but pool {pool.name} declares purchase: {pool.purchase}"
         yield "purchase", text, f"write purchase: {write}", "error"
     if one.placement_group:
         text = f"{one.id} was made in the placement group {one.placement_group}, and pool {pool.name} starts in none"
@@ -130,7 +132,7 @@ def _of_time(plan: Plan, pool: Group, one: Reservation, today: str | None) -> It
         yield "reservation", text, "buy another one, and write its id", "error"
     elif days is not None and days <= ENDS_SOON_DAYS:
         text = f"{one.id} of pool {pool.name} ends on {one.ends}, in {counted(days, 'day')}, and its nodes end before"
-        yield "reservation", text, "save what runs in it, and buy another one, or extend it", "warning"
+        yield "reservation", text, "save the state of its jobs, and buy another block or extend this one", "warning"
 
 
 def _usable(plan: Plan, way: Group, facts: Facts) -> list[Reservation]:
@@ -166,7 +168,7 @@ def _of_room(pool: Group, way: Group, members: Sequence[Group], usable: Sequence
         yield field, text, f"{instead}, or reserve {need - total} more", "error"
     elif usable and left < need:
         text = f"{name} has {left} of {total} nodes left, and {told}"
-        yield field, text, f"stop what else runs in it, or {instead}", "error"
+        yield field, text, f"stop other machines in it, or {instead}", "error"
 
 
 def _told(pool: Group, members: Sequence[Group]) -> str:

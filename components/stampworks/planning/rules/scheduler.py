@@ -24,6 +24,9 @@ def vouched(plan: Plan) -> Iterator[Finding]:
     A head that can gets no finding.
     """
     if plan.scheduler.database == "managed" and plan.network.egress == "none":
-        text = "whether slurmdbd believes its database: who vouches for it is published where no node gets to"
+        text = (
+            "whether slurmdbd can verify its database: the certificates of the authority are published where "
+            "no node can fetch them"
+        )
         hint = "have a role of your own write /etc/slurm/database-authorities.pem, or write egress: nat"
         yield Finding("scheduler.database", "unknown", text, hint, "scheduler.database")

@@ -44,14 +44,17 @@ def _efa(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
     asked, takes = storage.options(one), catalog.efa_clients().get(one.kind)
     nodes = sum(pool.count for _, pool in running(plan) if file_systems.over_efa(asked, machines[pool.name]))
     if takes and nodes > takes.connections:
-        text = f"{one.name} takes {takes.connections:,} nodes over EFA, and there are {nodes:,}: all reach it over TCP"
+        text = (
+            f"{one.name} takes at most {takes.connections:,} nodes over EFA, and there are {nodes:,}: all "
+            "reach it over TCP"
+        )
         hint = "take efa out, or share the nodes among more clusters"
         yield Finding("storage.efa", "fail", text, hint, f"{place}.efa", "warning", one.name)
     without = [name for name, row in machines.items() if not file_systems.over_efa(asked, row)]
     if not one.efa or not without:
         return
     have = ", ".join(f"{machines[name].name} of pool {name}" for name in without)
-    text = f"{one.name} is to be reached over EFA, which {have} cannot: over TCP a node reaches less"
+    text = f"{one.name} is declared with EFA, which {have} cannot use: throughput over TCP is lower"
     hint = "take efa out, or take machines that have it"
     severity: Severity = "error" if len(without) == len(machines) else "warning"
     yield Finding("storage.efa", "fail", text, hint, f"{place}.efa", severity, one.name)
@@ -64,10 +67,10 @@ def _fleet(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
     if not accelerators:
         return
     mounted = storage.mounted(one, plan.groups, plan.cloud)
-    what = f"how long {accelerators} accelerators write down their memory to {one.name}"
+    what = f"the time to save the memory of {accelerators} accelerators to {one.name}"
     held = [pool.count * pool.machine.accelerators * (pool.machine.accelerator_memory_gib or 0) for pool in pools]
     if isinstance(mounted.delivered.write, catalog.Unknown) or not all(held):
-        missing = mounted.delivered.notes.get("write", "the catalog does not know how large it is")
+        missing = mounted.delivered.notes.get("write", "the catalog does not know its size")
         hint = "measure it, or ask its vendor"
         yield Finding("storage.fleet", "unknown", f"{what}: {missing}", hint, place, subject=one.name)
         return
@@ -84,7 +87,7 @@ def _fleet(plan: Plan, one: Storage, place: str) -> Iterator[Finding]:
         yield Finding("storage.fleet", "pass", text, "", place, subject=one.name)
     else:
         verdict: Verdict = "fail" if least > LOST_SHARE_MAX else "unknown"
-        hint = "buy more throughput or capacity, or save less: not all that is in memory belongs to a checkpoint"
+        hint = "buy more throughput or capacity, or save less: a checkpoint needs only a part of the memory"
         yield Finding("storage.fleet", verdict, text, hint, place, "warning", one.name)
 
 
@@ -94,10 +97,13 @@ def _zone_of(plan: Plan, one: Storage) -> Iterator[Finding]:
     if row is None or row.zone != "zone" or len(named) < 2:
         return
     if "" in named:
-        text = f"{one.name} stands in one zone, and not every pool says in which it is"
+        text = f"{one.name} is in one zone, and not every pool declares its zone"
         yield Finding("storage.zone", "unknown", text, "write the zone at each pool", "pools", "warning", one.name)
     else:
-        text = f"{one.name} stands in one zone and the pools in {len(named)}: nodes elsewhere wait longer and pay"
+        text = (
+            f"{one.name} is in one zone and the pools in {len(named)}: traffic from other zones is slower "
+            "and costs money"
+        )
         yield Finding("storage.zone", "fail", text, "put all pools into one zone", "pools", "warning", one.name)
 
 
@@ -110,7 +116,8 @@ def runs(plan: Plan) -> Iterator[Finding]:
     if not plan.storage or plan.storage[0] in holds:
         return
     text = (
-        f"runs have their folders on the first storage, and {plan.storage[0].name} is a bucket: it appends to no file"
+        f"runs have their folders on the first storage, and {plan.storage[0].name} is a bucket, which cannot "
+        "append to files"
     )
     place, id_ = "storage[0]", "storage.runs"
     if holds:
@@ -130,6 +137,6 @@ def kept(plan: Plan) -> Iterator[Finding]:
         if not directory or not f"{directory}/".startswith(f"{one.mount}/"):
             continue
         if one.kind != DIRECTORY and not catalog.file_systems()[one.kind].posix:
-            text = f"checkpoints are to be in {directory}, and {one.name} is a bucket: it renames no folder"
+            text = f"checkpoints are declared in {directory}, and {one.name} is a bucket, which cannot rename folders"
             hint = "write a directory on a file system, or leave it out"
             yield Finding("storage.checkpoints", "fail", text, hint, "training.checkpoints.directory")

@@ -46,7 +46,7 @@ class KubernetesNodes(Handler):
         try:
             now = await call.thread(kubernetes_nodes.roster, *_where(call.inputs), counts)
         except OperationError as error:
-            call.progress(f"nobody can be asked who is there: {str(error).splitlines()[0]}")
+            call.progress(f"its nodes cannot be listed: {str(error).splitlines()[0]}")
             return known
         return await _outputs(call, now, _missing(now, counts))
 
@@ -63,7 +63,7 @@ async def _outputs(call: Call, now: plan.Roster, missing: Sequence[str]) -> dict
         ends = await call.thread(operations.endings, now.cloud, now.cluster, now.region)
         endings = [plan.to_dict(each) for each in ends]
     except CloudError as error:
-        call.progress(f"nobody can be asked when capacity ends: {str(error).splitlines()[0]}")
+        call.progress(f"the end of its capacity cannot be read: {str(error).splitlines()[0]}")
         endings = list(call.old_outputs.get("endings") or ())
     return {"members": list(plan.to_dict(now)["members"]), "drift": list(missing), "endings": endings}
 

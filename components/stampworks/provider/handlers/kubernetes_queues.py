@@ -35,7 +35,7 @@ class KubernetesQueues(Handler):
         try:
             found = await call.thread(kubernetes_queues.in_what_goes, server(call), call.inputs["queues"])
         except OperationError as error:
-            call.progress(f"nobody can be asked which gangs there are: {str(error).splitlines()[0]}")
+            call.progress(f"its gangs cannot be listed: {str(error).splitlines()[0]}")
             return {"drift": []}
         return {"drift": [f"cloud: {each}" for each in found]}
 

@@ -25,7 +25,7 @@ class Qualification(Handler):
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Return nodes that were not proven last time, or are held back since. The next `up` measures them again."""
         earlier = read_certificate(outputs)
-        lines = qualification.open_questions(earlier) if earlier else ["nothing is known of it yet"]
+        lines = qualification.open_questions(earlier) if earlier else ["no certificate exists yet"]
         since = super().drift(outputs)
         return {"verdict": [f"proof: {line}" for line in lines], **since} if lines else since
 
@@ -84,7 +84,7 @@ async def _held_since(call: Call) -> list[str]:
     try:
         held = await call.thread(operations.held_back, subject, roster)
     except operations.OperationError as error:
-        call.progress(f"nobody can be asked who is held back: {str(error).splitlines()[0]}")
+        call.progress(f"held nodes cannot be listed: {str(error).splitlines()[0]}")
         return []
     for name, why in held.items():
         if name in passed:

@@ -84,7 +84,7 @@ async def _now(call: Call, known: plan.Roster) -> dict[str, Any]:
         late = {}
     return {
         "groups": groups,
-        "drift": drift.lines("cloud", [(name, f"to be made anew: {late[name]}") for name in late]),
+        "drift": drift.lines("cloud", [(name, f"to be renewed: {late[name]}") for name in late]),
     }
 
 

@@ -29,7 +29,7 @@ NODE = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-
 
 
 class TopologyError(ValueError):
-    """What was given is not the topology of a cluster."""
+    """Input that is not the topology of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Topology:
 
 
 def of_plan(plan: Plan, members: Mapping[str, Sequence[str]] | None = None) -> Topology:
-    """Of the nodes that a plan names, or of those by pool that are there now."""
+    """Return the topology of the plan's nodes, or of the given ones by pool."""
     leaf_of = {node: leaf.name for leaf in plan.fabric.leaves for node in leaf.nodes}
     leaf_of |= {node.name: node.leaf for pool in plan.scheduling_only for node in pool.nodes if node.leaf}
     levels = {
@@ -113,7 +113,7 @@ def _domain_of(domains: Sequence[Domain] | None) -> dict[str, str]:
 
 
 def of_places(levels: Sequence[str], places: Mapping[str, Sequence[str]]) -> Topology:
-    """Of what a cloud says about each node: its domains, the outermost first, in whatever characters the cloud likes.
+    """Return the topology that a cloud reports: domains of each node, the outermost first, with any characters.
 
     A domain that has no proper name, or shares it with another one, is called after its way down from the top.
     """
@@ -168,7 +168,7 @@ def parsed(text: str) -> Any:
 def _check_levels(levels: tuple[str, ...]) -> None:
     for level in levels:
         if not NAME.fullmatch(level):
-            raise TopologyError(f"level {level!r} is no name: lower-case letters, digits and -, 63 at most")
+            raise TopologyError(f"level {level!r} is not a name: lower-case letters, digits and -, 63 at most")
     if len(set(levels)) != len(levels) or len(levels) > LEVELS_MAX:
         raise TopologyError(f"levels {', '.join(levels)}: each once, and {LEVELS_MAX} at most")
 

@@ -11,9 +11,9 @@ from stampworks.views.report.markdown import plain, table
 from stampworks.views.report.marks import verdict_mark
 from stampworks.views.report.tree import e
 
-TITLE = "What did not pass, and what was done"
-_NONE = "Everything that was looked at passed."
-_HEADER = ("about", "verdict", "why", "what was done")
+TITLE = "Checks that did not pass, and consequences"
+_NONE = "All checks passed."
+_HEADER = ("about", "verdict", "why", "consequence")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def of(certificate: Certificate) -> tuple[FailureRow, ...]:
     return tuple(sorted([*nodes, *whole], key=lambda failure: failure.verdict != "fail"))
 
 
-_NOBODY = "no node is to blame, none is held back for it"
+_NOBODY = "no single node is faulty, and none is held back for it"
 
 
 def _done(node: NodeVerdict) -> str:

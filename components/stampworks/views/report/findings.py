@@ -1,4 +1,4 @@
-"""Every finding with its numbers and their derivation."""
+"""Findings with their numbers and derivations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stampworks.views.report.markdown import plain, table
 from stampworks.views.report.marks import number, simulated_mark, verdict_mark
 from stampworks.views.report.tree import e
 
-TITLE = "Every finding"
-_NONE = "Nothing was looked at."
-_DERIVED = "Where these numbers come from"
+TITLE = "All findings"
+_NONE = "Nothing was checked."
+_DERIVED = "Origin of these numbers"
 _HEADER = ("verdict", "check", "about", "measured", "at least", "why", "from")
 
 

@@ -60,7 +60,7 @@ def of(checked: Checked, plan: Plan | None, notes: tuple[str, ...]) -> Headline:
 def _forged(checked: Checked) -> list[str]:
     if checked.signature != "fail":
         return []
-    return [f"The signature is wrong: {checked.why}. What follows is what the file says, and proves nothing."]
+    return [f"The signature is wrong: {checked.why}. The contents of the file follow, and prove nothing."]
 
 
 def _simulated(certificate: Certificate, plan: Plan | None) -> list[str]:

@@ -53,7 +53,13 @@ def legend(*more: Element) -> Element:
         e("span", e("span", class_=f"swatch step{at}{' hatched' * hatched(at)}"), text, class_="key")
         for at, text in enumerate([*words, f"below {limits[-1]}"])
     ]
-    return e("p", e("span", "Part of what the links must deliver:", class_="key"), *swatches, *more, class_="legend")
+    return e(
+        "p",
+        e("span", "Share of the rate that the links must deliver:", class_="key"),
+        *swatches,
+        *more,
+        class_="legend",
+    )
 
 
 def figures(drawn: Iterable[Element]) -> Element:

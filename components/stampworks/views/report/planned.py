@@ -16,7 +16,7 @@ from stampworks.views.report.tree import e
 
 TITLE = "Plan and versions"
 _UNKNOWN = "unknown: a certificate does not hold its plan; the report of a stack does"
-_HEADER = ("what it can reach at most", "value", "why")
+_HEADER = ("expected at most", "value", "why")
 
 
 @dataclass(frozen=True)

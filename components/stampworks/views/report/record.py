@@ -164,23 +164,23 @@ def read(text: str) -> Record:
     except (ValueError, RecursionError) as error:
         raise RecordError(f"it is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise RecordError("it is no JSON object")
+        raise RecordError("it is not a JSON object")
     if found.get("version") != VERSION:
         words = f"it is of version {_word(found.get('version'))}, and this release reads version {VERSION}"
         raise RecordError(f"{words}: a newer release of Stampworks may read it")
     try:
         record = from_dict(Record, _prepared(found))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordError(f"it is no record of a run: {_word(error)}") from None
+        raise RecordError(f"it is not a record of a run: {_word(error)}") from None
     _look(dataclasses.asdict(record), "record")
     gap = abs(sum(each.seconds for each in record.bins) - record.account.wall_s)
     if gap > 1e-3 + 1e-9 * record.account.wall_s:
-        raise RecordError("its seconds do not sum to its wall time: somebody has changed it")
+        raise RecordError("its seconds do not sum to its wall time: it was changed")
     return record
 
 
 def _no_number(constant: str) -> float:
-    raise ValueError(f"{constant} is no number that can be measured")
+    raise ValueError(f"{constant} is not a number that can be measured")
 
 
 def _prepared(found: dict[str, Any]) -> dict[str, Any]:
@@ -223,4 +223,4 @@ def _look(value: Any, place: str) -> None:
     elif isinstance(value, str) and len(value) > WORD_MAX:
         raise RecordError(f"{place}: has {len(value)} characters, and {WORD_MAX} are enough")
     elif isinstance(value, int | float) and not (0 <= value < 1e24 and math.isfinite(value)):
-        raise RecordError(f"{place}: {value:g} is out of this world")
+        raise RecordError(f"{place}: {value:g} is too large for a real run")

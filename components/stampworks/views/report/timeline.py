@@ -14,8 +14,8 @@ from stampworks.views.report import tree
 from stampworks.views.report.markdown import table
 from stampworks.views.report.tree import e
 
-TITLE = "What happened when"
-_UNKNOWN = "When the cluster was stamped is unknown: a certificate does not say. The report of a stack does."
+TITLE = "Timeline"
+_UNKNOWN = "The time of stamping is unknown: a certificate does not have it. The report of a stack does."
 _HEADER = ("time (UTC)", "later by", "what")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d{1,9})?Z")
 _SPANS = ((2 * 86_400, 86_400, "d"), (2 * 3_600, 3_600, "h"), (2 * 60, 60, "min"))

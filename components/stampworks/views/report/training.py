@@ -21,10 +21,10 @@ _SIMULATED = (
     "says nothing about accelerators."
 )
 _EXPLAINED = "A dashed line with a triangle is a failure; a square below the curve is a checkpoint."
-_BINS = ("where the time went", "time", "part", "what that is")
+_BINS = ("use of time", "time", "part", "meaning")
 _FAILURES = (
     *("when", "what", "where", "after step", "steps lost", "time lost", "restart", "to next step", "state from"),
-    "what was said",
+    "message",
 )
 _CHECKPOINTS = ("when", "step", "training waited", "until it was safe", "size")
 _ATTEMPTS = ("attempt", "job", "nodes", "began", "lasted", "ended")
@@ -55,7 +55,9 @@ class TrainingReport:
     """Runs, the latest first."""
 
 
-UNKNOWN = "What was trained is unknown: a certificate does not say. The report of a stack does, or that of a record."
+UNKNOWN = (
+    "Training runs are unknown: a certificate does not have them. The report of a stack does, or that of a record."
+)
 _NONE = "No run has left a record yet: stampworks submit training NAME."
 
 
@@ -95,7 +97,7 @@ def _facts(run: Record) -> list[tuple[str, str]]:
         ("Throughput", number(account.tokens_per_s, "tokens/s")),
         ("Tokens", _count(account.tokens)),
         ("Share of peak", _share_of_peak(run)),
-        ("Cost", f"{number(account.cost_per_million_tokens)} for a million tokens, in the money of the price"),
+        ("Cost", f"{number(account.cost_per_million_tokens)} for a million tokens, in the currency of the price"),
         ("Ranks", f"{world} on {device}" if device else world),
         ("Happened", f"failures {counts.failures}, checkpoints {counts.checkpoints}, attempts {counts.attempts}"),
         ("Interval", f"a checkpoint {_every(run.interval)}" if run.interval else ""),

@@ -83,7 +83,7 @@ def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dic
                 why = str(error)
                 silent |= {service: why} if error.silent else {}
             except (KeyError, TypeError, ValueError, IndexError) as error:
-                why = f"{', '.join(fact.actions)}: the answer is not understood: {type(error).__name__} {error}"
+                why = f"{', '.join(fact.actions)}: the answer cannot be read: {type(error).__name__} {error}"
         readings.append({"fact": fact.name, "at": at, "why": why})
     of = {"account": asked.account, "region": plan.region, "cluster": plan.name}
     told = {"cloud": "aws", **of, "elsewhere": api.elsewhere}

@@ -33,7 +33,7 @@ if ranks:
 def _kill_a_rank(site: Site, one: Injected) -> None:
     if not site.on_node(one.where, "python3", "-IS", "-c", _KILL_A_RANK).strip():
         remedy = "submit one, and wait for its first steps: stampworks submit training NAME"
-        raise RoomError(one.where, "cannot kill a rank", "no training run has one here now", remedy)
+        raise RoomError(one.where, "cannot kill a rank", "no training run has a rank here now", remedy)
 
 
 KILLED_RANK = Means(inject=_kill_a_rank, clear=lambda _site, _one: None, there=lambda _site, _one: False)

@@ -20,8 +20,8 @@ def read(room: Room) -> list[Injected]:
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
-        remedy = f"remove it, and `pulumi up --refresh` puts most of the cluster right: rm {path}"
-        raise RoomError(str(path), "cannot read what was injected", str(error), remedy) from None
+        remedy = f"remove it with rm {path}; `pulumi up --refresh` then repairs most of the cluster"
+        raise RoomError(str(path), "cannot read the list of injected faults", str(error), remedy) from None
 
 
 def add(room: Room, one: Injected) -> None:

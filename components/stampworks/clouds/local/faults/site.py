@@ -33,7 +33,7 @@ class Site:
         done = run_inside(self.room, node, argv, NODE_S)
         if done.returncode != 0:
             why = last_lines(done.stderr) or f"{argv[0]} ended with {done.returncode}"
-            raise failed(node, "cannot do what the fault needs", why)
+            raise failed(node, "cannot carry out the fault", why)
         return done.stdout
 
     def shell(self, node: str, script: str, *arguments: str) -> str:
@@ -42,7 +42,7 @@ class Site:
 
     def on_switch(self, *argv: str) -> str:
         """Run a program of this host in the network of the switches, and return its output."""
-        return run([*self.room.reach, *argv], self.room.name, "cannot do what the fault needs", timeout=NODE_S)
+        return run([*self.room.reach, *argv], self.room.name, "cannot carry out the fault", timeout=NODE_S)
 
     def ports(self) -> Links:
         """Return the interfaces of the switches."""
