@@ -31,8 +31,16 @@ MAY_UPDATE: Mapping[str, Mapping[str, str]] = {
         "inventory": "it is told what users and their jobs get: homes, keys, an environment",
     },
     "stampworks:cluster:Qualification": {"programs": "this version's programs measure once"},
+    "kubernetes:rbac.authorization.k8s.io/v1:Role": {"rules": "users submit by themselves"},
 }
 """The properties of which an update may come, by type, and what it does."""
+MAY_COME: Mapping[str, str] = {
+    "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": "users of a team are held apart",
+    "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding": "the same",
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole": "users see nodes and quotas",
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding": "the same",
+}
+"""Types of which an `up` may make more, and why."""
 MAY_COME_AND_GO = frozenset({"pulumi:providers:stampworks"})
 """The version of the plugin is part of its name in a state."""
 GROUPS = {
@@ -72,6 +80,8 @@ class Step:
     def is_allowed(self) -> bool:
         if self.op == "update":
             return bool(self.properties) and self.properties <= MAY_UPDATE.get(self.type, {}).keys()
+        if self.op == "create" and self.type in MAY_COME:
+            return True
         return self.op == "same" or (self.op in ("create", "delete") and self.type in MAY_COME_AND_GO)
 
 
