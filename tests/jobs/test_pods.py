@@ -13,6 +13,7 @@ import pytest
 from stampworks.declaration import load_file
 from stampworks.jobs import JobError, pods, read_job, resolve
 from stampworks.jobs.checks import problems
+from stampworks.operations import own_jobs, workdir
 from stampworks.operations.kubernetes.jobs import MANIFEST, KubernetesJobs
 from stampworks.plan import Plan, Roster, User
 from stampworks.planning import plan as plan_of
@@ -27,6 +28,16 @@ secrets: [{name: TOKEN}]
 setup: pip install x
 run: torchrun train.py
 checkpoint: {grace: 2m, signal: USR1}
+"""
+
+STACK = """\
+version: 1
+name: local
+cloud: local
+pools: [{name: gpu, machine: sim-h100, count: 4}]
+storage: [{name: shared, kind: directory, mount: /shared}]
+users: [{name: alice, uid: 2001, accounts: [research]}]
+scheduler: {kind: kubernetes, accounts: [{name: research}, {name: product}]}
 """
 
 
@@ -130,3 +141,28 @@ def test_what_only_slurm_has(on_kubernetes: Plan, tmp_path: Path, line: str, mes
     with pytest.raises(JobError) as caught:
         made(on_kubernetes, tmp_path, f"run: x\n{line}\n")
     assert message in str(caught.value)
+
+
+def test_everything_wrong_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each at its line, before a server is asked or anything is copied."""
+    (tmp_path / "cluster.yaml").write_text(STACK)
+    plan = plan_of(load_file(tmp_path / "cluster.yaml"))
+    monkeypatch.setattr(workdir, "SIZE_MAX_MIB", 1)
+    (tmp_path / "big").mkdir()
+    (tmp_path / "big" / "data").write_bytes(bytes(2 << 20))
+    lines = (
+        ("colour: red", "colour: there is no such key"),
+        ("nodes: 5", "nodes: queue main has 4 nodes, not 5"),
+        ("account: product", "account: alice may not use account product"),
+        ("image: UPPER CASE", "image: 'UPPER CASE' is not the name of an image"),
+        ("workdir: big", "workdir: "),
+        ("secrets: [{name: NOT_SET}]", "secrets[0]: the variable NOT_SET is not set here"),
+        ("run: x", ""),
+    )
+    (tmp_path / "job.yaml").write_text("".join(f"{line}\n" for line, _ in lines))
+    with pytest.raises(JobError) as caught:
+        own_jobs.checked(plan, read_job(tmp_path / "job.yaml", {}), "alice", {})
+    said = str(caught.value)
+    for number, (_, message) in enumerate(lines, start=1):
+        assert not message or any(f"job.yaml:{number}:" in line and message in line for line in said.splitlines()), said
+    assert "6 problems in " in said.splitlines()[-1]

@@ -32,8 +32,16 @@ MAY_UPDATE: Mapping[str, Mapping[str, str]] = {
     },
     "stampworks:cluster:Qualification": {"programs": "this version's programs measure once"},
     "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": {"spec": "its refusals have other words"},
+    "kubernetes:rbac.authorization.k8s.io/v1:Role": {"rules": "users submit by themselves"},
 }
 """The properties of which an update may come, by type, and what it does."""
+MAY_COME: Mapping[str, str] = {
+    "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": "users of a team are held apart",
+    "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding": "the same",
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole": "users see nodes and quotas",
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding": "the same",
+}
+"""Types of which an `up` may make more, and why."""
 MAY_COME_AND_GO = frozenset({"pulumi:providers:stampworks", "pulumi:providers:pulumi"})
 """The version of the plugin is part of its name in a state; the engine itself says what was stamped."""
 GROUPS = {
@@ -73,6 +81,8 @@ class Step:
     def is_allowed(self) -> bool:
         if self.op == "update":
             return bool(self.properties) and self.properties <= MAY_UPDATE.get(self.type, {}).keys()
+        if self.op == "create" and self.type in MAY_COME:
+            return True
         return self.op == "same" or (self.op in ("create", "delete") and self.type in MAY_COME_AND_GO)
 
 
