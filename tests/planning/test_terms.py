@@ -196,6 +196,12 @@ def test_what_depends_on_the_call_is_unknown() -> None:
     assert found[1] == "unknown"
 
 
+def test_nobody_judges_a_boundary_of_a_managed_kubernetes() -> None:
+    of = plan(network={}, storage=[], scheduler={"kind": "kubernetes"}, account={"permissions_boundary": BOUNDARY})
+    [found] = [each for each in judged(of) if each[0] == "existing.boundary"]
+    assert found[1] == "unknown"
+
+
 def test_what_nobody_enforces_is_a_warning() -> None:
     found = judged(plan(), **other("tag_rules", 0, values=["x"], enforced=False))
     assert [each[1] for each in found if each[0] == "tags.policy"] == ["warn"]
