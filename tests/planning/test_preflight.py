@@ -29,6 +29,7 @@ from tests.planning.accounts import (
     said,
     written,
 )
+from tests.planning.test_terms import OF_OWNERS
 
 
 def outcomes(plan: Plan, **facts: Any) -> dict[str, set[str]]:
@@ -393,13 +394,13 @@ def test_what_is_unknown_is_no_pass(fact: str, rule: str) -> None:
 
 
 def test_every_fact_is_asked_for_by_a_rule() -> None:
-    assert {fact for fact, _ in HANGS_ON} == {*FACTS}
+    assert {fact for fact, _ in (*HANGS_ON, *OF_OWNERS)} == {*FACTS}
 
 
 @pytest.mark.parametrize(
     ("change", "said_"),
     [
-        ({"version": 1}, "its version is not 4"),
+        ({"version": 1}, "its version is not 5"),
         ({"offers": None}, "offers is either known, or there is a reason why not"),
         ({"readings": []}, "it does not say when offers was read"),
         ({"node_addresses": "many"}, "Account.node_addresses: expected int, got 'many'"),

@@ -13,9 +13,10 @@ from stampworks.plan import Plan
 from stampworks.planning import Facts
 from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.cost import by_use, cost
+from stampworks.planning.rules.reading import AGAIN
 
 from tests.declaration.test_hostile import TRICKS
-from tests.planning.accounts import TODAY, account, plan_of
+from tests.planning.accounts import TODAY, WHY, account, plan_of
 from tests.planning.test_existing import NETWORK, OTHER_VPC, SOUND, VPC
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -186,6 +187,30 @@ def test_nothing_is_known_without_facts() -> None:
     assert {outcome for _, outcome, *_ in found} == {"unknown"}
 
 
+OF_OWNERS = [
+    ("owned_networks", "existing.network"),
+    ("owned_subnets", "existing.subnets"),
+    ("owned_subnets", "existing.room"),
+    ("owned_subnets", "existing.egress"),
+    ("owned_groups", "existing.groups"),
+    ("owned_storage", "existing.storage"),
+    ("owned_keys", "existing.key"),
+    ("owned_profiles", "existing.profile"),
+    ("boundaries", "existing.boundary"),
+    ("tag_rules", "tags.policy"),
+]
+
+
+@pytest.mark.parametrize(("fact", "rule"), OF_OWNERS)
+def test_what_was_not_read_is_no_pass(fact: str, rule: str) -> None:
+    """With one fact missing, what hangs on it is unknown, says why, and where to read it."""
+    facts = Facts(account=account(**{**THERE, fact: None}, unknown={fact: WHY}))
+    found = [each for each in planning.rules(plan(), facts, TODAY) if each.id == rule]
+    assert found
+    assert {each.outcome for each in found} == {"unknown"}
+    assert all(WHY in each.text and each.hint == AGAIN for each in found)
+
+
 def test_what_depends_on_the_call_is_unknown() -> None:
     """A condition may hold, and may not: nobody has tried."""
     [found] = [
@@ -193,6 +218,12 @@ def test_what_depends_on_the_call_is_unknown() -> None:
         for each in judged(plan(), **other("boundaries", 0, allowed=[], depends=["*"]))
         if each[0] == "existing.boundary"
     ]
+    assert found[1] == "unknown"
+
+
+def test_nobody_judges_a_boundary_of_a_managed_kubernetes() -> None:
+    of = plan(network={}, storage=[], scheduler={"kind": "kubernetes"}, account={"permissions_boundary": BOUNDARY})
+    [found] = [each for each in judged(of) if each[0] == "existing.boundary"]
     assert found[1] == "unknown"
 
 

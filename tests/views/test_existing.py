@@ -38,7 +38,7 @@ def test_two_stacks_in_one_network() -> None:
     [shared] = [block for block in text.split("\n\n") if block.startswith(SHARED)]
     said = [line.strip() for line in shared.splitlines()[1:]]
     assert f"network {VPC}: both are in it" in said
-    assert f"subnet nodes {NODES}: one takes 5 of its addresses, and two 5" in said
+    assert f"subnet nodes {NODES}: one takes 17 of its addresses, and two 17" in said
     assert f"security group nodes {SG_NODES}: what has it in one reaches what has it in two" in said
     assert f"storage data {FSX}: one and two mount the same files" in said
     assert {each["id"] for each in comparison_data(a, b)["shared"]} >= {VPC, NODES, FSX}

@@ -116,6 +116,10 @@ def boundary(plan: Plan, facts: Facts) -> Iterator[Finding]:
     if one is None:
         yield Finding(id_, "fail", f"there is no policy {arn}", OTHER, place)
         return
+    if plan.managed:
+        text = f"whether {arn} allows what roles of a managed Kubernetes do: their policies are the cloud's own"
+        yield Finding(id_, "unknown", text, "ask its owners", place)
+        return
     lacking, depends = _judged(one, forms.rights(plan))
     if lacking:
         text = f"{arn} does not allow {', '.join(lacking)}, which nodes need"
