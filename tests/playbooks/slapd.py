@@ -76,6 +76,15 @@ class Directory:
     tls_port: int = 6636
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
+    @property
+    def certificate(self) -> Mapping[str, bytes]:
+        return {name: (self.folder / name).read_bytes() for name in ("server.pem", "server.key")}
+
+    @certificate.setter
+    def certificate(self, files: Mapping[str, bytes]) -> None:
+        for name, content in files.items():
+            (self.folder / name).write_bytes(content)
+
     def prepare(self) -> None:
         """Bring the program. The folder has its certificate (`certify`) already."""
         root, packages = self.folder / "root", self.folder / "packages"

@@ -92,8 +92,9 @@ class Storage(Section):
     mount: Mount = Field(description="Where the nodes mount it: an absolute path.", json_schema_extra=ROLL)
     homes: bool = Field(
         default=False,
-        description="Whether home directories and folders of groups are on it, and not on the first file system.",
-        json_schema_extra=REFUSE,
+        description="Whether home directories and folders of groups are on it, and not on the first file system; a "
+        "change that would move them is refused.",
+        json_schema_extra=IN_PLACE,
     )
     protect: bool = Field(
         default=True,

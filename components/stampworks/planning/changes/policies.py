@@ -126,8 +126,8 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Decla
         policy, why, loses = _without(each.a, policy)
     elif each.way[0].field == "storage" and (gone := _expiring(each, a, b)):
         why, loses = f"{gone} is deleted", (gone,)
-    elif each.way[0].field == "storage" and (of_vendor := _of_file_system(each, a, b)):
-        policy, why = of_vendor
+    elif each.way[0].field == "storage" and (decided := _of_homes(each, a, b) or _of_file_system(each, a, b)):
+        policy, why = decided
     elif said := _of_gangs(each, a, b) or access(each):
         why = said
     elif field == API:
@@ -174,6 +174,15 @@ def _of_protected(kept: Sequence[stateful.Stateful]) -> str:
     names = ", ".join(one.name for one in kept)
     let_go = ", ".join(one.let_go for one in kept)
     return f"protected resources would be replaced by empty ones ({names}): write {let_go}, and stamp that first"
+
+
+def _of_homes(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:
+    """Refuse a change of the storage that homes are on, for they would stay behind. None where they do not move."""
+    before, after = stateful.moved_homes(a, b)
+    if not before or not (len(each.way) == 1 or each.way[-1].field in ("homes", "order")):
+        return None
+    what = f"homes and folders of groups are on {before}, and people would find empty ones on {after}"
+    return "refuse", f"{what}: write homes: true at {before}"
 
 
 def _expiring(each: Difference, a: Plan, b: Plan) -> str:

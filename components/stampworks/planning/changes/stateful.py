@@ -32,6 +32,20 @@ def anew(way: Sequence[PathStep], a: Plan, b: Plan) -> tuple[Stateful, ...]:
     return tuple(_in_the_zone(a)) if moves_head(way, a, b) else ()
 
 
+def moved_homes(a: Plan, b: Plan) -> tuple[str, str]:
+    """Return the storages that have homes before and after; empty where people keep theirs."""
+    before, after = _with_homes(a), _with_homes(b)
+    return (before, after) if before and after and before != after else ("", "")
+
+
+def _with_homes(plan: Plan) -> str:
+    """Return the storage with homes and folders of groups; empty without people, or where each node has its own."""
+    places = [*(user.home for user in plan.users), *(team.folder for team in plan.teams)]
+    places += [plan.directory.homes] if plan.directory else []
+    below = (one.name for one in plan.storage for place in places if place.startswith(f"{one.mount}/"))
+    return next(below, "")
+
+
 def moves_head(way: Sequence[PathStep], a: Plan, b: Plan) -> bool:
     """Whether the zone of the head changes: its own zone, or that of the first pool, which it follows."""
     if a.controller.zone == b.controller.zone or len(way) != 2 or way[-1] != PathStep("zone"):
