@@ -69,7 +69,7 @@ def test_what_is_no_public_key(tmp_path: Path, key: str, message: str) -> None:
             b"-----BEGIN RSA PRIVATE KEY-----\n",
             "x.pub holds a private key, which must never leave its owner's machine",
         ),
-        ("x.pub", b"\n# nobody\n", "x.pub has no key"),
+        ("x.pub", b"\n# nobody\n", "x.pub holds no key"),
         ("x.pub", b"\xff\x00", "x.pub is not a file of public keys: it is not plain text"),
         ("x.pub", b"#" * 20_000, "x.pub is too large for a file of public keys"),
     ],
