@@ -69,7 +69,7 @@ def test_values_and_objects_are_those_of_the_plan(file: Path, capsys: pytest.Cap
     ("edit", "options", "text"),
     [
         (("", ""), ("--values", "nothing"), "cluster test has no add-on nothing\n  hint: these are: node-feature-"),
-        (("", ""), ("--values", "mpi-operator"), "nobody publishes a chart of mpi-operator"),
+        (("", ""), ("--values", "mpi-operator"), "mpi-operator has no published chart, and so no values"),
         (("kind: kubernetes, addons: {installer: none, mpi_operator: true}", "kind: slurm"), (), "has no add-ons"),
     ],
 )

@@ -86,8 +86,8 @@ def test_rows_that_cannot_be_judged(file: Path, capsys: pytest.CaptureFixture[st
     main(["audit-thresholds", str(file)])
     assert capsys.readouterr().out.splitlines()[2:7] == [
         "thresholds.csv:3: refused: p5,0,h2d_bandwidth,0,GB/s,nan",
-        "  nodes '0' is not a whole number from 1 to 100000: count the nodes of the run; value 'nan' is no "
-        "number: write "
+        "  nodes '0' is not a whole number from 1 to 100000: count the nodes of the run; value 'nan' is not "
+        "a number: write "
         "a plain number like 440 or 23.5; its unit has a column of its own",
         "thresholds.csv:4: refused: p5,\\x1b[2J",
         "  2 columns where the header has 6: write machine,nodes,quantity,bytes,unit,value",

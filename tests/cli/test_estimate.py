@@ -65,8 +65,8 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         ("--params 0", "argument --params: '0' is not from 1 to"),
         ("--params 7B --tokens 1e40", "argument --tokens: '1e40' is not from 1 to"),
         ("--params 7B --mfu 40", "argument --mfu: '40' is not a share of the peak: write 0.4 for 40 %"),
-        ("--params 7B --mfu nan", "argument --mfu: 'nan' is no number"),
-        ("--params 7B --usd-per-gpu-hour=-1", "argument --usd-per-gpu-hour: '-1' is no price"),
+        ("--params 7B --mfu nan", "argument --mfu: 'nan' is not a number"),
+        ("--params 7B --usd-per-gpu-hour=-1", "argument --usd-per-gpu-hour: '-1' is not a price"),
         ("--params 7B --machine p55", "no machine is called 'p55'\n  hint: did you mean 'p5"),
         ("--params 7B --machine p9-h100", "h100 is in "),
         (

@@ -87,7 +87,7 @@ def test_a_report_of_a_failure_is_a_report(tmp_path: Path, capsys: pytest.Captur
     said = capsys.readouterr().out
     assert said.startswith("# Cluster acceptance on local: fail\n")
     assert "- Signature: fail: it was changed after it was signed\n" in said
-    assert "- The signature is wrong: it was changed after it was signed. What follows is what the file says, " in said
+    assert "- The signature is wrong: it was changed after it was signed. The contents of the file follow, " in said
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,11 @@ def test_a_report_of_a_failure_is_a_report(tmp_path: Path, capsys: pytest.Captur
     [
         (state(), exits.NO, "stack 'local' has no certificate\n  hint: pulumi up -s local ends with a proof, unless "),
         (state(proof("{}")), exits.WRONG_INPUT, "stack 'local': it is not a certificate: KeyError: 'certificate'\n"),
-        ("[]", exits.UNKNOWN, "cannot read the certificate of stack 'local': what pulumi stack export printed is no "),
+        (
+            "[]",
+            exits.UNKNOWN,
+            "cannot read the certificate of stack 'local': the output of pulumi stack export is not ",
+        ),
         (None, exits.NO, "stack 'local' has no certificate\n"),
     ],
 )

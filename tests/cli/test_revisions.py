@@ -182,8 +182,10 @@ def test_a_role_behind_a_link(repository: Repository, capsys: Capsys) -> None:
     found = reviewed(capsys, "--base", before, "--head", "HEAD", code=exits.UNKNOWN)
     assert [each["path"] for each in found["changes"]] == ["extras.roles[link].content"]
     assert (found["verdict"], found["siblings"][0]["verdict"]) == ("unknown", "unknown")
-    [said] = [each for each in found["unknown"] if "behind" in each]
-    assert said.startswith("what is behind 1 names in the roles of HEAD, stacks/roles/link/files first")
+    [said] = [each for each in found["unknown"] if each.startswith("content of 1 file")]
+    assert said.startswith(
+        "content of 1 file in the roles of HEAD, such as stacks/roles/link/files, which cannot be read"
+    )
 
 
 def test_another_repository_in_a_role(repository: Repository, capsys: Capsys) -> None:
@@ -197,7 +199,10 @@ def test_another_repository_in_a_role(repository: Repository, capsys: Capsys) ->
     repository.git("commit", "--quiet", "--message", "change")
     found = reviewed(capsys, "--base", before, "--head", "HEAD", code=exits.UNKNOWN)
     assert (found["verdict"], found["headline"]) == ("unknown", "No known changes.")
-    assert "what is behind 1 names in the roles of HEAD, stacks/roles/motd/files/other first" in found["unknown"][0]
+    assert (
+        "content of 1 file in the roles of HEAD, such as stacks/roles/motd/files/other, which cannot be read"
+        in found["unknown"][0]
+    )
     assert reviewed(capsys, "--base", before, "--head", "HEAD", stack="three")["verdict"] == "pass"
 
 

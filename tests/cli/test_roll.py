@@ -46,7 +46,7 @@ def test_nodes_are_named_and_forgiven(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["roll", "head", "gpu-001", "gpu-002", "--reason", "new fans"]) == exits.FINE
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "gpu-[001-002], head: alice says: new fans"
-    assert said[1].endswith("makes them anew when their jobs are through")
+    assert said[1].endswith("renews them when their jobs have ended")
     assert main(["roll", "head", "gpu-002", "--cancel", "--json"]) == exits.FINE
     assert json.loads(capsys.readouterr().out) == {"outdated": {"gpu-001": "alice says: new fans"}}
     assert main(["roll", "gpu-001", "--cancel"]) == exits.FINE

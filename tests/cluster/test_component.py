@@ -384,13 +384,13 @@ def test_what_leads_to_nodes_is_here_before_they_are(monkeypatch: pytest.MonkeyP
     with pytest.raises(SystemExit):
         check_programs(made)
     assert said == [
-        "this machine has no aws, without which nobody gets to the nodes of test.\n"
+        "this machine has no aws, without which it never gets to the nodes of test.\n"
         "  hint: install the AWS CLI and its Session Manager plugin; nothing was changed"
     ]
     with pytest.raises(SystemExit):
         check_programs(on_eks({}))
     assert said[1:] == [
-        "this machine has no aws and no kubectl, without which nobody asks the Kubernetes of test.\n"
+        "this machine has no aws and no kubectl, without which it never asks the Kubernetes of test.\n"
         "  hint: install kubectl, and the AWS CLI, from which kubectl gets its token; nothing was changed"
     ]
     check_programs(planned(tmp_path))

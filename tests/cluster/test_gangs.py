@@ -107,10 +107,13 @@ def test_a_job_that_names_no_queue_waits_in_the_default_one(stack: KubernetesSta
 @pytest.mark.parametrize(
     ("asked", "refused"),
     [
-        ({"nodeName": "gpu-001"}, "no pod of a team names its node"),
-        ({"tolerations": [{"operator": "Exists"}]}, "no pod of a team tolerates cordons"),
-        ({"tolerations": [{"key": "stampworks/unproven", "operator": "Exists"}]}, "no pod of a team tolerates cordons"),
-        ({"priorityClassName": "system-node-critical"}, "no pod of a team has a priority class"),
+        ({"nodeName": "gpu-001"}, "pods of teams must not name a node"),
+        ({"tolerations": [{"operator": "Exists"}]}, "pods of teams must not tolerate cordons"),
+        (
+            {"tolerations": [{"key": "stampworks/unproven", "operator": "Exists"}]},
+            "pods of teams must not tolerate cordons",
+        ),
+        ({"priorityClassName": "system-node-critical"}, "pods of teams must not have a priority class"),
     ],
 )
 def test_nobody_is_where_queues_did_not_put_him(stack: KubernetesStack, asked: dict[str, Any], refused: str) -> None:
@@ -148,14 +151,14 @@ def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStac
     job["spec"] = part["spec"]["replicatedJobs"][0]["template"]["spec"]
     for each in (part, job):
         done = stack.stampworks("kubectl", "--", "create", "-f", "-", "--as=alice", text=json.dumps(each))
-        assert "nothing that somebody of a team makes has an owner" in done.stderr
+        assert "objects of teams must not name an owner" in done.stderr
         del each["metadata"]["ownerReferences"]
         done = stack.stampworks("kubectl", "--", "create", "-f", "-", "--as=alice", text=json.dumps(each))
         assert done.returncode == 0, done.stderr
         patch = json.dumps({"metadata": {"ownerReferences": [owner]}})
         words = ("patch", each["kind"], "part", f"--namespace={OWN}", "--type=merge", f"--patch={patch}", "--as=alice")
         done = stack.stampworks("kubectl", "--", *words)
-        assert "nothing that somebody of a team makes has an owner" in done.stderr
+        assert "objects of teams must not name an owner" in done.stderr
         stack.kubectl("delete", each["kind"], "part", f"--namespace={OWN}")
         each["metadata"]["ownerReferences"] = [owner]
 

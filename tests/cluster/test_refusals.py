@@ -104,7 +104,7 @@ def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stac
     assert [line.strip() for line in shown.splitlines() if line.strip()] == [
         "pulumi:pulumi:Stack (test-test):",
         "error: Cluster('demo'): pools[0].count: must be from 1 to 4096, not 0",
-        "hint: how many nodes the pool has at most; for none, take the pool out",
+        "hint: largest number of nodes; for none, take the pool out",
         "Cluster('demo'): pools[1].name: 'head' is the name of the controller",
         "hint: name the pool after the use of its nodes",
         "Cluster('demo'): pools[1].nods: there is no such key",

@@ -207,7 +207,7 @@ def test_an_image_that_no_node_would_boot(
     """Nodes of a cloud boot none of this machine, and those of EKS none of ours."""
     managed = case_of(cloud="aws", region="us-east-1", pools=POOLS, scheduler={"kind": "kubernetes"})[0]
     for made, file, words in (
-        (plan, None, "what is built here is for nodes of this machine, and those of cluster "),
+        (plan, None, "images built here are for nodes on this machine, and those of cluster "),
         (managed, None, " boot the image that aws has for them: no image of ours is made"),
         (managed, str(tmp_path / "image.json"), " boot the image that aws has for them: no image of ours is made"),
     ):

@@ -154,7 +154,7 @@ def test_value() -> None:
         load_value(data, "stack local").refuse_problems()
     assert str(caught.value) == (
         "stack local: pools[0].count: must be from 1 to 4096, not 0\n"
-        "  hint: how many nodes the pool has at most; for none, take the pool out\n\n"
+        "  hint: largest number of nodes; for none, take the pool out\n\n"
         "1 problem in stack local: nothing was changed."
     )
 
@@ -230,7 +230,7 @@ def test_problems_of_a_base() -> None:
         "base.yaml:7:43: pools[0].count: must be from 1 to 4096, not 0\n"
         "      - {name: gpu, machine: sim-h100, count: 0}\n"
         "                                              ^\n"
-        "  hint: how many nodes the pool has at most; for none, take the pool out\n"
+        "  hint: largest number of nodes; for none, take the pool out\n"
         "\n"
         "2 problems in over.yaml and base.yaml: nothing was changed."
     )

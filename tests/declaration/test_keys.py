@@ -69,8 +69,8 @@ def test_what_is_no_public_key(tmp_path: Path, key: str, message: str) -> None:
             b"-----BEGIN RSA PRIVATE KEY-----\n",
             "x.pub holds a private key, which must never leave its owner's machine",
         ),
-        ("x.pub", b"\n# nobody\n", "x.pub has no key"),
-        ("x.pub", b"\xff\x00", "x.pub has no public keys: it is no plain text"),
+        ("x.pub", b"\n# nobody\n", "x.pub holds no key"),
+        ("x.pub", b"\xff\x00", "x.pub has no public keys: it is not plain text"),
         ("x.pub", b"#" * 20_000, "x.pub has no public keys: it is larger than 16 KiB"),
     ],
 )

@@ -119,41 +119,70 @@ def test_the_lock_of_another_region(tmp_path: Path) -> None:
     assert "hint: make an image that has the release, and lock that, as docs/aws.md says" in own
 
 
+NO_KEYS = "is not a lock file of stampworks: keys is a mapping of lists of public keys"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no lock: Expecting value"),
-        ("[]", "is no lock: its keys are images, region, version, and optionally keys, made_with and parts"),
+        ("", "is not a lock file of stampworks: Expecting value"),
+        (
+            "[]",
+            "is not a lock file of stampworks: its keys are images, region, version, and optionally "
+            "keys, made_with and parts",
+        ),
         (
             json.dumps({**LOCK, "made_by": "me"}),
-            "is no lock: its keys are images, region, version, and optionally keys, made_with and parts",
+            "is not a lock file of stampworks: its keys are images, region, version, and optionally "
+            "keys, made_with and parts",
         ),
-        (json.dumps({**LOCK, "version": 2}), "is no lock: its version is not 1"),
-        (json.dumps({**LOCK, "region": 1}), "is no lock: region and made_with are strings, images is a mapping"),
-        (json.dumps({**LOCK, "made_with": 1}), "is no lock: region and made_with are strings, images is a mapping"),
-        (json.dumps({**LOCK, "parts": []}), "is no lock: parts is a table"),
+        (json.dumps({**LOCK, "version": 2}), "is not a lock file of stampworks: its version is not 1"),
+        (
+            json.dumps({**LOCK, "region": 1}),
+            "is not a lock file of stampworks: region and made_with are strings, images is a mapping",
+        ),
+        (
+            json.dumps({**LOCK, "made_with": 1}),
+            "is not a lock file of stampworks: region and made_with are strings, images is a mapping",
+        ),
+        (json.dumps({**LOCK, "parts": []}), "is not a lock file of stampworks: parts is a mapping"),
         (
             json.dumps({**LOCK, "parts": {"1.34/coredns": "$(id)"}}),
-            "is no lock: parts have versions like v1.20.4-eksbuild.1",
+            "is not a lock file of stampworks: parts have versions like v1.20.4-eksbuild.1",
         ),
-        (json.dumps({**LOCK, "parts": {"1.34/coredns": 1}}), "is no lock: parts have versions like v1.20.4-eksbuild.1"),
-        (json.dumps({**LOCK, "keys": []}), "is no lock: keys is a table of lists, each of public keys"),
-        (json.dumps({**LOCK, "keys": {"https://a.example/b": []}}), "is no lock: keys is a table of lists"),
-        (json.dumps({**LOCK, "keys": {"https://a.example/b": [1]}}), "is no lock: keys is a table of lists"),
-        (json.dumps({**LOCK, "images": []}), "is no lock: region and made_with are strings, images is a mapping"),
+        (
+            json.dumps({**LOCK, "parts": {"1.34/coredns": 1}}),
+            "is not a lock file of stampworks: parts have versions like v1.20.4-eksbuild.1",
+        ),
+        (
+            json.dumps({**LOCK, "images": []}),
+            "is not a lock file of stampworks: region and made_with are strings, images is a mapping",
+        ),
+        (
+            json.dumps({**LOCK, "keys": []}),
+            NO_KEYS,
+        ),
+        (
+            json.dumps({**LOCK, "keys": {"https://a.example/b": []}}),
+            NO_KEYS,
+        ),
+        (
+            json.dumps({**LOCK, "keys": {"https://a.example/b": [1]}}),
+            NO_KEYS,
+        ),
         (
             json.dumps({**LOCK, "images": {IMAGE: "ami-0123456789abcdef0"}}),
-            "is no lock: each of its images has id, name, created, all of them strings",
+            "is not a lock file of stampworks: each of its images has id, name, created, all of them strings",
         ),
         (
             json.dumps({**LOCK, "images": {IMAGE: {**FOUND, "created": 2026}}}),
-            "is no lock: each of its images has id, name, created, all of them strings",
+            "is not a lock file of stampworks: each of its images has id, name, created, all of them strings",
         ),
         (
             json.dumps({**LOCK, "images": {IMAGE: {**FOUND, "id": "a b"}}}),
-            "is no lock: images have ids like ami-0123456789abcdef0",
+            "is not a lock file of stampworks: images have ids like ami-0123456789abcdef0",
         ),
-        ("[" * 100_000, "is no lock: maximum recursion depth exceeded"),
+        ("[" * 100_000, "is not a lock file of stampworks: maximum recursion depth exceeded"),
         ('"' + "x" * 300_000 + '"', "is larger than 256 KiB"),
     ],
 )

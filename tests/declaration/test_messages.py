@@ -66,7 +66,7 @@ cluster.yaml:7:5: pools[0].machine: is missing
 cluster.yaml:7:43: pools[0].count: must be a whole number, not 'four'
       - {name: gpu, machine: sim-h100, count: four}
                                               ^
-  hint: how many nodes the pool has at most; for none, take the pool out
+  hint: largest number of nodes; for none, take the pool out
 
 1 problem in cluster.yaml: nothing was changed.""",
     ),
@@ -106,7 +106,7 @@ cluster.yaml:11:62: storage[0].protect: must be true or false, not 'yes'
 cluster.yaml:19:3: scheduler.topology: has no value
       topology:
       ^
-  hint: what the scheduler knows of the fabric when it chooses nodes
+  hint: description of the fabric by which the scheduler chooses nodes
 
 1 problem in cluster.yaml: nothing was changed.""",
     ),
@@ -126,7 +126,7 @@ cluster.yaml:19:13: scheduler.topology: must be flat, tree or block, not 'treee'
 cluster.yaml:7:43: pools[0].count: must be from 1 to 4096, not 0
       - {name: gpu, machine: sim-h100, count: 0}
                                               ^
-  hint: how many nodes the pool has at most; for none, take the pool out
+  hint: largest number of nodes; for none, take the pool out
 
 1 problem in cluster.yaml: nothing was changed.""",
     ),
@@ -148,7 +148,7 @@ cluster.yaml:8:12: pools[1].name: a second pool is called 'gpu'
 cluster.yaml:9:43: fabric.rail_rate_mbps: must be from 0 to 1600000, not -1
     fabric: {kind: simulated, rail_rate_mbps: -1, leaf_nodes: 2, oversubscription: 1}
                                               ^
-  hint: what one rail of one simulated node carries, in Mb/s (megabits a second); 0 is 200
+  hint: rate of one rail of one simulated node, in Mb/s (megabits a second); 0 is 200
 
 1 problem in cluster.yaml: nothing was changed.""",
     ),
@@ -228,7 +228,7 @@ cluster.yaml:7:26: pools[0].machine: no machine is called 'sim-h10'
 cluster.yaml:7:42: pools[0].count: must be from 1 to 4096, not 0
       - {name: gpu, machine: sim-h10, count: 0}
                                              ^
-  hint: how many nodes the pool has at most; for none, take the pool out
+  hint: largest number of nodes; for none, take the pool out
 
 2 problems in cluster.yaml: nothing was changed.""",
     ),
@@ -238,7 +238,7 @@ cluster.yaml:7:42: pools[0].count: must be from 1 to 4096, not 0
 cluster.yaml:7:43: pools[0].count: must be from 1 to 4096, not 0
       - {name: gpu, machine: sim-h100, count: 0}
                                               ^
-  hint: how many nodes the pool has at most; for none, take the pool out
+  hint: largest number of nodes; for none, take the pool out
 
 cluster.yaml:15:22: users[1].uid: a second user has the uid 2001
       - {name: bob, uid: 2001}
@@ -248,7 +248,7 @@ cluster.yaml:15:22: users[1].uid: a second user has the uid 2001
 cluster.yaml:19:13: scheduler.topology: must be flat, tree or block, not 'ring'
       topology: ring
                 ^
-  hint: what the scheduler knows of the fabric when it chooses nodes
+  hint: description of the fabric by which the scheduler chooses nodes
 
 3 problems in cluster.yaml: nothing was changed.""",
     ),
@@ -273,7 +273,7 @@ def test_stack_file(folder: Path) -> None:
         "stacks/Pulumi.local.yaml:9:47: pools[0].count: must be from 1 to 4096, not 0\n"
         "          - {name: gpu, machine: sim-h100, count: 0}\n"
         "                                                  ^\n"
-        "  hint: how many nodes the pool has at most; for none, take the pool out\n"
+        "  hint: largest number of nodes; for none, take the pool out\n"
         "\n"
         "1 problem in stacks/Pulumi.local.yaml: nothing was changed."
     )

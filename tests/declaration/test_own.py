@@ -148,7 +148,7 @@ def test_a_role_and_a_check(project: Path) -> None:
         (
             "path: roles/motd, variables: [a]",
             "must be a mapping, not a list",
-            "what the role is told: data of any shape, never a template. Each name begins with the role's",
+            "variables of the role: data of any shape, never a template. Each name begins with the role's",
         ),
     ],
 )

@@ -399,7 +399,7 @@ def test_a_node_that_registers_is_waited_for(cluster: StandIn, said: Any) -> Non
             cluster.nodes(node("gpu-001"), node("gpu-002"))
 
     assert verdicts(prove(cluster, progress=progress)) == {"gpu-001": "pass", "gpu-002": "pass"}
-    assert told[1:3] == ["waiting for gpu-002 to answer Slurm", "calling the roll"]
+    assert told[1:3] == ["waiting for gpu-002 to answer Slurm", "asking all nodes to answer"]
 
 
 def test_a_node_that_stays_silent_is_named(cluster: StandIn, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:

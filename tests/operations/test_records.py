@@ -87,7 +87,7 @@ def test_where_nothing_ever_ran(shared: Shared, cluster: StandIn) -> None:
 @pytest.mark.parametrize("name", ["", "../x", "a b", "-rf", "x" * 101, "a\n"])
 def test_a_name_is_one(shared: Shared, cluster: StandIn, name: str) -> None:
     """Nothing that leads elsewhere gets to the cluster."""
-    with pytest.raises(InputError, match="is no name of a run"):
+    with pytest.raises(InputError, match="is not the name of a run"):
         records(shared.plan, cluster.roster, [name])
     assert not (cluster.folder / "sent").exists()
 

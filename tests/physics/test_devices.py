@@ -67,7 +67,7 @@ def test_storage_of_many_clients() -> None:
     ("judge", "machine", "text"),
     [
         (devices.host_to_device, "p6-b300",
-         "the catalog does not know what links the accelerators of p6-b300 to their host"),
+         "the catalog does not know the links of the accelerators of p6-b300 to their host"),
         (lambda row: devices.storage(row, 1), "ND96isr_H100_v5",
          "the catalog does not know what a storage client on ND96isr_H100_v5 reaches"),
         (devices.matmul, "sim-h100", "sim-h100 is simulated and has no speed of its own"),

@@ -146,9 +146,9 @@ def test_what_nobody_said_is_unknown() -> None:
     answer = asked(7e9)
     assert (answer.gpu_days, answer.wall_days, answer.usd, answer.flops) == (None, None, None, None)
     assert answer.assumptions[:3] == (
-        "FLOPs: unknown, for nobody said how many tokens it is trained on",
+        "FLOPs: unknown, for the number of training tokens is not given",
         "rate: unknown, for neither FLOPs a second nor a machine were said",
-        "days: unknown, for nobody said how many accelerators work on it",
+        "days: unknown, for the number of accelerators is not given",
     )
 
 

@@ -48,7 +48,7 @@ def test_roles_and_users_are_administrators_with_their_path(arn: str) -> None:
     [
         (
             "arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Ops_0123456789abcdef/alice@example.com",
-            "is a session of role AWSReservedSSO_Ops_0123456789abcdef, and ends",
+            "is a session of role AWSReservedSSO_Ops_0123456789abcdef, which ends",
             "`aws iam get-role --role-name AWSReservedSSO_Ops_0123456789abcdef --query Role.Arn` says it",
         ),
         (
@@ -63,12 +63,12 @@ def test_roles_and_users_are_administrators_with_their_path(arn: str) -> None:
         ("ops", "is not the ARN of a role or user", "write it like"),
         (
             "arn:aws-us-gov:iam::123456789012:role/ops",
-            "is of another part of AWS than us-east-1",
+            "is of another partition of AWS than us-east-1",
             "begin with arn:aws:",
         ),
         (
             "arn:aws:iam::123456789012:role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS",
-            "is the role of one of AWS's services",
+            "is a service role of AWS",
             "name another role",
         ),
         (
@@ -90,7 +90,7 @@ def test_who_is_no_administrator_is_refused_where_it_stands(arn: str, words: str
 def test_in_govcloud_they_are_of_there() -> None:
     there = OPS.replace("arn:aws:", "arn:aws-us-gov:")
     assert declared("us-gov-west-1", admins=[there]).scheduler.admins == (there,)
-    with pytest.raises(DeclarationError, match="is of another part of AWS than us-gov-west-1"):
+    with pytest.raises(DeclarationError, match="is of another partition of AWS than us-gov-west-1"):
         declared("us-gov-west-1", admins=[OPS])
 
 

@@ -87,7 +87,7 @@ def test_here_the_machine_room_brings_what_there_is() -> None:
     plan = planned("local")
     assert by(plan) == {"kueue": "cloud", "jobset": "cloud"}
     assert why(plan, "kueue").endswith("the machine room runs it beside the control plane: it is not installed")
-    assert why(plan, "gpu_operator").startswith("not part of it: no node has accelerators that it supports")
+    assert why(plan, "gpu_operator").startswith("not installed: no node has accelerators that it supports")
     assert found(plan)["addons.fit"].verdict == "pass"
 
 
@@ -162,7 +162,7 @@ def test_what_aws_has_in_every_region_comes_from_the_cluster_s_own(region: str, 
     [said] = [each for each in planning.rules(plan, None) if each.id == "kubernetes.images"]
     assert (said.verdict, said.place) == ("unknown", "network.egress")
     assert said.text.endswith(
-        "comes from registries of the world, and nodes reach those of AWS in their own region alone"
+        "come from public registries, and nodes reach registries of AWS in their own region alone"
     )
 
 

@@ -81,7 +81,7 @@ def test_what_is_paid_by_use_is_not_taken_for_free(usd: int, outcome: str) -> No
     archive = {"name": "archive", "kind": "s3", "mount": "/archive"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[archive]))
     assert it.outcome == outcome
-    assert " USD without what storage archive holds and moves; the budget is " in it.text
+    assert " USD without storage and traffic of archive, billed by use; the budget is " in it.text
 
 
 def test_where_nothing_is_sold_no_rule_speaks() -> None:

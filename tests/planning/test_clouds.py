@@ -96,7 +96,7 @@ def test_unknown_facts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan.fabric.rails == ()
     assert {each.name for each in plan.expectations if each.name.startswith("gpu.all")} == set()
     [finding] = found(plan, "machine.facts")
-    assert "does not know of odd: rate of a NIC" in finding.text
+    assert "lacks facts of odd: rate of a NIC" in finding.text
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_a_machine_that_takes_fewer_interfaces() -> None:
         "gpu",
         "fail",
         "pools[0].machine",
-        "p5.48xlarge of gpu is to have 32 interfaces of the fabric on 32 cards, and takes 16 on 32",
+        "p5.48xlarge of gpu needs 32 interfaces of the fabric on 32 cards, and takes 16 on 32",
     )
     [more] = said("machine.interfaces", plan_of(), described=[head, {**p5, "fabric_interfaces": 64}])
     assert more[1] == "warn"
@@ -341,7 +341,7 @@ def test_a_lock_that_has_not_every_image() -> None:
     """Missing images are named: the lock was made for other machines."""
     plan = plan_of(lock=True, pool={"machine": "p6e-gb200", "count": 18})
     [told] = said("image.locked", plan)
-    assert told[3].startswith("which image nodes of gpu boot in us-east-1 was not looked up")
+    assert told[3].startswith("the image of nodes of gpu in us-east-1 is not locked")
     assert told[4].startswith("`stampworks lock -s STACK` looks it up")
     [told] = said("image.locked", plan_of(lock=True, made_with=RELEASE, pool={"machine": "p6e-gb200", "count": 18}))
     assert told[4].startswith("make an image that has the release")
@@ -401,7 +401,7 @@ def test_every_fact_is_asked_for_by_a_rule() -> None:
     ("change", "said_"),
     [
         ({"version": 1}, "its version is not 5"),
-        ({"offers": None}, "offers is either known, or there is a reason why not"),
+        ({"offers": None}, "offers has neither a value nor a reason why it is unknown"),
         ({"readings": []}, "it does not say when offers was read"),
         ({"node_addresses": "many"}, "Account.node_addresses: expected int, got 'many'"),
         ({"nonsense": 1}, "nonsense"),
@@ -417,7 +417,7 @@ def test_what_holds_no_facts(change: dict[str, Any], said_: str) -> None:
 
 def test_a_fact_that_is_known_and_unknown() -> None:
     data = written({"offers": WHY})
-    with pytest.raises(ValueError, match="offers is either known"):
+    with pytest.raises(ValueError, match="offers has neither a value nor a reason"):
         account_of({**data, "offers": []})
 
 

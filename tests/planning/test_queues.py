@@ -68,8 +68,8 @@ def queues_of(plan: Plan) -> list[Finding]:
             },
             "kueue.names",
             "scheduler.accounts[1].name",
-            "to Kubernetes queue gpu of account vision-prod would be vision-prod-gpu, which queue prod-gpu of account "
-            "vision is already",
+            "queue gpu of account vision-prod would be vision-prod-gpu in Kubernetes, a name that queue prod-gpu of "
+            "account vision has already",
             "take another name",
         ),
         (

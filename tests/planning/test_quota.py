@@ -43,7 +43,7 @@ def test_what_is_reserved_is_within_the_limit_already() -> None:
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 3072.0}, *limits(STANDARD)]}
     assert not [each for each in said("quota", plan_of(pool=RESERVED), reservations=[own], **facts) if each[0] == P]
     [told] = [each for each in said("quota", plan_of(pool=RESERVED), reservations=[shared], **facts) if each[0] == P]
-    assert (told[1], told[4]) == ("unknown", "ask whoever shares it")
+    assert (told[1], told[4]) == ("unknown", "ask the account that shares it")
     assert "whose limit cr-1 counts against, which is shared with this account" in told[3]
 
 

@@ -192,7 +192,7 @@ def test_rules_come_along() -> None:
     assert said[0] == BLOCK
     assert said[1] == UNLOCKED
     assert [each.rpartition(" ")[2] for each in said[2:-1]] == ["(kubernetes.locked)"]
-    assert said[-1].startswith("storage[1].capacity: 1300 GiB is no capacity of ")
+    assert said[-1].startswith("storage[1].capacity: capacity 1300 GiB is not valid for ")
     in_order = [each.message.rpartition(" ")[2] for each in error.value.problems]
     assert in_order[-2:] == ["(image.locked)", "(kubernetes.locked)"]  # findings that are no mistakes, at whatever line
     with pytest.raises(DeclarationError) as error:

@@ -293,7 +293,7 @@ def test_what_is_refused(
             "h2d_bandwidth",
             "GB/s",
             50,
-            "the catalog does not know what links the accelerators of p6-b300 to their host",
+            "the catalog does not know the links of the accelerators of p6-b300 to their host",
         ),
         (
             "ND96isr_H100_v5",
@@ -308,7 +308,7 @@ def test_what_is_refused(
             "h2d_bandwidth",
             "GB/s",
             50,
-            "the catalog does not know what links the accelerators of a3-megagpu-8g to their host",
+            "the catalog does not know the links of the accelerators of a3-megagpu-8g to their host",
         ),
         (
             "sim-h100",

@@ -77,7 +77,7 @@ def test_somebody_elses_key() -> None:
         ("{}", "it is not a certificate: KeyError"),
         ('{"certificate": {"version": 2}}', "it is of version 2; this release reads 1"),
         ('{"certificate": {"version": 1}}', "it is not a certificate: ValueError: Certificate: lacks cluster"),
-        ("[" * 100_000, "it is no certificate"),
+        ("[" * 100_000, "it is not a certificate"),
     ],
 )
 def test_what_is_none_is_refused(text: str, why: str) -> None:

@@ -44,8 +44,8 @@ def test_an_answer_among_noise() -> None:
     [
         ({"version": 2}, "its answer is not of version 1"),
         ({"rank": 3}, "its answer is that of another program or rank"),
-        ({"values": [{**VALUE, "value": float("nan")}]}, "NaN is no number"),
-        ({"values": [{**VALUE, "value": float("inf")}]}, "Infinity is no number"),
+        ({"values": [{**VALUE, "value": float("nan")}]}, "NaN is not a number"),
+        ({"values": [{**VALUE, "value": float("inf")}]}, "Infinity is not a number"),
         ({"values": [{**VALUE, "samples": 0}]}, "pair_bandwidth is no measurement: 0.19 of 0 samples"),
         ({"values": [{**VALUE, "value": "0.19"}]}, "Result.values[0].value: expected float, got '0.19'"),
         ({"strange": 1}, "Result: knows no strange"),

@@ -57,7 +57,7 @@ durations:
         "hint: did you mean 'gpu'?",
         "scenario.yaml:4:12: changes[2].path: pools[0].count: must be from 1 to",
         "scenario.yaml:5:12: changes[3].path: version: this release of stampworks reads version 1, not 7",
-        "scenario.yaml:8:12: failures[0].fail: is no failure",
+        "scenario.yaml:8:12: failures[0].fail: is not a failure",
         "scenario.yaml:9:25: failures[1].type: aws has no resource of the type 'aws:ec2/instence:Instance'",
         "hint: did you mean 'aws:ec2/instance:Instance'?",
         "scenario.yaml:10:11: latency: stampworks has no resource of the type 'stampworks:cluster:Keyrin'",

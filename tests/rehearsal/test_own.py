@@ -98,7 +98,7 @@ def test_a_change_says_what_it_does_and_why(rehearsed: Rehearsed) -> None:
 def test_what_a_failure_leaves_is_finished_by_the_next_up(rehearsed: Rehearsed) -> None:
     failed = phase(rehearsed.found, "failure: stock-out at creation 4")
     assert failed["found"] == "the next up finishes, with nothing twice"
-    assert any("rehearsed stock-out: there is no capacity" in note for note in failed["notes"])
+    assert any("rehearsed stock-out: the cloud has no capacity" in note for note in failed["notes"])
     crashed = phase(rehearsed.found, "failure: crash at local-gpu")
     assert "was being created: stampworks:local:LocalGroup local-gpu" in crashed["notes"]
     assert crashed["steps"][0]["name"] == "local-gpu"

@@ -74,7 +74,7 @@ durations: {"a:b:C": 86401, "a:b:D": .inf, "a:b:E": -1}
     assert f"{place}  hint: did you mean 'changes'?" in text
     assert "changes[0]: has either path: or config:" in text
     assert "changes[1]: has no value:" in text
-    assert "failures[0].fail: is no failure" in text
+    assert "failures[0].fail: is not a failure" in text
     assert "hint: write stock-out, quota, throttle or crash" in text
     assert "failures[0].at: must be a whole number from 1" in text
     assert "failures[1]: does not say which creation fails" in text

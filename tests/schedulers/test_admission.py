@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 CREATOR = "arn:aws:sts::123456789012:assumed-role/ops/alice"
 """As EKS calls whoever has made it: a name of no meaning to Kubernetes, and no group."""
-REFUSED = "nothing that somebody of a team makes has an owner"
+REFUSED = "objects of teams must not name an owner"
 EVERYTHING = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRoleBinding",

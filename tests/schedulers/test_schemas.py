@@ -303,8 +303,8 @@ def test_what_cannot_be_written_down_says_why() -> None:
     slurm = planning.plan(load_stack("local", STACKS))
     for plan, kind, image, user, words in (
         (slurm, "jobset", "", "root", "the scheduler of cluster local is Slurm, which does not use these objects"),
-        (on_eks(), "mpijob", "", "root", "an MPIJob starts from an image with mpirun and sshd"),
-        (local(), "mpijob", "some", "alice", "nobody knows whether some has a user alice"),
+        (on_eks(), "mpijob", "", "root", "an MPIJob needs an image with mpirun and sshd"),
+        (local(), "mpijob", "some", "alice", "it is not known whether some has a user alice"),
     ):
         with pytest.raises(InputError, match=words):
             written_down(plan, kind, image, RunRequest("training", "demo", user=user))  # type: ignore[arg-type]

@@ -463,7 +463,7 @@ def test_what_no_queue_has_is_asked_for_in_vain() -> None:
     limits |= {"nvidia.com/mig-1g.10gb": "1"}
     [found] = lint(planned(), made)
     assert (found.id, found.text) == ("workload.quota", "no queue has nvidia.com/mig-1g.10gb: it would wait for ever")
-    assert found.hint.startswith("take it out: there are nvidia.com/gpu, cpu, memory, and uncounted what begins with")
+    assert found.hint.startswith("take it out: there are nvidia.com/gpu, cpu, memory, and names with these beginnings")
 
 
 def test_what_makes_it_worse_than_it_could_be_is_a_warning() -> None:

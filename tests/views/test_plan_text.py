@@ -143,7 +143,7 @@ def test_a_warning_is_no_failure() -> None:
 
 def test_what_is_reached_is_a_table_of_each_pool() -> None:
     """Rates of a pool stand together, and each derivation once, for all pools that have it."""
-    lines = section(text_of(aws(), ()), "What it can reach")
+    lines = section(text_of(aws(), ()), "Expected performance")
     at = next(index for index, line in enumerate(lines) if line.split()[:3] == ["gpu", "max", "min"])
     assert lines[at + 4].split()[:2] == ["node.alltoall_busbw_gbs", "445.5"]
     assert lines[at + 9].split()[0] == "dev"
@@ -159,7 +159,7 @@ def test_what_is_not_known_of_training_stands_with_it() -> None:
     pool = {"name": "gpu", "machine": "p5", "count": 16}
     told = {"parameters": "8B", "tokens": "1T"}
     text = text_of(plan_of(cloud="aws", region="us-east-1", pools=[pool], training={"model": told}), ())
-    assert any(line.startswith("    how long a checkpoint takes") for line in section(text, "What training"))
+    assert any(line.startswith("    duration and interval of checkpoints") for line in section(text, "Training of"))
     assert "training.gpu" not in text.partition("\nWhy\n")[2]
 
 

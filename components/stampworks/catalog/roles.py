@@ -78,7 +78,7 @@ ROLES = (
     NodeRole("directory", "with a directory", "asks a directory for people, through SSSD", ("Directory",)),
     NodeRole("kernel", "releases", "installs the release's kernel into the image, and boots no other", ("Kernel",)),
     NodeRole("libjwt", "releases", "builds a library that Slurm is built with", ("Libjwt",), versioned=False),
-    NodeRole("slurm_build", "releases", "builds Slurm where nobody packages it", ("Slurm",), versioned=False),
+    NodeRole("slurm_build", "releases", "builds Slurm where no package of it exists", ("Slurm",), versioned=False),
     NodeRole("driver", "accelerators", "the release's driver, pinned and held", ("Driver",), has_modules=True),
     NodeRole(
         "efa", "efa", "EFA's driver and libraries, and the kernel settings that it needs", ("EFA",), has_modules=True

@@ -32,7 +32,7 @@ def add_verbs(verbs: Any) -> None:
     inject.add_argument("name", metavar="NAME", help="a fault from `stampworks fault list`")
     clear.add_argument("name", metavar="NAME", nargs="?", default="", help="this fault only (default: all)")
     inject.add_argument("--node", metavar="NODE", default="", help="where (default: chosen)")
-    clear.add_argument("--node", metavar="NODE", default="", help="of this node only (default: all)")
+    clear.add_argument("--node", metavar="NODE", default="", help="on this node only (default: all)")
     inject.add_argument("--rail", metavar="RAIL", default="", help="on which rail (default: chosen)")
     inject.add_argument("--severity", metavar="X", type=float, help="severity (default: chosen)")
     inject.add_argument("--seed", metavar="N", type=int, help="seed of the choice (default: random)")

@@ -44,7 +44,9 @@ def write_connection(arguments: argparse.Namespace) -> int:
     if not (keys or connection.kubeconfig):
         print(f"warning: {_NO_KEY}", file=sys.stderr)
     secret = (
-        "a key of hers, which nobody else may see" if connections.PRIVATE_PART in connection.kubeconfig else "no secret"
+        "a private key of hers, which must stay secret"
+        if connections.PRIVATE_PART in connection.kubeconfig
+        else "no secret"
     )
     print(printable(f"{file} connects {connection.user} to cluster {plan.name}; it has {secret} in it"))
     needs = "it" if connection.kubeconfig else "it and her ssh key"

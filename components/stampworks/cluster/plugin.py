@@ -54,7 +54,7 @@ def check_programs(plan: Plan) -> None:
         return
     if missing := [program for program in needs.programs if shutil.which(program) is None]:
         refuse(
-            f"this machine has no {' and no '.join(missing)}, without which nobody {what} {plan.name}.\n"
+            f"this machine has no {' and no '.join(missing)}, without which it never {what} {plan.name}.\n"
             f"  hint: {needs.programs_hint}; nothing was changed"
         )
 

@@ -138,7 +138,7 @@ def _text(directory: Path, name: str) -> tuple[str, str]:
     except OSError as error:
         return "", f"cannot be read: {(error.strerror or 'it is no file').lower()}"
     except (ValueError, UnicodeDecodeError):
-        return "", "is no plain text"
+        return "", "is not plain text"
     if len(text) > FILE_SIZE_MAX:
         return "", f"is larger than {FILE_SIZE_MAX // 1024} KiB"
     return text, ""

@@ -98,7 +98,7 @@ def _lock(data: Any) -> Lock:
 
 def _keys(data: Any) -> dict[str, tuple[str, ...]]:
     if not isinstance(data, dict) or not all(map(_is_key_list, data.values())):
-        raise ValueError("keys is a table of lists, each of public keys")
+        raise ValueError("keys is a mapping of lists of public keys")
     return {url: tuple(found) for url, found in data.items()}
 
 

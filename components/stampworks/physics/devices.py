@@ -38,7 +38,7 @@ def host_to_device(machine: catalog.Machine) -> Bounds:
     """Return the bounds from the host's memory to one accelerator, in GB/s."""
     _real(machine)
     link = catalog.host_links()[
-        known(machine.host_link, f"what links the accelerators of {machine.name} to their host")
+        known(machine.host_link, f"the links of the accelerators of {machine.name} to their host")
     ]
     if isinstance(link.data_share, catalog.Unknown):
         share, why = WIRE_SHARE, "the most that any link carries as data"
@@ -79,7 +79,7 @@ def matmul(machine: catalog.Machine) -> Bounds:
         Bound(
             min(peak, UNTRIED_SHARE * best),
             f"the best published is {figure(best)} of {figure(peak)} TFLOP/s ({best / peak:.0%}) with random operands, "
-            f"x {UNTRIED_SHARE:g} for what nobody has tried",
+            f"x {UNTRIED_SHARE:g} for untried settings",
         ),
         Bound(
             BROKEN_SHARE * best,

@@ -152,7 +152,7 @@ def _check(asked: Question) -> None:
 def _flops(asked: Question, said: list[str]) -> float | None:
     each = flops_per_token(asked.model)
     if asked.tokens is None:
-        said.append("FLOPs: unknown, for nobody said how many tokens it is trained on")
+        said.append("FLOPs: unknown, for the number of training tokens is not given")
         return None
     flops = float(each.value * asked.tokens)
     said.append(f"FLOPs: {each.why}; x {many(asked.tokens)} tokens = {flops:.4g}")
@@ -203,7 +203,7 @@ def _range(flops: float | None, rate: Rate | None) -> tuple[float, float] | None
 
 def _wall_days(asked: Question, gpu_days: float | None, said: list[str]) -> float | None:
     if asked.gpus is None:
-        said.append("days: unknown, for nobody said how many accelerators work on it")
+        said.append("days: unknown, for the number of accelerators is not given")
         return None
     if gpu_days is None:
         return None

@@ -127,7 +127,7 @@ def _of_size(bound: Bound, size_bytes: int, value: float, why: str) -> Bound:
 
 def nics_on_fabric(machine: catalog.Machine) -> int:
     """Return the number of fabric NICs, at least one."""
-    count = known(machine.nics, f"what NICs {machine.name} has")
+    count = known(machine.nics, f"the NICs of {machine.name}")
     if not count:
         raise UnknownFactError(f"{machine.name} has no NIC on a fabric")
     return count

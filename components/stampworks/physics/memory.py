@@ -139,7 +139,7 @@ def _kept_of_token(model: Transformer, layout: Layout) -> tuple[float, float]:
     boundary = BOUNDARY * hidden / _alike(layout)
     if not model.gated:
         if model.experts > 1:
-            raise UnknownFactError("what experts without a gate keep is not known")
+            raise UnknownFactError("the memory of experts without a gate is not known")
         if not layout.whole:
             return hidden * KEPT_OF_PLAIN / layout.tensor, boundary
         # inputs of norms and layers are on all ranks that split a layer: 10 of the 34 bytes

@@ -97,7 +97,7 @@ def _uncounted(plan: Plan) -> Iterator[str]:
     if {*plan.network.endpoints} - {*launches.routed} and not plan.network.existing:
         yield "each GB that passes through the endpoints"
     if used := by_use(plan):
-        yield f"what storage {', '.join(used)} holds and moves"
+        yield f"storage and traffic of {', '.join(used)}, billed by use"
     if plan.scheduler.traits.control_plane:
         yield plan.scheduler.traits.control_plane
     yield "traffic to other zones and to the world, requests, and what is written to logs"
@@ -135,9 +135,9 @@ def _price_of_fallback(plan: Plan, group: Group, offer: Offer) -> catalog.Price 
 def price_of(plan: Plan, group: Group) -> catalog.Price | NoPrice:
     """Return the price of one node, if it is published for this machine, region and purchase."""
     if group.machine.simulated:
-        return NoPrice("nobody sells simulated machines", sold=False)
+        return NoPrice("simulated machines are not for sale", sold=False)
     if group.purchase == "owned":
-        return NoPrice("nobody sends a bill for machines of your own", sold=False)
+        return NoPrice("machines of your own have no price", sold=False)
     if group.purchase == "reserved":
         return NoPrice("for how long it is reserved, which prices are for, is not declared")
     found = catalog.price(plan.cloud, group.machine.name, plan.region, group.purchase)
@@ -171,12 +171,12 @@ def price_of_storage(plan: Plan, storage: Storage) -> catalog.StoragePrice | NoP
     if plan.controller.machine.simulated:
         return NoPrice("it lies on the machine that simulates the cluster", sold=False)
     if storage.kind == DIRECTORY:
-        return NoPrice("nobody sends a bill for a disk of your own", sold=False)
+        return NoPrice("a disk of your own has no price", sold=False)
     row = file_systems.resolve(options(storage))
     found = catalog.storage_price(row.name, plan.region) if row else catalog.UNKNOWN
     if isinstance(found, catalog.Unknown) or not storage.capacity:
         return NoPrice(f"no price of it{f' in {plan.region}' if plan.region else ''} is known")
     extra = [name for name in ("throughput_mbps", "read_cache_gib", "metadata_iops") if getattr(storage, name)]
     if extra := [*extra, *(feature for feature in storage.features if feature == "backups")]:
-        return NoPrice(f"what is billed for {', '.join(extra)} is not known")
+        return NoPrice(f"the charges for {', '.join(extra)} are not known")
     return found

@@ -321,7 +321,7 @@ INSTALLED: Mapping[str, str] = {"helm": "Helm", "cloud": "the cloud", "hand": "h
 def addons_text(plan: Plan, width: int) -> list[str]:
     if not plan.scheduler.addons:
         return []
-    header = ("add-on", "version", "installed by", "namespace", "what it is")
+    header = ("add-on", "version", "installed by", "namespace", "description")
     rows = [
         (each.name, each.version or "below", INSTALLED[each.by], each.namespace, each.what)
         for each in plan.scheduler.addons

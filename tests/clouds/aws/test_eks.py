@@ -544,9 +544,9 @@ def test_over_what_pods_reach_storage_is_said_where_it_is_declared() -> None:
 @pytest.mark.parametrize(
     ("image", "level", "outcome", "words"),
     [
-        ("", "standard", "fail", "nothing would measure a node"),
+        ("", "standard", "fail", "no node would be measured"),
         ("", "none", "warn", "no run can start"),
-        ("registry.example.com/workloads:1", "standard", "warn", "may be another image tomorrow"),
+        ("registry.example.com/workloads:1", "standard", "warn", "is a tag that can move"),
         (f"registry.example.com/workloads@sha256:{'0' * 64}", "quick", "pass", "by its digest"),
     ],
 )

@@ -314,8 +314,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: the image of nodes in us-east-1 was not 
             "ExpiredTokenException",
             "The security token has expired",
             400,
-            "ssm:GetParameter: AWS does not take the credentials (ExpiredTokenException: The security token has "
-            "expired)",
+            "ssm:GetParameter: AWS refuses the credentials (ExpiredTokenException: The security token has expired)",
             session.RENEW,
         ),
         (

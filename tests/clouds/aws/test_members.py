@@ -426,5 +426,5 @@ def test_an_account_that_is_busy_is_asked_again(aws: Simulated, monkeypatch: pyt
         members.members(CLUSTER, REGION)
     assert str(caught.value) == (
         "AWS us-east-1: cannot list the members of cluster c: ec2:DescribeInstances: AWS throttles requests "
-        "(RequestLimitExceeded)\n  hint: ask again later"
+        "(RequestLimitExceeded)\n  hint: try again later"
     )

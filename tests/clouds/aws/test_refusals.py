@@ -231,7 +231,7 @@ def test_that_the_head_is_gone_is_said(aws: Simulated, plan: Plan) -> None:
     ALONE.clear()
     [found] = members.refusals(CLUSTER, REGION, ["head"])
     assert found.words == f"head: {head} is terminated"
-    assert found.hint.startswith("pulumi up --refresh finds that out and makes another one")
+    assert found.hint.startswith("pulumi up --refresh makes another one")
     assert members.refusals(CLUSTER, REGION, ["gpu"]) == ()
     [found] = members.refusals("d", REGION, ["head"])
-    assert found.words == "head: AWS shows no machine of it"
+    assert found.words == "head: AWS lists no machine of it"

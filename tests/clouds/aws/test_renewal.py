@@ -356,7 +356,7 @@ def test_the_head_gets_a_new_disk_where_somebody_says_so(
     with pytest.raises(AwsError) as caught:
         renewal.condemn(plan, ["gpu-001", "head"], "alice says: fans", machine=True)
     assert str(caught.value) == (
-        "AWS us-east-1: cannot write on gpu-001, head that they are to be renewed: head is in no group that "
+        "AWS us-east-1: cannot mark gpu-001, head for renewal: head is in no group that "
         "would start another machine\n  hint: `pulumi stack --show-urns` shows the URN of its "
         "aws:ec2/instance:Instance; run pulumi up --replace URN"
     )

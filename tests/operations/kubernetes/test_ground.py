@@ -202,7 +202,7 @@ def test_one_that_has_slept_ends(ground: KubernetesGround, server: StandIn) -> N
     assert server.lease
     assert server.lease["spec"]["leaseDurationSeconds"] == 3900
     server.lease["spec"]["holderIdentity"] = ALICE
-    with pytest.raises(OperationError, match="its nodes of k are another's\n  hint: begin it again"):
+    with pytest.raises(OperationError, match="another one has taken its nodes of k\n  hint: run it again"):
         ground.extend(7200)
     assert server.lease["spec"]["leaseDurationSeconds"] == 3900
 
@@ -242,7 +242,7 @@ def test_how_programs_ended() -> None:
     assert _how(["n0"], [well], "0: x") == (0, "0: x", "")
     assert _how(["n0", "n1"], [well, bad], "0: x\n1: a\n1: b") == (2, "0: x\n1: a\n1: b", "n1: 1: b")
     assert _how(["n0", "n1"], [well, late], "") == (124, "", "n1: Pod was active longer")
-    assert _how(["n0", "n1"], [well, of_proof(1, "Running", running={})], "") == (124, "", "n1: nobody says why")
+    assert _how(["n0", "n1"], [well, of_proof(1, "Running", running={})], "") == (124, "", "n1: no reason is given")
     assert _how(["n0", "n1"], [well, never], "") == (-1, "", "n1: no such file")
     assert _how(["n0", "n1"], [well, pending], "") == (-1, "", "n1: ErrImagePull")
     assert _how(["n0", "n1"], [well], "0: x") == (-1, "0: x", "n1: its pod is gone")

@@ -352,7 +352,7 @@ def test_status_says_when_capacity_ends(server: StandIn, monkeypatch: pytest.Mon
 
 def test_what_needs_our_programs_on_nodes_says_that_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "plan_of", lambda _: on_eks())
-    with pytest.raises(exits.CliError, match="nodes of cluster k are aws's own: none has programs of ours"):
+    with pytest.raises(exits.CliError, match="nodes of cluster k are managed by aws: they have no programs"):
         clusters.cluster_of("aws-p5en-eks")
 
 

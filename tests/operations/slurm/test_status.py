@@ -243,7 +243,7 @@ def test_when_capacity_ends(at: str, said: str) -> None:
     """Always said, and a warning when it is near, over, or unknown."""
     now = datetime(2026, 11, 22, 11, 30, tzinfo=UTC)
     ending = plan.Ending("gpu", "cr-1", at, "" if at else "not permitted")
-    assert ending_sentence(ending, now).removesuffix(": save what runs") == said
+    assert ending_sentence(ending, now).removesuffix(": save the state of running jobs") == said
 
 
 def test_what_ends_is_no_verdict(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:

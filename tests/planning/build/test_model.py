@@ -282,7 +282,7 @@ def test_a_simulated_machine_says_what_is_arithmetic(plan_of: Callable[..., Plan
 def test_a_real_machine(trained_on: Callable[..., Plan]) -> None:
     """128 H100, two samples each, as torchtitan ran them: 5,605 to 6,514 tokens a second on each."""
     found, reasons = expected(trained_on("p5", LLAMA_8B, batch=256))
-    assert reasons["training.gpu"].endswith(" a run with one sample at once, for what is declared does not fit")
+    assert reasons["training.gpu"].endswith(" a run with one sample at once, for the declared layout does not fit")
     least, most = (found[f"training.gpu.tokens_per_second_{end}"].value / 128 for end in ("min", "max"))
     assert least < 5605 < 6514 < most
     assert found["training.gpu.step_seconds_min"].value < 2 * 8192 / 6514
@@ -417,7 +417,7 @@ def test_every_number_has_its_arithmetic(trained_on: Callable[..., Plan]) -> Non
 @pytest.mark.parametrize(
     ("machine", "words"),
     [
-        ("p6-b300", "how slow a step may be is unknown: no run of such a model on b300 in bfloat16 "),
+        ("p6-b300", "upper limit of a step is unknown: no run of such a model on b300 in bfloat16 "),
         ("ND96isr_H100_v5", "duration and interval of checkpoints, and goodput, are unknown: the catalog know"),
     ],
 )

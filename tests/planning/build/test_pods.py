@@ -76,7 +76,7 @@ def test_kubernetes_can_be_planned_everywhere(cloud: str) -> None:
     assert (pods is None) == (CLOUDS[cloud].pods is None)
     if pods is None:
         assert "\nPods and services: the source of their addresses is unknown\n" in text
-        assert found(plan, "addresses.pods")[0].startswith(f"unknown: where a Kubernetes on {cloud} ")
+        assert found(plan, "addresses.pods")[0].startswith(f"unknown: the source of pod addresses on {cloud} ")
         assert any(each.path == "network.pods" and each.why.startswith("unknown: ") for each in plan.reasons)
     else:
         assert f"\nPods and services ({pods.way})\n" in text

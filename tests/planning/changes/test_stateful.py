@@ -65,7 +65,8 @@ def test_another_range_would_lose_what_is_protected() -> None:
     change = one(found, "network.cidr")
     assert (found.verdict, change.policy, found.order) == ("fail", "refuse", ())
     assert change.why == (
-        "what is protected would be made anew, empty (fast, home): write protect: false at fast, protect: false at "
+        "protected resources would be replaced by empty ones (fast, home): write protect: false at fast, "
+        "protect: false at "
         "home, and stamp that first"
     )
 

@@ -30,7 +30,10 @@ STAMPING = (
 )
 FORMS: tuple[Callable[[Report], str], ...] = (report_html, report_markdown, report_json)
 VOID = {"meta"}
-HOSTILE = "</style></title><script>alert(1)</script><svg onload='x()'>\"|`[a](javascript:x)![b](http://x)\x1b[31m\u202e\x00&amp;"
+HOSTILE = (
+    "</style></title><script>alert(1)</script><svg "
+    "onload='x()'>\"|`[a](javascript:x)![b](http://x)\x1b[31m\u202e\x00&amp;"
+)
 
 
 def checked(certificate: Certificate) -> Checked:
@@ -208,7 +211,7 @@ def test_a_link_that_is_down() -> None:
 def test_a_certificate_alone_leaves_things_unknown(recorded: Certificate) -> None:
     """Its plan, its versions, when it was stamped."""
     text = report_markdown(report_of(checked(recorded)))
-    assert "When the cluster was stamped is unknown" in text
+    assert "The time of stamping is unknown" in text
     assert "| versions and plan | unknown: a certificate does not hold its plan" in text
 
 

@@ -99,13 +99,16 @@ def test_several_runs_in_their_order() -> None:
         ("[]", "it is not a JSON object"),
         ("{}", "it is of version None, and this release reads version 1"),
         (" " * (3 << 20), "it has more than 2 MiB"),
-        ('{"version": NaN}', "it is not JSON: NaN is no number"),
+        ('{"version": NaN}', "it is not JSON: NaN is not a number"),
         ({"version": 1}, "it is not a record of a run: 'account'"),
         (changed(lambda found: found.pop("curve")), "it is not a record of a run: Record: lacks curve"),
         (changed(lambda found: found.update(more=1)), "it is not a record of a run: Record: knows no more"),
         (changed(lambda found: found["account"].update(step="9")), "expected int, got '9'"),
         (changed(lambda found: found["account"]["bins"].update(lost=99.0)), "its seconds do not sum to its wall time"),
-        (changed(lambda found: found["failures"][0].update(lost_s=-1.0)), "record.failures.lost_s: -1 is out of this"),
+        (
+            changed(lambda found: found["failures"][0].update(lost_s=-1.0)),
+            "record.failures.lost_s: -1 is out of the range",
+        ),
         (changed(lambda found: found["curve"][0].update(tokens_per_s=1e30)), "record.curve.tokens_per_s: 1e+30 is out"),
         (changed(lambda found: found.update(curve=found["curve"] * 50)), "record.curve: has 1200 items, and 1000 are"),
         (changed(lambda found: found.update(remarks=["x"] * 201)), "record.remarks: has 201 items, and 200 are enough"),
@@ -151,7 +154,7 @@ def test_runs_of_any_length(steps: int) -> None:
 
 def test_where_nothing_is_known() -> None:
     """It is said why, and what to do."""
-    assert "a certificate does not say. The report of a stack does" in report_markdown(report_of(checked(CERTIFICATE)))
+    assert "not have them. The report of a stack does" in report_markdown(report_of(checked(CERTIFICATE)))
     assert "No run has left a record yet: stampworks submit training NAME." in report_markdown(report())
     told = report_of(checked(CERTIFICATE), PLAN, runs="Training runs are unknown: nobody answers.")
     assert "Training runs are unknown: nobody answers." in Page(report_html(told)).text

@@ -180,7 +180,7 @@ def _without_head(found: Sequence[ClusterInstance], region: str) -> Iterator[Ref
     hint = "pulumi up --refresh makes another one; the state of the head is on its volume"
     if stopped := [each.id for each in own if each.state.startswith("stop")]:
         hint = f"aws ec2 start-instances --region {region} --instance-ids {' '.join(stopped)}; {_AGAIN}"
-    why = ", ".join(f"{each.id} is {each.state}" for each in own) or "AWS shows no machine of it"
+    why = ", ".join(f"{each.id} is {each.state}" for each in own) or "AWS lists no machine of it"
     yield Refusal(CONTROLLER, "", why, lasting=False, hint=hint)
 
 

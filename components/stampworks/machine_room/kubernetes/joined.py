@@ -77,7 +77,7 @@ def admit(cluster: str, pool: JoinedPool, progress: Progress) -> None:
 
 def drift(cluster: str, pool: JoinedPool) -> list[tuple[str, str]]:
     """Return each node that differs from its declaration, and the difference."""
-    unknown = [(pool.name, "nobody knows how its nodes are, for the server of Kubernetes does not answer")]
+    unknown = [(pool.name, "the state of its nodes is unknown, for the server of Kubernetes does not answer")]
     if not control_plane.answers(cluster):
         return unknown
     asked = control_plane.kubectl(cluster)

@@ -57,7 +57,7 @@ def leaving(cluster: str, pool: SimulatedPool) -> list[str]:
 
 def drift(cluster: str, pool: SimulatedPool) -> list[tuple[str, str]] | None:
     """Return each node that differs from its declaration, and the difference; None if the pool has no nodes."""
-    unknown = [(pool.name, "nobody knows how its nodes are, for the server of Kubernetes does not answer")]
+    unknown = [(pool.name, "the state of its nodes is unknown, for the server of Kubernetes does not answer")]
     if not control_plane.answers(cluster):
         return unknown
     try:

@@ -158,7 +158,7 @@ def _carried(efa: bool, machine: Machine) -> Iterator[Bound]:
 def change(before: Options, after: Options) -> Changed:
     """Return the effect of changing one declared file system into the other."""
     if before.kind != after.kind:
-        rule = "another kind of file system is another file system"
+        rule = "the kind of a file system cannot change"
         only = OptionChange("kind", before.kind, after.kind, "replace", UNKNOWN, rule)
         return Changed("replace", (only,))
     options = tuple(_option_changes(before, after))

@@ -126,8 +126,7 @@ def _preemption(declaration: Declaration, notes: Notes) -> None:
         if traits_of(declared.kind).lends:
             why = (
                 "though no priority preempts another: teams that borrow make room for the owner and for "
-                "teams with less "
-                "of its share, however urgent"
+                "teams with less of their share, however urgent"
             )
     elif traits_of(declared.kind).keeps_accounts and not declared.accounting:
         why = (

@@ -82,7 +82,7 @@ LAUNCHES = Launches(
     programs=("aws", "session-manager-plugin"),
     programs_hint="install the AWS CLI and its Session Manager plugin",
     tags_max=41,
-    tags_why="AWS takes 50 on a resource, and 9 of a node's are ours",
+    tags_why="AWS allows 50 on a resource, and Stampworks uses 9 on a node",
     tags_unread="/",
 )
 
@@ -181,7 +181,7 @@ MANAGED = Managed(
     system_why="names, queues and gangs are looked after by pods, which are on no node of a pool: those take none "
     "before they are proven, and cost too much for it. Two, so that one can go",
     endpoints=("eks", "eks-auth"),
-    registries="those of AWS in their own region",
+    registries="registries of AWS in their own region",
     registry_of=dict(_registries()),
     group_size=GroupSize("managed node group", nodes_max=450),
     parts=("coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"),

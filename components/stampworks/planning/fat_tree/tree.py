@@ -309,7 +309,7 @@ def design(
 def _nics(machine: catalog.Machine) -> tuple[int, int]:
     """Return the number of NICs, and the rate of one."""
     if machine.nics is UNKNOWN:
-        raise NoFatTreeError(f"nobody says what NICs {machine.name} has, nor what its nodes are cabled with")
+        raise NoFatTreeError(f"the NICs and cables of {machine.name} are not published")
     if not machine.nics:
         torus = machine.accelerator and catalog.accelerators()[machine.accelerator].links == "torus"
         why = "; its accelerators are joined to a torus, which is no tree" if torus else ""

@@ -79,8 +79,9 @@ def _of_one(plan: Plan, one: AddOn) -> Iterator[Finding]:
         if WATCH in [each.name for each in plan.scheduler.addons]:
             # aws/eks-node-monitoring-agent 0040fd7a, dcgm-daemonset.yaml; NVIDIA/mig-parted v0.14.2, reconfigure.go
             text = (
-                f"a program of {WATCH} has all accelerators of a node open, and what divides them waits for those of "
-                f"{one.name} alone to let go: whether it comes through nobody has seen"
+                f"a program of {WATCH} keeps all accelerators of a node open, and the MIG manager waits only "
+                "for those of "
+                f"{one.name}: whether the division succeeds is untested"
             )
             hint = f"write {field(WATCH)}: false, or take mig_profile out"
             yield _found("mig", "unknown", text, hint, WATCH, "mig_profile", severity="warning")

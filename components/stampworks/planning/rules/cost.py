@@ -65,7 +65,7 @@ def budget(plan: Plan) -> Iterator[Finding]:
     range_ = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
     used = by_use(plan)
     left_out = [f"{', '.join(unpriced)}, whose prices are unknown"] if unpriced else []
-    left_out += [f"what storage {', '.join(used)} holds and moves"] if used else []
+    left_out += [f"storage and traffic of {', '.join(used)}, billed by use"] if used else []
     without = f" without {', and '.join(left_out)}" if left_out else ""
     text = f"a month of {MONTH_HOURS} hours costs {range_} USD{without}; the budget is {limit:,} USD"
     place, more = "budget.monthly_usd", f"write {math.ceil(most)} or more, or take nodes out"

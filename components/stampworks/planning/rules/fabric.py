@@ -60,8 +60,8 @@ def fabrics(plan: Plan) -> Iterator[Finding]:
         row = catalog.machines()[pool.machine.name]
         if row.accelerators and row.nics is UNKNOWN and pool.count > joined_nodes(row):
             text = (
-                f"whether {pool.count} x {row.name} of pool {pool.name} can train together: nobody says what NICs they "
-                "have"
+                f"whether {pool.count} x {row.name} of pool {pool.name} can train together: their NICs are not "
+                "published"
             )
             hint = f"ask {plan.cloud} about the fabric between them"
             yield Finding("fabric.nics", "unknown", text, hint, f"{where}.machine", subject=pool.name)

@@ -93,7 +93,7 @@ def _counted_already(plan: Plan, group: Group, facts: Facts) -> int:
     bought = bought_for(plan, group, facts) if group.reservation else []
     if not all(one.own for one in bought):
         why = f"whose limit {group.reservation} counts against, which is shared with this account"
-        raise UnknownFact(why, "ask whoever shares it")
+        raise UnknownFact(why, "ask the account that shares it")
     starts = [one.total for one in bought if one.state == "active" and one.instance_type == instance_type(group)]
     return min(group.count, sum(starts))
 

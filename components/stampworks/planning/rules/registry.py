@@ -128,7 +128,7 @@ RULES: Final = (
             Id("addons.fit", "All add-ons go together.", ()),
             Id("addons.needs", "Every add-on that another one or the cluster needs is there.", _ADDON),
             Id("addons.hardware", "The hardware of the nodes has the add-ons that it needs, and no others.", _ADDON),
-            Id("addons.installer", "Somebody installs the add-on before objects of it are made.", _ADDON),
+            Id("addons.installer", "The add-on is installed before objects of it are made.", _ADDON),
             Id("addons.mig", "Accelerators are whole: queues, runs and proofs count no parts of them.", _ADDON),
             Id("addons.kubernetes", "The add-on is for the version of Kubernetes of the release.", _ADDON),
             Id("addons.excludes", "No two add-ons exclude each other.", _ADDON),
@@ -144,7 +144,7 @@ RULES: Final = (
         several=(
             Id("purchase.block", "A pool in a block of capacity names the block.", ("pools[].purchase",)),
             Id("purchase.reserved", "A pool in reserved capacity names the reservation.", ("pools[].purchase",)),
-            Id("purchase.end", "Somebody gets mail before a block of capacity ends.", ("budget.notify",)),
+            Id("purchase.end", "Mail is sent before a block of capacity ends.", ("budget.notify",)),
             Id("purchase.spot", "A pool of spot instances has storage that outlives its nodes.", ("pools[].purchase",)),
         ),
     ),

@@ -223,4 +223,4 @@ def _look(value: Any, place: str) -> None:
     elif isinstance(value, str) and len(value) > WORD_MAX:
         raise RecordError(f"{place}: has {len(value)} characters, and {WORD_MAX} are enough")
     elif isinstance(value, int | float) and not (0 <= value < 1e24 and math.isfinite(value)):
-        raise RecordError(f"{place}: {value:g} is too large for a real run")
+        raise RecordError(f"{place}: {value:g} is out of the range of a real run")

@@ -109,7 +109,7 @@ def _facts(run: Record) -> list[tuple[str, str]]:
 
 
 def _every(interval: Interval) -> str:
-    every = "when somebody asks" if interval.seconds is None else f"every {_span(interval.seconds)}"
+    every = "on request" if interval.seconds is None else f"every {_span(interval.seconds)}"
     return f"{every}: {interval.why}"
 
 
