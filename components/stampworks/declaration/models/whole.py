@@ -79,7 +79,7 @@ class Declaration(Section):
     directory: Directory = Field(
         default=Directory(),
         description="People and groups whose accounts are kept elsewhere.",
-        json_schema_extra=IN_PLACE,
+        json_schema_extra=REFUSE,
     )
     scheduler: Scheduler = Field(
         default=Scheduler(), description="What runs the jobs, and by which rules.", json_schema_extra=REFUSE
