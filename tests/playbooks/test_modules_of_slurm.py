@@ -6,6 +6,7 @@ import pwd
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -314,6 +315,17 @@ def test_sacctmgr_is_asked_again_until_slurmdbd_answers(monkeypatch: pytest.Monk
     answers.append("error: You are not running a supported accounting_storage plugin")
     with pytest.raises(Refused, match="sacctmgr show qos: error: You are not running"):
         slurm_accounting.sacctmgr("show", "qos")
+
+
+def test_members_of_a_group_are_users_of_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the node knows them now, each once; a group that is not there is no empty one."""
+    known = {"ml": ["dora", "alice"], "ops": ["dora"]}
+    monkeypatch.setattr(slurm_accounting.grp, "getgrnam", lambda name: SimpleNamespace(gr_mem=known[name]))
+    account = {"name": "research", "users": ["alice"], "share": 1}
+    assert slurm_accounting.with_members(account, ["ml", "ops"])["users"] == ["alice", "dora"]
+    assert slurm_accounting.with_members(account, []) == account
+    with pytest.raises(Refused, match="no group is called gone: does the directory have it, and does it answer"):
+        slurm_accounting.with_members(account, ["gone"])
 
 
 # --- slurm_ready

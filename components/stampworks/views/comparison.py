@@ -171,7 +171,7 @@ def _step(step: PathStep, key: str) -> str:
 def shown(value: Any, field: str, unit: str) -> str:
     if field == "pods":
         return value.way if value else "none"
-    if field == "directory":
+    if field == "directory" and not isinstance(value, str):  # the one of people, and not that of checkpoints
         return value.uri if value else "none"
     if value is None:
         return "unknown"

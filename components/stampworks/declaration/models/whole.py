@@ -83,7 +83,7 @@ class Declaration(Section):
     directory: Directory = Field(
         default=Directory(),
         description="People and groups whose accounts are kept elsewhere.",
-        json_schema_extra=IN_PLACE,
+        json_schema_extra=REFUSE,
     )
     scheduler: Scheduler = Field(
         default=Scheduler(), description="Scheduler of jobs, and its rules.", json_schema_extra=REFUSE
