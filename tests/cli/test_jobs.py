@@ -208,7 +208,7 @@ def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: 
     ("more", "text"),
     [
         (["--image", "some"], "--image needs --print\n  hint: leave it out, or add --print jobset\n"),
-        (["--print", "mpijob", "--image", "some", "--user", "alice"], "nobody knows whether some has a user alice"),
+        (["--print", "mpijob", "--image", "some", "--user", "alice"], "it is not known whether some has a user alice"),
         (["--print", "pod"], "argument --print: invalid choice: 'pod'"),
         (["--print", "jobset", "--wait"], "not allowed with argument"),
         (["--print", "jobset", "--nodes", "3"], "queue gpu has 2 nodes now, not 3"),

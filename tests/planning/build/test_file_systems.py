@@ -157,7 +157,7 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
     (
         *("aws", TIERING, {"metadata_iops": None}, "metadata_iops"),
         "Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING needs metadata_iops",
-        "6000 to 12000 in steps of 6000 metadata IOPS",
+        "6000 to 12000 in steps of 6000 IOPS",
     ),
     (
         *("aws", TIERING, {"capacity": 4800}, "capacity"),
@@ -245,7 +245,9 @@ def test_a_feature_that_nobody_looked_up_is_unknown() -> None:
     """It may be there or not."""
     [finding] = check(dataclasses.replace(TIERING, features=("backups",)), "aws")
     assert finding.verdict == "unknown"
-    assert finding.text.startswith("whether Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING has backups is not")
+    assert finding.text.startswith(
+        "the catalog does not know whether Amazon FSx for Lustre PERSISTENT_2 INTELLIGENT_TIERING has"
+    )
 
 
 RANGED = [

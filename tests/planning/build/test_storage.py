@@ -56,7 +56,9 @@ def test_a_fleet_is_no_faster_than_its_nodes() -> None:
     """Two nodes write at 25 GB/s over TCP, whatever the storage has: 1,374 GB in 55 s."""
     storage = {**LUSTRE, "mbps_per_tib": 1000, "capacity": 96000}
     [fleet] = found(on_aws(gpu(count=2), storage=[storage]), "storage.fleet")
-    assert "to scratch: 54.98 s, 1374 GB written at 25 GB/s: 2 x 12.5 GB/s, what a client of Amazon" in fleet.text
+    assert (
+        "to scratch: 54.98 s, 1374 GB written at 25 GB/s: 2 x 12.5 GB/s, throughput of a client of Amazon"
+    ) in fleet.text
 
 
 def test_what_is_reached_over_efa_by_machines_without() -> None:
@@ -142,7 +144,7 @@ def test_a_file_system_of_another_cloud() -> None:
         on_aws(gpu(), storage=[{"name": "a", "kind": "fsx-lustr", "mount": "/a"}])
     with pytest.raises(DeclarationError, match="hint: did you mean 'fsx-lustre' or 'fsx-openzfs'"):
         on_aws(gpu(), storage=[{"name": "a", "kind": "fsx", "mount": "/a"}])
-    with pytest.raises(DeclarationError, match="hint: there are fsx-lustre, efs, fsx-openzfs, s3 on aws; azure-"):
+    with pytest.raises(DeclarationError, match="hint: take one of fsx-lustre, efs, fsx-openzfs, s3 on aws; azure-"):
         on_aws(gpu(), storage=[{"name": "a", "kind": "zzz", "mount": "/a"}])
 
 
@@ -171,7 +173,7 @@ def test_a_tier_is_one_of_its_kind(tier: str) -> None:
 
 def test_the_local_cloud_has_directories_only() -> None:
     """Its nodes share the disk of this machine."""
-    with pytest.raises(DeclarationError, match="the nodes of local share the disk of one machine"):
+    with pytest.raises(DeclarationError, match="whose nodes share the disk of one machine"):
         planned(declared(catalog.machines()["sim-h100"], storage=[{"name": "a", "kind": "nfs", "mount": "/a"}]))
 
 

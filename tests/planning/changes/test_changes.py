@@ -321,7 +321,7 @@ def test_what_more_nodes_cost_is_known_also_where_the_sum_is_not() -> None:
     assert price.source in pool.why
     assert not any("head" in each for each in found.unknown)  # as before
     [made] = [each for each in reviewed(None, priced("us-east-1", "on-demand", 4)).unknown if "head" in each]
-    assert made.startswith("what head costs: no price of")
+    assert made.startswith("costs of head: no price of")
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_a_kubernetes_keeps_no_queue() -> None:
         "control-plane",
     ]
     why = one(reviewed(data, in_zone("us-east-2b", data)), "pools[gpu].zone").why
-    assert why.startswith("what is protected would be made anew, empty (fast): ")
+    assert why.startswith("protected resources would be replaced by empty ones (fast): ")
     assert "queue" not in review_markdown(reviewed(data, in_zone("us-east-2b", data)))
 
 

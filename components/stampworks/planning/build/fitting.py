@@ -58,7 +58,7 @@ def _fit(model: Transformer, place: Placement) -> Fit:
         return Fit("pass", f"{total}, and it may have {usable}", "")
     if verdict is None:
         hint = "write layers, hidden, heads, vocabulary and sequence of the model"
-        return Fit("unknown", f"{total}, without what is not known, of {usable} usable: {needed.why}", hint)
+        return Fit("unknown", f"{total} plus unknown parts, and it may have {usable}: {needed.why}", hint)
     text, found = f"{total}, and it may have {usable}: {needed.why}", alternatives(model, place, row.memory_gib)
     wrong = found.bundled.layout != place.layout if found.bundled else _hopeless(model, place, row.memory_gib)
     return Fit("fail", text, _suggestion(place, found), "error" if wrong else "warning")
