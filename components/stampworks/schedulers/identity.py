@@ -124,11 +124,11 @@ def validations(addons: Sequence[str]) -> list[tuple[str, str]]:
     of_job = f"object.spec.?trainer.?env.orValue([]).all(one, {env})"
     is_trainjob = "request.resource.resource == 'trainjobs' && !variables.goes"
     found = [
+        (f"oldObject == null || oldObject.{whose}", OF_ANOTHER),
+        (f"request.operation in ['DELETE', 'CONNECT'] || object.{whose}", OF_ANOTHER),
         (f"variables.pods.all(pod, {as_user} && {as_group} && {groups} && {fs_group})", AS_OTHERS),
         (f"variables.pods.all(pod, {containers}.all(each, {stays} && {alike}))", RISES),
         (f"variables.pods.all(pod, {secrets})", NOT_HERS),
-        (f"oldObject == null || oldObject.{whose}", OF_ANOTHER),
-        (f"request.operation in ['DELETE', 'CONNECT'] || object.{whose}", OF_ANOTHER),
         (
             f"variables.pods.size() == 0 || !object.metadata.name.startsWith('{FILES}') || "
             f"object.metadata.name.startsWith('{FILES}' + string(variables.uid) + '-')",
