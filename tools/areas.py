@@ -64,7 +64,7 @@ AREAS = {
         NODES,
     ),
     "training": Area(
-        ("training/*", "cluster/test_submit.py", "cluster/test_own_jobs.py"),
+        ("training/*", "cluster/test_submit.py", "cluster/test_own_jobs.py", "cluster/test_recipes.py"),
         (
             *UP,
             "training.*",

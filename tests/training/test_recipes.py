@@ -110,8 +110,21 @@ def killed_in_the_middle(name: str, folder: Path, after: int, programs: Path = O
     return said
 
 
-def cmdline(process: int) -> bytes:
-    return Path(f"/proc/{process}/cmdline").read_bytes()
+def workers_of_ray(folder: str) -> list[int]:
+    """The processes that train, of the cluster of Ray with this folder.
+
+    The raylet has started them. What they fork has their name, too, for a moment.
+    """
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            environment = (process / "environ").read_bytes().split(b"\0")
+            named = (process / "cmdline").read_bytes().startswith(b"ray::RayTrainWorker")
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            by_raylet = b"raylet" in Path("/proc", parent, "cmdline").read_bytes().split(b"\0")[0]
+            if named and by_raylet and f"RAY_TMPDIR={folder}".encode() in environment:
+                found.append(int(process.name))
+    return found
 
 
 def free_port() -> str:
@@ -222,8 +235,9 @@ def test_ray_train_survives_a_killed_worker(tmp_path: Path) -> None:
                 assert process.poll() is None, process.communicate()[0]
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
-            workers = [pid for pid in ranks_of(process.pid) if b"RayTrainWorker" in cmdline(pid)]
-            os.kill(workers[-1], signal.SIGKILL)
+            workers = workers_of_ray(short)
+            assert len(workers) == 2
+            os.kill(workers[0], signal.SIGKILL)
             said, _ = process.communicate(timeout=WAIT_S)
             assert process.returncode == 0, said
     assert re.search(r"finished: {'step': 400, 'after': [1-9]", said), said

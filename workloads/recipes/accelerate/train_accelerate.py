@@ -6,6 +6,7 @@ import os
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import InitProcessGroupKwargs
 from stampworks_train import Session, StepSampler
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -14,7 +15,10 @@ BATCH, LENGTH, VOCABULARY = 16, 64, 256
 
 
 def main() -> None:
-    accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    cuda = torch.cuda.is_available()
+    # Else Accelerate takes MPI on processors where torch has it, as Debian's.
+    group = InitProcessGroupKwargs(backend="nccl" if cuda else "gloo")
+    accelerator = Accelerator(cpu=not cuda, kwargs_handlers=[group])
     torch.manual_seed(0)
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
     plain = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, max_position_embeddings=LENGTH, **sizes))

@@ -66,6 +66,7 @@ def main() -> None:
         report_to=[],
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
+        ddp_backend="nccl" if torch.cuda.is_available() else "gloo",  # else MPI where torch has it, as Debian's
         accelerator_config={"dispatch_batches": False},
     )
     samples = Samples()
