@@ -175,10 +175,10 @@ def test_urls_that_are_refused(declare: Declare, url: str, message: str) -> None
 @pytest.mark.parametrize(
     ("path", "page", "code", "message"),
     [
-        ("/page", b"\n<!DOCTYPE html>", 2, "/page, line 2: '<!DOCTYPE' is no type of a public key"),
+        ("/page", b"\n<!DOCTYPE html>", 2, "/page, line 2: '<!DOCTYPE' is not a type of public key"),
         ("/options", f'command="sh" {KEY}'.encode(), 2, "/options, line 1: a key has options in front of it"),
         ("/private", b"-----BEGIN OPENSSH PRIVATE KEY-----", 2, "/private, line 1: this is a private key"),
-        ("/cut", f"{OTHER}\n{KEY[:-9]}".encode(), 2, "/cut, line 2: what follows ssh-ed25519 is no such key"),
+        ("/cut", f"{OTHER}\n{KEY[:-9]}".encode(), 2, "/cut, line 2: the text after ssh-ed25519 is not a key of thi"),
         ("/empty", b"", 2, "/empty has no key"),
         ("/bytes", b"\xff", 2, "/bytes has no public keys: it is no plain text"),
         ("/large", b"#" * 16_385, 2, "/large has more than 16 KiB, which is no list of keys"),

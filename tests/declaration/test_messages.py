@@ -46,7 +46,7 @@ cluster.yaml:29:1: rail_rate_mbps: there is no such key
 cluster.yaml:5:11: network.moon: there is no such key
     network: {moon: 1, cidr: 10.77.0.0/16}
               ^
-  hint: there are cidr, egress, card_addresses, pods_cidr and services_cidr
+  hint: there are cidr, egress, card_addresses, existing, pods_cidr and services_cidr
 
 1 problem in cluster.yaml: nothing was changed.""",
     ),

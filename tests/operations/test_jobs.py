@@ -287,7 +287,7 @@ def ended(plan: Plan, name: str, event: Any = None, code: str = "") -> None:
 def test_what_became_of_runs(cluster: StandIn, plan: Plan) -> None:
     """By their own word, then Slurm's, then their exit code; what nobody knows is unknown."""
     ended(plan, "well", {"what": "end", "why": "finished"})
-    ended(plan, "moved", {"what": "end", "why": "preempted", "text": "its time was up"})
+    ended(plan, "moved", {"what": "end", "why": "preempted", "text": "its time limit was reached"})
     ended(plan, "broken", {"what": "end", "why": "failed", "text": "out of memory"})
     ended(plan, "validated", code="0\n")
     ended(plan, "crashed", code="139\n")
@@ -305,12 +305,12 @@ def test_what_became_of_runs(cluster: StandIn, plan: Plan) -> None:
     assert found == {
         "now": ("waiting", "other jobs are more urgent, or came first"),
         "well": ("finished", ""),
-        "moved": ("stopped", "its time was up"),
+        "moved": ("stopped", "its time limit was reached"),
         "broken": ("failed", "out of memory"),
         "validated": ("finished", ""),
         "crashed": ("failed", "exit code 139"),
         "lost": ("unknown", "its end is not recorded"),
-        "late": ("failed", "its time was up"),
+        "late": ("failed", "its time limit was reached"),
         "other": ("running", ""),
     }
 

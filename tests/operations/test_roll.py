@@ -231,7 +231,7 @@ def test_a_node_that_fails_stops_it(world: World) -> None:
     assert str(caught.value) == (
         "the roll has stopped: gpu-001 did not pass after the new disk and takes no jobs\n"
         "  gpu-001 (fail): rail1 is slow\n"
-        "  as before: gpu-002\n"
+        "  unchanged: gpu-002\n"
         "  hint: repair the named problem and run pulumi up, which proves gpu-001 again and goes on; for another "
         "new disk: stampworks roll gpu-001 --reason TEXT (--machine: another machine); to go back, undo the "
         "change and run "
@@ -333,7 +333,7 @@ def test_a_playbook_that_fails_says_how_far_the_roll_has_come(world: World) -> N
     with pytest.raises(RollStoppedError) as caught:
         world.roll(the_plan(2))
     assert "the roll has stopped: site.yml failed on 1 host" in str(caught.value)
-    assert "made anew: gpu-001" in str(caught.value)
+    assert "renewed: gpu-001" in str(caught.value)
     assert "run pulumi up, which goes on" in str(caught.value)
     assert world.nodes()[1]["reason"] == written(UNPROVEN)
     assert [each.name for each in world.kept[-1].nodes] == ["gpu-001"]
@@ -363,7 +363,7 @@ def test_all_have_to_be_there_before_anything_is_done(world: World) -> None:
         world.roll(the_plan(2))
     assert str(caught.value) == (
         "the roll has stopped: gpu: 1 of 2 members after 0 s\n"
-        "  as before: gpu-001\n"
+        "  unchanged: gpu-001\n"
         "  hint: pulumi up restarts dead nodes; to go back, undo the change and run pulumi up"
     )
     assert world.happened == []
@@ -421,8 +421,8 @@ def test_a_cloud_that_cannot_make_one_anew_stops_it(world: World) -> None:
         world.roll(the_plan(3))
     assert str(caught.value) == (
         "the roll has stopped: the cloud: gpu-002 got no new disk\n"
-        "  made anew: gpu-001\n"
-        "  as before: gpu-003\n"
+        "  renewed: gpu-001\n"
+        "  unchanged: gpu-003\n"
         "  hint: look there; to go back, undo the change and run pulumi up"
     )
 
@@ -447,7 +447,7 @@ def test_too_many_out_of_service_stop_it(world: World) -> None:
     assert str(caught.value).startswith(
         "the roll has stopped: the limit of nodes out of service at once is reached\n"
         "  gpu-001: drain: fans\n"
-        "  as before: gpu-002\n"
+        "  unchanged: gpu-002\n"
         "  hint: return or repair them"
     )
 

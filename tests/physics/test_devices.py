@@ -72,7 +72,7 @@ def test_storage_of_many_clients() -> None:
          "the catalog does not know what a storage client on ND96isr_H100_v5 reaches"),
         (devices.matmul, "sim-h100", "sim-h100 is simulated and has no speed of its own"),
         (devices.nic, "sim-cpu", "sim-cpu is simulated and has no speed of its own"),
-        (devices.nic, "together-h100", "the catalog does not know what NICs together-h100 has"),
+        (devices.nic, "together-h100", "the catalog does not know the NICs of together-h100"),
         (devices.nics, "m7i", "m7i has no NIC on a fabric"),
     ],
 )  # fmt: skip

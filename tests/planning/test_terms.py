@@ -15,9 +15,9 @@ from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.cost import by_use, cost
 from stampworks.planning.rules.reading import AGAIN
 
-from tests.declaration.test_hostile import TRICKS
 from tests.planning.accounts import TODAY, WHY, account, plan_of
 from tests.planning.test_existing import NETWORK, OTHER_VPC, SOUND, VPC
+from tests.tricks import TRICKS
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 BOUNDARY = "arn:aws:iam::123456789012:policy/limits"

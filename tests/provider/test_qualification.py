@@ -88,7 +88,7 @@ def test_a_failure_keeps_its_evidence(found: list[Any]) -> None:
     with pytest.raises(NotProvenError) as caught:
         asyncio.run(Qualification().ensure(one))
     assert str(caught.value).startswith(
-        "cluster local is not proven: fail\n  gpu-001 (fail, held back): rail1 is slow\n  hint: repair what is named"
+        "cluster local is not proven: fail\n  gpu-001 (fail, held back): rail1 is slow\n  hint: repair the named nodes"
     )
     left = asyncio.run(Qualification().remains(one))
     assert left is not None

@@ -245,7 +245,7 @@ def test_more_texts_that_say_none(read: Callable[[str], Any], text: str, said: s
     ("levels", "places", "said"),
     [
         (("leaf",), {"a": ("x", "y")}, "node 'a' has 2 domains for 1 levels (leaf)"),
-        (("Leaf",), {}, "level 'Leaf' is no name"),
+        (("Leaf",), {}, "level 'Leaf' is not a name"),
         (("leaf", "leaf"), {}, "each once"),
         (("leaf",), {"a b": ("x",)}, "node 'a b' has no host name"),
     ],

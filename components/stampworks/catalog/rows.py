@@ -387,7 +387,7 @@ def _row(kind: Any, facts: Any, place: str, given: Mapping[str, Any]) -> Any:
     if missing := [each for each in hints if each not in facts]:
         raise CatalogError(f"{place}: lacks {', '.join(missing)} (write unknown for a fact that was not looked up)")
     if strange := [str(each) for each in facts if each not in hints]:
-        raise CatalogError(f"{place}: has unknown facts: {', '.join(strange)}")
+        raise CatalogError(f"{place}: no fact is called {', '.join(strange)}")
     row = kind(**given, **{each: _value(hint, facts[each], f"{place}: {each}") for each, hint in hints.items()})
     if "read" in hints and not (_READ.fullmatch(row.read) and row.source):
         raise CatalogError(f"{place}: needs a source, and when it was read, like '2026-11' or '2026-11-22', in quotes")

@@ -18,7 +18,7 @@ LOCAL = "pulumi up repairs it"
 SIGN_IN = "give credentials by `aws configure`, `aws sso login` or AWS_PROFILE; docs/aws.md lists the permissions"
 ENTER = (
     "its creator, scheduler.admins, and the roles of declared users have access: `aws sts get-caller-identity` shows "
-    "who asks"
+    "your identity"
 )
 REACH = (
     "connect from a place that reaches the cluster's network, or write your public range into scheduler.api_from: "

@@ -234,7 +234,7 @@ def test_machines_whose_nics_nobody_describes() -> None:
     assert why["fabric.rails"] == "none: the NICs of together-h100 are not published"
     assert why["gpu.allreduce_busbw_gbs"] == "unknown: the catalog does not know the NICs of together-h100"
     assert not any(each.name.startswith("gpu.allreduce") for each in plan.expectations)
-    assert "together-h100: cores, memory, NICs; what follows" in found(plan, "machine.facts")[0].text
+    assert "together-h100: cores, memory, NICs; results that" in found(plan, "machine.facts")[0].text
     with pytest.raises(DeclarationError, match="the protocol of the NICs of together-h100 is unknown, not infiniband"):
         planned(declared(catalog.machines()["together-h100"], fabric={"kind": "infiniband"}))
 

@@ -311,7 +311,7 @@ def test_no_fat_tree_is_said_of_nics_that_nobody_knows() -> None:
     """A rented machine may have any, so that one without is not what is said."""
     with pytest.raises(NoFatTreeError) as error:
         design(catalog.machines()["together-h100"], 16)
-    assert str(error.value) == "the NICs of together-h100 are not published, nor what its nodes are cabled with"
+    assert str(error.value) == "the NICs and cables of together-h100 are not published"
 
 
 def test_design_takes_no_time_and_cables_are_made_one_at_a_time() -> None:
