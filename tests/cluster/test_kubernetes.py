@@ -121,6 +121,7 @@ def test_a_user_sees_the_cluster_and_what_her_teams_do(
     def told(*verb: str) -> Any:
         found = kubernetes.environment().items()
         environment = {name: value for name, value in found if name[:6] not in ("PULUMI", "STAMPW")}
+        environment["STAMPWORKS_STATE"] = str(tmp_path / "state")
         words = [sys.executable, "-m", "stampworks.cli.main", *verb, "-s", str(file)]
         return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
