@@ -409,11 +409,6 @@ def directory_variables(plan: Plan) -> dict[str, Any]:
         "directory_homes": directory.homes,
         "directory_reserved_users": reserved,
         "directory_reserved_groups": sorted({*reserved, *(team.name for team in plan.teams)}),
-        **(
-            {"slurm_accounting_members": {directory.account: list(directory.access_groups)}}
-            if directory.account
-            else {}
-        ),
     }
 
 
@@ -476,9 +471,16 @@ def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict
             }
             for each in scheduler.accounts
         ],
+        "slurm_accounting_members": _members(plan),
         "slurm_accounting_default_accounts": {each.name: each.accounts[0] for each in plan.users if each.accounts},
         "slurm_controller_awaits": ["127.0.0.1:6819"],
     }
+
+
+def _members(plan: Plan) -> dict[str, list[str]]:
+    """Return the groups of a directory whose members are users of an account."""
+    found = plan.directory
+    return {found.account: list(found.access_groups)} if found and found.account else {}
 
 
 def collectives_environment(plan: Plan) -> dict[str, str]:
