@@ -454,7 +454,7 @@ def power_variables(plan: Plan) -> dict[str, Any]:
 
 
 def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
-    scheduler = plan.scheduler
+    scheduler, people = plan.scheduler, plan.directory
     return {
         "database_directory": f"{scheduler.state_directory}/database",
         "slurm_accounting_configuration": scheduler_files["slurmdbd.conf"],
@@ -471,16 +471,10 @@ def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict
             }
             for each in scheduler.accounts
         ],
-        "slurm_accounting_members": _members(plan),
+        "slurm_accounting_members": {people.account: list(people.access_groups)} if people and people.account else {},
         "slurm_accounting_default_accounts": {each.name: each.accounts[0] for each in plan.users if each.accounts},
         "slurm_controller_awaits": ["127.0.0.1:6819"],
     }
-
-
-def _members(plan: Plan) -> dict[str, list[str]]:
-    """Return the groups of a directory whose members are users of an account."""
-    found = plan.directory
-    return {found.account: list(found.access_groups)} if found and found.account else {}
 
 
 def collectives_environment(plan: Plan) -> dict[str, str]:
