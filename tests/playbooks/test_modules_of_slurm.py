@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import pwd
 import subprocess
 import time
@@ -320,7 +321,7 @@ def test_sacctmgr_is_asked_again_until_slurmdbd_answers(monkeypatch: pytest.Monk
 def test_members_of_a_group_are_users_of_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the node knows them now, each once; a group that is not there is no empty one."""
     known = {"ml": ["dora", "alice"], "ops": ["dora"]}
-    monkeypatch.setattr(slurm_accounting.grp, "getgrnam", lambda name: SimpleNamespace(gr_mem=known[name]))
+    monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_mem=known[name]))
     account = {"name": "research", "users": ["alice"], "share": 1}
     assert slurm_accounting.with_members(account, ["ml", "ops"])["users"] == ["alice", "dora"]
     assert slurm_accounting.with_members(account, []) == account

@@ -409,11 +409,6 @@ def directory_variables(plan: Plan) -> dict[str, Any]:
         "directory_homes": directory.homes,
         "directory_reserved_users": reserved,
         "directory_reserved_groups": sorted({*reserved, *(team.name for team in plan.teams)}),
-        **(
-            {"slurm_accounting_members": {directory.account: list(directory.access_groups)}}
-            if directory.account
-            else {}
-        ),
     }
 
 
@@ -459,7 +454,7 @@ def power_variables(plan: Plan) -> dict[str, Any]:
 
 
 def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
-    scheduler = plan.scheduler
+    scheduler, people = plan.scheduler, plan.directory
     return {
         "database_directory": f"{scheduler.state_directory}/database",
         "slurm_accounting_configuration": scheduler_files["slurmdbd.conf"],
@@ -476,6 +471,7 @@ def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict
             }
             for each in scheduler.accounts
         ],
+        "slurm_accounting_members": {people.account: list(people.access_groups)} if people and people.account else {},
         "slurm_accounting_default_accounts": {each.name: each.accounts[0] for each in plan.users if each.accounts},
         "slurm_controller_awaits": ["127.0.0.1:6819"],
     }
