@@ -222,7 +222,7 @@ def known_to_ray(folder: Path) -> bool:
 
 
 def last_of_ray(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = torch.load(max((folder / "run").glob("checkpoint_*")) / "state.pt")
+    found: dict[str, Any] = torch.load(max((folder / "run").glob("checkpoint_*/state.pt")))
     return found
 
 
