@@ -90,3 +90,10 @@ def test_recipes_with_packages(name: str, packed: Stack) -> None:
     """Nodes reach no package index, and have the release's torch."""
     submit(packed, name, "--env", "STEPS=40", "--wait")
     assert sources(packed, name) == ["nothing"]
+
+
+@pytest.mark.parametrize(
+    ("name", "last"), [("jax", "step 60: loss"), ("deepspeed", '"stage": 3'), ("ray-train", "finished: {'step': 60")]
+)
+def test_recipes_with_checkpoints_of_their_own(name: str, last: str, packed: Stack) -> None:
+    assert last in submit(packed, name, "--env", "STEPS=60", "--wait")
