@@ -292,6 +292,13 @@ def test_file_systems_of_others(aws: Simulated, declared: Path, facts: Call) -> 
 ARN = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
 GROUPS = "resource-groups:POST /list-group-resources"
 """Path of ListGroupResources, as the simulation sees it."""
+PATHS = {
+    GROUPS: "resource-groups:ListGroupResources",
+    "elasticfilesystem:GET /2015-02-01/file-systems": "elasticfilesystem:DescribeFileSystems",
+    "elasticfilesystem:GET /2015-02-01/mount-targets": "elasticfilesystem:DescribeMountTargets",
+    "s3:GET /our-data": "s3:GetBucketLocation",
+}
+"""All such paths, by the name of their action in a policy."""
 
 
 def with_existing(aws: Simulated) -> str:
@@ -338,7 +345,7 @@ storage:
 def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts: Call) -> None:
     """Every fact, with the action that was refused; what was read of others stays, and who asks is known."""
     declared.write_text(with_existing(full))
-    for action in {*reading.actions(), GROUPS} - {reading.WHO}:
+    for action in {*reading.actions(), *PATHS} - {reading.WHO}:
         full.fail(action, "UnauthorizedOperation", "You are not authorized.", status=403)
     code, said, _ = facts()
     found = account(declared)
@@ -466,7 +473,7 @@ def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Cal
     started(full, "p5.48xlarge", **tagged("instance"))
     full.calls.clear()
     facts()
-    called = {each.replace(GROUPS, "resource-groups:ListGroupResources") for each in full.calls}
+    called = {PATHS.get(each, each) for each in full.calls}
     read, published = shipped["Statement"]
     called.add("eks:DescribeAddonVersions")
     assert called == {*reading.actions()} == {*read["Action"], published["Action"]} - {*reading.BEHIND}
@@ -494,7 +501,7 @@ def test_each_fact_asks_what_the_table_says(full: Simulated, declared: Path, mon
         full.calls.clear()
         with contextlib.suppress(session.AwsUnansweredError):  # moto has no such group
             fact.read(reading.AccountQuestion(plan, api, "123456789012"))
-        called = {each.replace(GROUPS, "resource-groups:ListGroupResources") for each in full.calls}
+        called = {PATHS.get(each, each) for each in full.calls}
         assert called == {*fact.actions}, fact.name
 
 
