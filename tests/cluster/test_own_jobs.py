@@ -131,7 +131,7 @@ run: venv/bin/python -c 'import brought, numpy, sys; print(brought.NAME, sys.pre
 
 def test_nobody_else_sees_it(slurm: Stack) -> None:
     """Scripts, variables, log and secrets are its user's alone."""
-    text = "secrets: [{name: TOKEN}]\nenv: {COLOR: blue-of-alice}\ngpus_per_node: 2\nrun: sleep 60\n"
+    text = "secrets: [{name: TOKEN}]\nenv: {COLOR: blue-of-alice}\ngpus_per_node: 2\nrun: sleep 600\n"
     assert submit(slurm, text, name="mine", TOKEN=SECRET).returncode == 0
     wait_for(lambda: listed(slurm)["mine"]["state"] == "running", SOON_S)
     number, [node] = listed(slurm)["mine"]["id"], listed(slurm)["mine"]["nodes"]
