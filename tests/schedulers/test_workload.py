@@ -185,13 +185,13 @@ def test_more_than_a_node_has_runs_nowhere() -> None:
             lambda one: one["resources"]["limits"].pop("vpc.amazonaws.com/efa"),
             "device",
             "error",
-            "it asks for 0 of 32 EFA devices: the others are not in the container and stay unused",
+            "it asks for 0 of 32 EFA devices, so that the others stay unused",
         ),
         (
             lambda one: one["resources"]["limits"].update({"vpc.amazonaws.com/efa": "4"}),
             "device",
             "warning",
-            "it asks for 4 of 32 EFA devices: the others are not in the container and stay unused",
+            "it asks for 4 of 32 EFA devices, so that the others stay unused",
         ),
         (
             lambda one: one["env"].pop(2),
@@ -337,7 +337,7 @@ def test_a_leader_and_its_worker_are_two_pods_that_talk_to_each_other() -> None:
     made = leading(8)
     assert said(lint(on_aws(), made)) == [
         ("topology", "warning", "2 pods without a required place in the fabric"),
-        ("device", "error", "it asks for 0 of 32 EFA devices: the others are not in the container and stay unused"),
+        ("device", "error", "it asks for 0 of 32 EFA devices, so that the others stay unused"),
         ("huge-pages", "warning", "it asks for no huge pages, which EFA's provider uses for each device"),
         (
             "environment",
@@ -607,7 +607,7 @@ def trainjob(**trainer: Any) -> dict[str, Any]:
         (
             {"nvidia.com/gpu": 8},
             "device",
-            "it asks for 0 of 32 EFA devices: the others are not in the container and stay unused",
+            "it asks for 0 of 32 EFA devices, so that the others stay unused",
         ),
         (
             {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 64},
