@@ -238,7 +238,7 @@ def test_a_key_that_is_published_twice(forge: Forge, declare: Declare) -> None:
 
 
 def test_too_many_keys(forge: Forge, declare: Declare, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a plan would refuse is not written."""
+    """Keys that a plan would refuse are not written."""
     many = [f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA{chr(65 + index) * 42}" for index in range(21)]
     file = declare(f"[{{url: '{forge.url}/many'}}]")
     forge.pages["/many"] = "\n".join(many).encode()

@@ -172,7 +172,7 @@ def test_an_answer_that_was_lost(shared: Path, cluster: StandIn, capsys: pytest.
 
 
 def test_an_answer_that_stays_lost(shared: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """What it needs stays, and how to find out is said."""
+    """Its files stay, and the text says how to find out."""
     cluster.program("sbatch", _BREAKS.format(answer='touch "$HERE/unreachable"'))
     assert main(OWN) == exits.UNKNOWN
     folder = shared / "job.alice"

@@ -32,7 +32,7 @@ def pod_of(jobset: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked(stack: KubernetesStack, user: str, verb: str, *words: str, given: Any = None) -> str:
-    """What the server says against it; nothing where it does it. Nothing is kept of what it makes."""
+    """Return the server's refusal; empty where it obeys. A dry run keeps nothing."""
     dry = ["--dry-run=server"] if verb in ("create", "apply") else []
     text = "" if given is None else json.dumps(given)
     done = stack.stampworks("kubectl", "--", verb, *words, *dry, f"--as={user}", text=text)

@@ -147,7 +147,7 @@ def test_nobody_else_sees_it(slurm: Stack) -> None:
         *(f"scontrol write batch_script {number} -", environments, f"srun --nodelist={node} ps -ef"),
     ):
         said = as_bob(command)
-        assert said or command.startswith("sacct"), command  # which keeps neither unless it is told to
+        assert said or command.startswith("sacct"), command  # sacct keeps neither unless it is told to
         assert "blue-of-alice" not in said, command
         assert SECRET not in said, command
     assert "Permission denied" in as_bob(f"ls {RUNS}/mine.alice")

@@ -194,7 +194,7 @@ def test_a_user_by_herself(stack: KubernetesStack, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_job_that_is_deleted_while_it_is_waited_for(stack: KubernetesStack) -> None:
-    """What happened is said; its folder knows its log."""
+    """The user reads what happened; its folder has its log."""
     (stack.folder / "deleted.yaml").write_text("run: echo begun; sleep 600\n")
     words = [sys.executable, "-m", "stampworks.cli.main", "submit", "deleted.yaml", "--user", "bob", "--wait"]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -48,7 +48,7 @@ def packed(alices: Stack) -> Stack:
 
 
 def submit(stack: Stack, name: str, *options: str) -> str:
-    """What the command prints; it must pass."""
+    """Return the output of the command, which must pass."""
     done = stack.stampworks("submit", "-s", "test", str(RECIPES / name / "job.yaml"), "--user", "alice", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -49,7 +49,7 @@ def main():
 if __name__ == "__main__":
     main()
 """,
-    "train.py": "import sums\nsums.main()\n",  # which only the environment has
+    "train.py": "import sums\nsums.main()\n",  # only the environment has it
     "job.sh": JOB + TORCHRUN,
 }
 """Her repository, as it is on her own machine."""

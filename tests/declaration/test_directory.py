@@ -132,7 +132,7 @@ def test_fields_of_no_directory(tmp_path: Path) -> None:
 
 
 def test_certificates_in_a_file(tmp_path: Path) -> None:
-    """What stands around them is left out."""
+    """Text around them is left out."""
     (tmp_path / "ca.pem").write_text(f"subject=CN = tests\n{CERTIFICATE}\n{CERTIFICATE}")
     made = planned(tmp_path, {**LDAP, "ca": {"file": "ca.pem"}}).directory
     assert made

@@ -72,7 +72,7 @@ def test_every_field_counts(field: str) -> None:
 
 
 def only(found: Review) -> tuple[str, str | None, str]:
-    [change] = [each for each in found.changes if each.field != "release"]  # of which other packages are a part
+    [change] = [each for each in found.changes if each.field != "release"]  # other packages are a part of it
     return change.field, change.policy, change.why
 
 

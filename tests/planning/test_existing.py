@@ -62,7 +62,7 @@ def plan(**network: Any) -> Plan:
 
 
 def findings(of: Plan, **facts: Any) -> list[tuple[str, str, str, str, str]]:
-    """What the rules of existing parts say: id, outcome, place, text, hint."""
+    """Findings of the rules of existing parts: id, outcome, place, text, hint."""
     found = planning.rules(of, Facts(account=account(**{**SOUND, **facts})), TODAY)
     return [
         (each.id, each.outcome, each.place, each.text, each.hint) for each in found if each.id.startswith("existing.")
@@ -217,7 +217,7 @@ def test_endpoints_in_the_place_of_a_way_out() -> None:
 
 
 def test_nodes_that_run_have_their_addresses() -> None:
-    """What is theirs is not asked for twice, and neither is that of file systems that they run with."""
+    """Facts of the owners are not asked for twice, and neither is that of file systems that they run with."""
     facts = {
         "owned_subnets": [owned_subnet(NODES, "10.20.0.0/24", free=0), owned_subnet(STORAGE, "10.20.2.0/24", free=0)]
     }

@@ -270,7 +270,7 @@ def test_taking_it_out_loses_nothing() -> None:
     ],
 )
 def test_moving_to_existing_parts_is_refused(before: dict[str, Any], after: dict[str, Any], field: str) -> None:
-    """What was made in another network, or under another key, would be made anew, empty."""
+    """Storage that was made in another network, or under another key, would be made anew, empty."""
     found = review("one", ReviewedStack("a", plan(**before)), ReviewedStack("b", plan(**after)))
     assert {each.policy for each in found.changes if each.field == field} == {"refuse"}
     assert found.verdict == "fail"

@@ -56,7 +56,7 @@ def test_more_than_can_be_is_no_pass() -> None:
     """Then something else was measured."""
     found = open_findings(SimulatedCluster(subject(4), together=1.5))
     assert {(each.check, each.verdict) for each in found} == {("collectives", "unknown")}
-    assert all("more than can be" in each.why for each in found)
+    assert all("more than is possible" in each.why for each in found)
 
 
 @pytest.mark.parametrize("change", [{"ranks": 2, "nodes": ("a", "b")}, {"rank": 3}, {"values": ()}])

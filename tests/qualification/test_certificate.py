@@ -89,7 +89,7 @@ def test_what_is_none_is_refused(text: str, why: str) -> None:
 def test_a_key_that_is_none_is_refused() -> None:
     """An ssh key, a private key, nothing readable."""
     for key in ("ssh-ed25519 AAAA", PRIVATE, "\0"):
-        with pytest.raises(CertificateError, match="no ed25519 public key in PEM form"):
+        with pytest.raises(CertificateError, match="the key is not an ed25519 public key in PEM form"):
             verify(FILE, key)
 
 

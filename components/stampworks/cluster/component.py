@@ -49,7 +49,7 @@ def _known_endings(ready: Output[Any], endings: Output[Any]) -> Output[list[dict
 
 
 def _logins(plan: Plan, roster: RosterData) -> dict[str, str]:
-    from stampworks.operations.logins import login_commands  # which takes long to import: not before it is needed
+    from stampworks.operations.logins import login_commands  # takes long to import, and only a cluster needs it
 
     return login_commands(plan, roster)
 

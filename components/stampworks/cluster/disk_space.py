@@ -17,7 +17,7 @@ from stampworks.state import paths
 STATE_MIB = 64
 """The state of a stack and the copies that the engine makes of it: 2 MB each for a thousand nodes, written often."""
 NODE_MIB = 16
-"""What a node on this machine has beyond its image: 2 MB when it is new, and its logs."""
+"""Files of a node on this machine beyond its image: 2 MB when it is new, and its logs."""
 HEAD_MIB = 256
 """The queue and the database of the accounting: 160 MB when they are new."""
 IMAGE_MIB = 2048

@@ -1,4 +1,4 @@
-"""What the fields of a directory have to do with one another, and with users, groups and accounts."""
+"""Checks of the fields of a directory against one another, and with users, groups and accounts."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class DeclarationSource:
     root: ValueNode
     problems: tuple[Problem, ...] = ()
     lock: Lock = NONE
-    """What was looked up once for it."""
+    """Values that were looked up once for it."""
     key_urls: tuple[KeyUrl, ...] = ()
     """URLs with keys of users, which a lock has to have."""
 

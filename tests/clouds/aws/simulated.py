@@ -151,7 +151,7 @@ class Simulated:
         _WORLD.quotas.setdefault(region, {}).setdefault(service, {})[name] = value
 
     def tag_policy(self, policy: dict[str, Any]) -> None:
-        """What the organisation asks of tags, as it holds for the account."""
+        """Tag policy of the organisation, as it holds for the account."""
         _WORLD.tag_policy = policy
 
     def addon(self, name: str, version: str, *for_: str, default: bool, region: str = REGION) -> None:

@@ -49,7 +49,7 @@ def with_lustre(text: str) -> str:
 
 
 def rehearsed(folder: Path, text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What a rehearsal prints, and every call that its providers got."""
+    """Output of a rehearsal, and every call that its providers got."""
     stacks = program(folder) / "stacks"
     (stacks / f"Pulumi.{STACK}.yaml").write_text(text)
     out, record = io.StringIO(), folder / "record.jsonl"
@@ -108,7 +108,7 @@ def test_nothing_of_the_owners_is_made_changed_or_deleted(
     theirs = {id_ for _, id_ in existing_parts(plan)}
     assert len(theirs) == 11
     written = json.dumps([each for each in calls if each["call"] == "Delete" and each["type"].startswith("aws:")])
-    # of what names one of theirs, as an instance its subnet, nothing is theirs
+    # a resource that names one of theirs, as an instance its subnet, is not theirs
     assert not [type_ for type_, name in deleted if name in theirs]
     assert "fs-0123456789abcdef5" not in written
 
@@ -224,7 +224,7 @@ def account(environment: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def outcomes(file: Path) -> dict[str, set[str]]:
-    """What rules say of existing parts, after the account was read."""
+    """Findings about existing parts, after the account was read."""
     main(["facts", str(file)])
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     facts = replace(known_facts(file))

@@ -17,7 +17,7 @@ class Existing(pulumi.ComponentResource):
     file_system_id: Output[str]
     dns_name: Output[str]
     mount_name: Output[str]
-    """Of FSx for Lustre: the name that its servers give it."""
+    """Name of a file system of FSx for Lustre, as its servers give it."""
     bucket: Output[str]
     arn: Output[str]
 

@@ -76,7 +76,7 @@ def user_config(plan: Plan, user: str) -> str:
 def kubectl_with(config: Path) -> tuple[str, ...]:
     """Begins a command that asks the server that a file names."""
     if program := shutil.which("kubectl"):
-        # what kubectl has kept of another server at the same address is wrong for this one
+        # answers that kubectl has kept of another server at the same address is wrong for this one
         return (program, f"--kubeconfig={config}", f"--cache-dir={config.with_suffix('.cache')}")
     raise UnknownError("there is no kubectl on this machine", "install it")
 
@@ -95,7 +95,7 @@ def config_of(roster: Roster | None) -> Path | None:
 
 
 class KubernetesApi:
-    """That of a cluster, as its administrator or, with a kubeconfig, as a user."""
+    """API of a cluster's Kubernetes, as its administrator or, with a kubeconfig, as a user."""
 
     def __init__(self, cluster: str, cloud: str, region: str, config: Path | None = None) -> None:
         self.cluster, self._place, self._config = cluster, (cloud, region), config

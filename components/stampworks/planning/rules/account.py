@@ -199,7 +199,7 @@ class Account:
     """Instance profiles."""
     boundaries: tuple[Boundary, ...] | None
     tag_rules: tuple[TagRule, ...] | None
-    """What the organisation of the account asks of the names that the plan's tags have; not only of existing parts."""
+    """Policies of the account's organisation for the names of the plan's tags; not only of existing parts."""
 
     def why(self, fact: str) -> str:
         """Return why a fact is unknown."""

@@ -85,7 +85,7 @@ class Boundary:
 
 @dataclass(frozen=True)
 class TagRule:
-    """What the organisation asks of one tag."""
+    """Policy of the organisation for one tag."""
 
     name: str
     """The name with its only right spelling."""
