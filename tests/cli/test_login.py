@@ -60,7 +60,7 @@ def test_the_file_is_hers_alone(file: Path, capsys: pytest.CaptureFixture[str]) 
     said = capsys.readouterr()
     assert said.err.startswith("warning: no key of hers is declared (users[].keys): ")
     assert said.out.splitlines() == [
-        f"{file} connects alice to cluster local; it has no secret in it",
+        f"{file} connects alice to cluster local; it holds no secret",
         f"with it and her ssh key: stampworks status -s {file}",
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 
@@ -19,3 +20,22 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     stack = Stack.make(tmp_path_factory.mktemp("stack"), f"t{os.getpid()}")
     yield stack
     stack.run("destroy", "--yes", "--skip-preview")
+
+
+@pytest.fixture
+def pulumi_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Gives Pulumi's test harness the loop it asks for, and closes those that its worker threads make and forget."""
+    loops: list[asyncio.AbstractEventLoop] = []
+    make = asyncio.new_event_loop
+
+    def made() -> asyncio.AbstractEventLoop:
+        loops.append(make())
+        return loops[-1]
+
+    monkeypatch.setattr(asyncio, "new_event_loop", made)
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    yield
+    asyncio.set_event_loop(None)
+    for loop in loops:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +27,7 @@ from stampworks.planning import plan
 if TYPE_CHECKING:
     from stampworks.clouds.components import ControlPlane, Network, ServerMaker
 
+pytestmark = pytest.mark.usefixtures("pulumi_loops")
 STACKS = Path(__file__).parents[2] / "stacks"
 
 
@@ -81,25 +81,6 @@ class Recorder(mocks.Mocks):
 
     def inputs(self, kind: str, name: str) -> dict[str, Any]:
         return dict(self.seen[(kind, name)].inputs)
-
-
-@pytest.fixture(autouse=True)
-def _loops_of_pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Gives Pulumi's test harness the loop it asks for, and closes those that its worker threads make and forget."""
-    loops: list[asyncio.AbstractEventLoop] = []
-    make = asyncio.new_event_loop
-
-    def made() -> asyncio.AbstractEventLoop:
-        loops.append(make())
-        return loops[-1]
-
-    monkeypatch.setattr(asyncio, "new_event_loop", made)
-    asyncio.set_event_loop(asyncio.new_event_loop())
-    yield
-    asyncio.set_event_loop(None)
-    for loop in loops:
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
 
 
 def stamp(made: Plan) -> tuple[Recorder, dict[str, Any]]:

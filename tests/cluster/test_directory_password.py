@@ -12,6 +12,7 @@ from stampworks.declaration import load_value
 from stampworks.plan import Plan
 from stampworks.planning import plan
 
+pytestmark = pytest.mark.usefixtures("pulumi_loops")
 KEY = "stampworks:directoryPassword"
 DECLARED = {
     "version": 1,

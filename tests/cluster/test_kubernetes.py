@@ -83,7 +83,9 @@ def test_a_user_asks_with_a_certificate_of_her_own(
     monkeypatch.setenv("PATH", str(Path(programs.program("kubectl")).parent), prepend=os.pathsep)
     file = tmp_path / "alice.json"
     made = kubernetes.stampworks("login", "--as", "alice", "--to", str(file))
-    assert made.stdout.startswith(f"{file} connects alice to cluster {kubernetes.cluster}; it has a key of hers")
+    assert made.stdout.startswith(
+        f"{file} connects alice to cluster {kubernetes.cluster}; it holds a private key of hers"
+    )
     assert file.stat().st_mode & 0o777 == 0o600
 
     def asks(*words: str) -> tuple[int, str]:

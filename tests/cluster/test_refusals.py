@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,14 +151,24 @@ def test_the_plugin_of_another_environment_is_refused(stack: Stack) -> None:
     ]
 
 
-def test_a_full_disk_is_refused_before_the_engine_loses_its_state(stack: Stack) -> None:
+def test_a_full_disk_is_refused_before_the_engine_loses_its_state(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All folders with too little room are said, with what is left and what it is for."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", stack.state], check=True)
-    try:
-        refused = stack.run("up", "--yes", "--skip-preview")
-        assert stack.run("preview").returncode == 0
-    finally:
-        subprocess.run(["umount", stack.state], check=True)
+    # A small disk that only this engine sees: rooms of other tests would keep what is mounted meanwhile.
+    engine = tmp_path / "pulumi"
+    engine.write_text(
+        "#!/bin/sh -e\n"
+        '[ "$1" = inside ] || exec unshare --mount "$0" inside "$@"\n'
+        "shift\n"
+        f"mount -t tmpfs -o size=8m tmpfs {shlex.quote(str(stack.state))}\n"
+        f'exec {shlex.quote(str(shutil.which("pulumi")))} "$@"\n'
+    )
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    refused = stack.run("up", "--yes", "--skip-preview")
+    assert stack.run("preview").returncode == 0
+    monkeypatch.undo()
     assert refused.returncode != 0
     assert (stack.resources(), stack.traces()) == ({}, [])
     _, _, shown = refused.stdout.partition("Diagnostics:\n")

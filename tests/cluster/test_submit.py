@@ -155,7 +155,7 @@ def test_cancelled_and_gone_on_with(slurm: Stack) -> None:
     until(slurm, "stopped", 5)
     busy = slurm.stampworks("submit", "-s", "test", *wanted)
     assert busy.returncode == 1
-    assert "run stopped is at work: job " in busy.stderr
+    assert "run stopped is still running or waiting: job " in busy.stderr
     asked(slurm, "cancel", "stopped")
     ended = slurm.stampworks("logs", "-s", "test", "stopped", "--follow")
     assert ended.returncode == 1, ended.stdout + ended.stderr

@@ -48,7 +48,7 @@ def write_connection(arguments: argparse.Namespace) -> int:
         if connections.PRIVATE_PART in connection.kubeconfig
         else "no secret"
     )
-    print(printable(f"{file} connects {connection.user} to cluster {plan.name}; it has {secret} in it"))
+    print(printable(f"{file} connects {connection.user} to cluster {plan.name}; it holds {secret}"))
     needs = "it" if connection.kubeconfig else "it and her ssh key"
     print(printable(f"with {needs}: stampworks status -s {file}"))
     return exits.FINE
