@@ -244,7 +244,7 @@ def test_a_room_has_one_owner(stamp: Stamp) -> None:
         "  hint: give one of the two clusters another name, or destroy the other stack first;\n"
         f"  if that stack is lost: stampworks sweep {stamp.cluster}"
     )
-    with pytest.raises(room.RoomError, match="belongs to another user"):
+    with pytest.raises(room.RoomError, match="belongs to another stack"):
         other.ensure_folder("exports", "shared")
     stamp.ensure_folder("exports", "shared")
     room.end_nodes(stamp.cluster, other.claim, ["gpu-001"], other.said.append)

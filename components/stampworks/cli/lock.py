@@ -76,7 +76,7 @@ def _kept(source: DeclarationSource, before: Lock, file: str) -> dict[str, list[
     from stampworks.planning.build.launching import MAKE_IMAGE
 
     if not source.key_urls:
-        what = f"its images were made with release {before.made_with}, and published ones would take their place"
+        what = f"its images were made with release {before.made_with}, and published ones would replace them"
         hint = f"{MAKE_IMAGE}; or delete the file to look up published ones"
         raise exits.CliError(f"{file}: {what} on every node", hint)
     return {}

@@ -374,7 +374,8 @@ def test_no_credentials(lock: Call, aws: Simulated, monkeypatch: pytest.MonkeyPa
 
 def test_a_cloud_without_published_images(lock: Call, declared: Path, aws: Simulated) -> None:
     declared.write_text("version: 1\nname: test\ncloud: local\npools: [{name: gpu, machine: sim-h100, count: 2}]\n")
-    assert refused(aws, lock, 2) == ["test.yaml: local publishes no images to look up", "  hint: it needs no lock"]
+    nothing = "publishes no images to look up, and no user has keys at a URL"
+    assert refused(aws, lock, 2) == [f"test.yaml: local {nothing}", "  hint: it needs no lock"]
 
 
 def test_architectures() -> None:

@@ -241,7 +241,7 @@ def test_a_place_is_asked_for_until_aws_has_time(aws: Simulated, monkeypatch: py
     boot(ids(aws)[0], 1)
     topology = "ec2:DescribeInstanceTopology"
     aws.fail(topology, "RequestLimitExceeded", times=99)
-    with pytest.raises(AwsError, match=r"cannot read the places of machines in the network: .* AWS is asked too often"):
+    with pytest.raises(AwsError, match=r"cannot read the places of machines in the network: .* AWS throttles requests"):
         join()
     assert members.members(CLUSTER, REGION).members == ()
     aws.mend()

@@ -91,7 +91,7 @@ def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: p
         (
             "The requested reservation does not have sufficient compatible and available capacity for this request.",
             False,
-            "aws ec2 describe-capacity-reservations says what is free in it",
+            "aws ec2 describe-capacity-reservations shows its free capacity",
         ),
         ("RequestLimitExceeded - Request limit exceeded.", False, "run pulumi up again: it goes on from here"),
         (
@@ -106,8 +106,8 @@ def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: p
         ("Max spot instance count exceeded. Launching EC2 instance failed.", True, "have the limit raised"),
         ("You are not authorized to perform this operation.", True, "Auto Scaling asks in its own name"),
         ("The Capacity Reservation cr-1 does not match the request.", True, "declare a reservation that is active"),
-        ("InvalidParameterValue - so it is. Launching EC2 instance failed.", True, "mend what it names"),
-        ("Your requested instance type (p5) is not supported in your requested Availability Zone", True, "mend what"),
+        ("InvalidParameterValue - so it is. Launching EC2 instance failed.", True, "correct the named setting"),
+        ("Your requested instance type (p5) is not supported in your requested Availability Zone", True, "correct"),
     ],
 )
 def test_which_reasons_waiting_may_mend(aws: Simulated, said: str, lasting: bool, hint: str) -> None:

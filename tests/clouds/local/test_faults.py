@@ -98,7 +98,7 @@ def test_a_record_that_is_broken(room: Room) -> None:
     """An error that says what to do, instead of faults that nobody can take away."""
     (room.folder / record.FILE).write_text('[{"fault": "x"}]')
     with pytest.raises(
-        RoomError, match=r"faults.json: cannot read the list of injected faults: .*\n  hint: remove it, and"
+        RoomError, match=r"faults.json: cannot read the list of injected faults: .*\n  hint: remove it with rm "
     ):
         faults.recorded("t1")
 
