@@ -52,8 +52,12 @@ def main() -> None:
         engine.backward(loss)
         engine.step()
         if step % SAVE == 0 or step == STEPS:
-            engine.save_checkpoint(folder, client_state={"step": step})
+            # DeepSpeed itself would write `latest` before other ranks have written their parts.
+            engine.save_checkpoint(folder, f"step-{step}", client_state={"step": step}, save_latest=False)
+            dist.barrier()
             if rank == 0:
+                (Path(folder) / ".latest").write_text(f"step-{step}", encoding="utf-8")
+                (Path(folder) / ".latest").replace(Path(folder) / "latest")
                 print(f"step {step}: loss {loss.item():.4f}", flush=True)
     if rank == 0:
         print(json.dumps({"step": STEPS, "stage": engine.zero_optimization_stage(), "ranks": world}), flush=True)
