@@ -65,8 +65,11 @@ def test_the_file_is_hers_alone(file: Path, capsys: pytest.CaptureFixture[str]) 
     ]
 
 
-def test_it_is_enough(alone: Path, cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_is_enough(
+    alone: Path, cluster: StandIn, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Her verbs go by ssh as herself, and no project, Pulumi or cloud is asked."""
+    monkeypatch.setattr("stampworks.cli.output.SHOWN_AFTER_S", 600.0)  # a slow machine says how long a verb took
     assert main(["status"]) == exits.FINE
     assert main(["run", "--pool", "gpu", "hostname"]) == exits.FINE
     cluster.jobs([{**job(7, "alice", "gpu-001"), "name": "demo", "comment": "stampworks:training"}])
