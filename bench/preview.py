@@ -116,7 +116,7 @@ class Pair:
     ours: Engine
     by_hand: Engine
     resources: int
-    """Number of resources that they have in common."""
+    """Number of resources common to both programs (ours and the hand-written one)."""
 
 
 def _of_pools(stack: Stack, count: int) -> Stack:

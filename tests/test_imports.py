@@ -226,7 +226,7 @@ def allowed(rule: Rule, importer: str, imported: str) -> bool:
         if rule.ours == ANY or rule_of(imported) is rule:
             return True
         return any(below(imported, f"{PACKAGE}.{pattern}") for pattern in (*EVERYWHERE, *rule.ours))
-    if top == importer.partition(".")[0]:  # a room outside the package, such as workloads, may import itself
+    if top == importer.partition(".")[0]:  # a directory outside the package, such as workloads, may import from itself
         return True
     return any(below(imported, other) for other in rule.others)
 

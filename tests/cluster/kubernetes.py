@@ -99,7 +99,7 @@ class KubernetesStack(Stack):
 
     def clear(self) -> None:
         """Ends all gangs, and returns when nothing of them is left."""
-        # all of them: who collects what has no owner any more takes a minute after the server was killed
+        # delete every object: the garbage collector needs a minute after the server was killed to remove orphans
         kinds = "jobsets,jobs,pods,workloads"
         self.kubectl("delete", kinds, "--all", "--all-namespaces", "--cascade=background", "--wait=false")
         wait_for(lambda: not self.gangs() and not self.listed("pods", "-A"), SEEN_S)

@@ -28,7 +28,7 @@ SAMPLE_S, YOUNG = 0.1, 10
 LOGS = ("Marshaling property for RPC[", "Unmarshaling property for RPC[", "Planner decided to ")
 """How those lines of Pulumi's own log begin that hold what goes over its wire."""
 LOOSE = ("sw-", "stampworks", "pulumi", "slurm", "tmp")  # files of ours, of Pulumi or of Python that could be in /tmp
-# Where a secret has to be on a node, who owns it, and that nobody else can read it.
+# Secrets of a node: path and owner. No other user can read them.
 ON_NODES = {
     "head": {
         "/etc/slurm/slurm.key": "600 slurm",

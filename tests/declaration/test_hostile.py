@@ -159,7 +159,7 @@ def refused_or_carried(data: Any, path: Place) -> None:
 
 
 def test_every_text_is_tried() -> None:
-    """A field that is new has to stand in the example, where the tricks are played on it."""
+    """Require every text field in the example declaration, so that the hostile inputs are tried on it."""
     tried = {re.sub(r"\[\d+\]", "[]", spelled(path)).removesuffix("[]") for path in TEXTS}
     tried |= {path.removesuffix(".motd_text") for path in tried}
     holding_text = {

@@ -208,7 +208,7 @@ def test_any_objects(items: Any) -> None:
 @much
 @given(spoilt())
 def test_any_objects_at_length(items: Any) -> None:
-    """And very many of them."""
+    """Parse long lists of arbitrary Kubernetes objects."""
     kubernetes_answered(json.dumps(items))
 
 

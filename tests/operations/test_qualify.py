@@ -279,7 +279,7 @@ def test_what_did_not_change_needs_no_new_proof(cluster: StandIn, said: Any) -> 
 
 
 def test_nobody_to_prove_is_nobody_measured(cluster: StandIn, said: Any) -> None:
-    """A cluster that shrank keeps what is known of those who stayed."""
+    """Keep the measurements of the remaining nodes when a cluster shrinks."""
     earlier = prove(cluster)
     (cluster.folder / "slurm").unlink()
     left = cluster.without("gpu-002")

@@ -19,7 +19,7 @@ TOOL = {
 
 
 def source(name: str, folder: Path, files: dict[str, str], command: list[str], makes: list[str]) -> dict[str, Any]:
-    """Return a release's entry of a source, whose repository gets one commit more; it may be new."""
+    """Create the repository if needed, add one commit, and return its `sources` entry for a release."""
     repository = folder / f"{name}.git"
     repository.mkdir(exist_ok=True)
     git(repository, "init", "--quiet", "--initial-branch=main")

@@ -150,7 +150,7 @@ def listening(reach: tuple[str, ...], address: str, port: int) -> socket.socket:
         assert there.stdout
         there.stdin.write(b"in\n")
         there.stdin.flush()
-        there.stdout.readline()  # now it is inside
+        there.stdout.readline()  # the process has entered the network namespace
         thread = threading.Thread(target=inside, args=(there.pid,))  # ends with the network that it has entered
         thread.start()
         thread.join()

@@ -211,7 +211,7 @@ def test_what_somebody_put_on_the_array_is_left_alone(node: Node) -> None:
 
 
 def test_a_machine_that_lacks_a_disk_is_named(node: Node) -> None:
-    """Before anything is made of the others."""
+    """Report a missing disk before the others are formatted."""
     with pytest.raises(Refused) as caught:
         node.work(disks=3)
     assert str(caught.value) == (

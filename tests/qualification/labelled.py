@@ -90,7 +90,7 @@ VENDORS = (
     ("H200.8", 2, "nic_bandwidth", "Gb/s", 360),
     ("p4de", 1, "all_reduce_busbw", "GB/s", 228),
     ("p4de", 1, "h2d_bandwidth", "GB/s", 21),
-    # ai-infrastructure-on-azure a01b073: to look at, and to replace
+    # ai-infrastructure-on-azure a01b073: thresholds to investigate a node and to replace it
     *(("ND96isr_H100_v5", 8, "all_reduce_busbw", "GB/s", gbs) for gbs in (400, 300)),
     *(("ND96isr_H100_v5", 1, "matmul_bf16", "TFLOP/s", tflops) for tflops in (742, 715)),
     *(("ND128isr_GB300_v6", 18, "all_reduce_busbw", "GB/s", gbs) for gbs in (800, 600)),

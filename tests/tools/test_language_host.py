@@ -33,7 +33,7 @@ time.sleep(600)
 """
 
 
-# A pack from outside: the SDK to write real ones is a package of its own, and not needed here.
+# Policy pack without the policy SDK: the SDK is a separate package, and this test does not need it
 POLICY_PACK = """
 import concurrent.futures, grpc, sys
 from pulumi.runtime.proto import analyzer_pb2 as pb, analyzer_pb2_grpc, plugin_pb2

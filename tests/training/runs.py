@@ -27,7 +27,7 @@ class Run:
     ) -> None:
         self.folder, self.nodes, self.attempt = folder, nodes, 0
         self.accelerated = accelerated
-        """Whether it may have this machine's accelerators, if there are some: as many ranks as they are at most."""
+        """Whether the run may use this machine's accelerators; it then starts at most one rank per accelerator."""
         self.settings = {"name": folder.name, "folder": str(folder), "ranks": ranks, "model": SMALL, **settings}
         self.agents: list[subprocess.Popen[str]] = []
         self.kills: list[float] = []

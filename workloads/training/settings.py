@@ -141,7 +141,7 @@ class Settings:
     copies: str = "rail"
     """By which network a snapshot goes to its second node: the first `rail` where a node has one, or `management`."""
     peak_tflops: float = 0.0
-    """Peak of one rank's device by its maker; 0: not known."""
+    """Peak TFLOP/s of one rank's device, as its maker states it; 0 if unknown."""
     price: float = 0.0
     """Price of one node for an hour; 0: not known."""
     notice_s: int = 60

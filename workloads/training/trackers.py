@@ -399,7 +399,7 @@ class WandB:
             mode=mode,
             settings=wandb.Settings(console="off", silent=True, init_timeout=ANSWER_S, **own),
         )
-        self.run.define_metric("*", step_metric="step")  # its own steps may never go back, ours may
+        self.run.define_metric("*", step_metric="step")  # W&B's own step must not decrease; ours may, after a restart
 
     def steps(self, points: Sequence[Point]) -> None:
         for point in points:

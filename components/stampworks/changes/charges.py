@@ -20,7 +20,7 @@ class Charge:
     why: str
     """The source of the price, or the reason why there is none."""
     sold: bool = True
-    """Whether it is sold at all."""
+    """Whether the provider charges for this item."""
 
     @property
     def price(self) -> tuple[str, float | None, float | None]:

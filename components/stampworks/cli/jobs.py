@@ -171,7 +171,7 @@ def show_logs(arguments: argparse.Namespace) -> int:
 
 
 def cancel_run(arguments: argparse.Namespace) -> int:
-    """Fine when it ends, or had ended before."""
+    """Cancel a run; succeed if it has already ended."""
     from stampworks.cli.output import Progress
     from stampworks.operations import jobs
     from stampworks.operations.job import AT_WORK

@@ -135,7 +135,7 @@ def make_key(path: Path, whose: str) -> str:
 def authorize(root: Path, public_key: str) -> None:
     """Let only this key log in as root on the file system at `root`. The node must not run."""
     for folder in (root / "root", root / "root/.ssh"):
-        if folder.is_symlink():  # a node's link would lead out into this host
+        if folder.is_symlink():  # remove symlinks: a node's symlink could point to a path of this host
             folder.unlink()
         files.make_directory(folder, 0o700)
     files.write(root / AUTHORIZED_KEYS, public_key, 0o600)

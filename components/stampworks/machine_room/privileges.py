@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 IDS = 65536
-"""User and group ids that a node needs: the user nobody is 65534."""
+"""Number of user and group ids that a node needs: 65534 is the user `nobody`."""
 KINDS = ("user", "mnt", "net", "uts", "ipc", "pid")
 CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SETUID": 7, "CAP_SETGID": 6}
 SWITCHES = (

@@ -38,7 +38,7 @@ _ALL = (
     CheckStep(("rails", "trunks"), rails.pairs, "standard", 42, 6),
     # disks 3, other services 2
     CheckStep(("clocks", "storage", "checkpoint"), alone.standard, "standard", 5, 3),
-    # silent corruption 6, heat 6, processors 2
+    # failures of this kind in the published data: silent corruption 6, overheating 6, processors 2
     CheckStep(("matmul",), alone.arithmetic, "standard", 14, 9),
     # NICs 7; it only sees whether they are used at all
     CheckStep(("fabric",), fabric.used, "standard", 7, 5),

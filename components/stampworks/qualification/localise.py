@@ -56,7 +56,7 @@ def localise(
 
 
 ROUNDS_IN_THE_DARK = 3
-"""Number of rounds with new pairs while every pair is slow; after them, the fault is not in some of the items."""
+"""Number of consecutive rounds with only slow pairs; after them, stop: single items do not explain the fault."""
 
 
 def _among(items: Sequence[str], near: Callable[[str], str], turn: int) -> Round:

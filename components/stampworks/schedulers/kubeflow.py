@@ -18,7 +18,7 @@ Kind = Literal["jobset", "trainjob", "mpijob"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 OPTIONS = "options.json"
 TOLD = "/etc/stampworks/run"
-"""Where pods see what a run was told, when no folder has it beforehand."""
+"""Mount path of a run's options in its pods, when no shared folder already holds them."""
 TRAINER, MPI = "trainer.kubeflow.org/v1alpha1", "kubeflow.org/v2beta1"
 _STEP = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 _NODE = "node"

@@ -263,7 +263,7 @@ def test_no_such_image(aws: Simulated, lock: Call) -> None:
 
 
 def test_an_image_that_no_node_boots(aws: Simulated, lock: Call) -> None:
-    """Everything that is wrong with it, at once, each at the field that it is about."""
+    """Report all faults of an image at once, each at its own field."""
     image = published(
         aws, "odd", 2, architecture="arm64", state="disabled", deprecation_time="2026-01-01T00:00:00.000Z"
     )

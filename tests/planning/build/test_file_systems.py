@@ -444,7 +444,7 @@ def test_what_a_change_does(before: Options, changed: dict[str, Any], effect: st
 
 
 def test_a_replacement_settles_what_would_be_refused() -> None:
-    """A new file system may have less throughput than the old one: nothing is left to refuse."""
+    """Allow a replacement file system with less throughput: the limits on in-place changes do not apply to it."""
     found = change(EFA, dataclasses.replace(EFA, capacity=4800, mbps_per_tib=500))
     assert [each.effect for each in found.options] == ["refused", "replace"]
     assert found.effect == "replace"

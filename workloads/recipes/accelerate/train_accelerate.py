@@ -16,7 +16,7 @@ BATCH, LENGTH, VOCABULARY = 16, 64, 256
 
 def main() -> None:
     cuda = torch.cuda.is_available()
-    # Else Accelerate takes MPI on processors where torch has it, as Debian's.
+    # Name the backend: on CPUs, Accelerate prefers MPI if torch was built with it, as on Debian
     group = InitProcessGroupKwargs(backend="nccl" if cuda else "gloo")
     accelerator = Accelerator(cpu=not cuda, kwargs_handlers=[group])
     torch.manual_seed(0)

@@ -249,7 +249,7 @@ def _only(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Ruling, 
 
 
 def _numbered(findings: Sequence[Finding]) -> dict[tuple[str, str, int], Finding]:
-    """Number findings with the same id and subject: a rule may report several about each pool."""
+    """Index findings by id, subject and a sequence number: a rule may report several findings for one subject."""
     numbers: Counter[tuple[str, str]] = Counter()
     found = {}
     for each in findings:

@@ -59,6 +59,6 @@ def _clear(plan: Plan, room: Room, one: Injected) -> None:
 
 
 def _is_gone(room: Room, plan: Plan, one: Injected) -> bool:
-    """Whether the node or leaf is gone, and its fault with it."""
+    """Whether the node or leaf no longer exists, so that its fault has ended."""
     leaves = {leaf.name for leaf in plan.fabric.leaves}
     return disk_of(room, one.where).commission is None and one.where not in leaves
