@@ -267,7 +267,7 @@ def _newest(asked: AccountQuestion) -> list[dict[str, Any]]:
 
 
 def _services(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """Return the endpoint services of AWS in the region, not only those in the plan's network.
+    """Return the AWS endpoint services of the region, not only those that the plan uses.
 
     A plan with another way out needs others.
     """
