@@ -225,9 +225,7 @@ def test_machines_whose_nics_nobody_describes() -> None:
     plan = planned(declared(catalog.machines()["together-h100"]))
     [finding] = found(plan, "fabric.nics")
     assert (plan.pools[0].count, finding.verdict, finding.subject) == (16, "unknown", "gpu")
-    assert finding.text == (
-        "whether 16 x together-h100 of pool gpu can train together: their NICs are not published"
-    )
+    assert finding.text == ("whether 16 x together-h100 of pool gpu can train together: their NICs are not published")
     assert (plan.pools[0].rails, plan.fabric.kind, plan.fabric.rails) == (None, "unknown", ())
     assert plan.fabric.met_by(plan.pools[0]) == ()
     why = {each.path: each.why for each in plan.reasons}

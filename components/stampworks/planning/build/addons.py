@@ -9,9 +9,8 @@ from stampworks import catalog
 from stampworks.catalog import Unknown
 from stampworks.declaration import AddOns, Declaration
 from stampworks.plan import AddOn, Fabric, Group, Image, Release, traits_of
-from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.clouds.choices import Choices
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.clouds.choices import Choices
 
 GPU_OPERATOR, DRIVER, TOOLKIT = "gpu-operator", "driver", "toolkit"
 """The add-on, and two of its parts that a node image may contain instead."""

@@ -12,7 +12,7 @@ from stampworks.declaration import Storage as DeclaredStorage
 from stampworks.declaration.wording import alternatives, shown
 from stampworks.plan import DATABASE, AccountTerms, ExistingNetwork, ExistingSubnet, Subnet
 from stampworks.planning.build.notes import Notes
-from stampworks.planning.clouds.choices import Choices, Subnets
+from stampworks.planning.clouds.choices import Choices, Existing, Subnets
 
 WHERE = "network.existing"
 
@@ -20,7 +20,10 @@ WHERE = "network.existing"
 def network(
     declaration: Declaration, subnets_: Sequence[Subnet], choices: Choices, notes: Notes
 ) -> ExistingNetwork | None:
-    """Return the existing network of a cluster, with the subnets that were chosen; None for one that makes its own, or whose cloud cannot use any."""
+    """Return the existing network of a cluster, with the subnets that were chosen.
+
+    None for a cluster that makes its own, or whose cloud cannot use any.
+    """
     declared = declaration.network.existing
     if not declared.vpc:
         if declared.given():
@@ -32,7 +35,9 @@ def network(
         notes.problem(WHERE, problem, "take it out")
         return None
     if choices.runs(declaration.scheduler.kind):
-        problem = f"{choices.managed.what if choices.managed else 'a managed Kubernetes'} gets a network of its own here"
+        problem = (
+            f"{choices.managed.what if choices.managed else 'a managed Kubernetes'} gets a network of its own here"
+        )
         notes.problem(WHERE, problem, "take it out, or write scheduler: {kind: slurm}")
     _check_forms(declared, choices, notes)
     _check_groups(declared, declaration, notes)
@@ -40,7 +45,9 @@ def network(
     zone = declaration.pools[0].zone
     chosen = ((each.name, _fitting(declared, each.name, zone)[0]) for each in subnets_)
     used = (ExistingSubnet(name, declared.subnets[at].zone, declared.subnets[at].id, at) for name, at in chosen)
-    notes.reason(WHERE, "it belongs to the account's owners: the cluster uses it, and changes and deletes nothing of it")
+    notes.reason(
+        WHERE, "it belongs to the account's owners: the cluster uses it, and changes and deletes nothing of it"
+    )
     return ExistingNetwork(declared.vpc, tuple(used), groups.nodes, groups.storage)
 
 
@@ -67,7 +74,8 @@ def _chosen(
         fits = _fitting(declaration.network.existing, name, zone)
         where = f"another zone than {zone}" if beside else zone
         if not fits:
-            hint = f"write one with its zone, as - {{purpose: {name}, zone: {'ZONE' if beside else zone}, id: ..., cidr: ...}}"
+            entry = f"{{purpose: {name}, zone: {'ZONE' if beside else zone}, id: ..., cidr: ...}}"
+            hint = f"write one with its zone, as - {entry}"
             notes.problem(f"{WHERE}.subnets", f"there is no subnet for {name} in {where}", hint)
             continue
         for index in fits[1:]:
@@ -86,9 +94,7 @@ def _fitting(declared: Declared, name: str, zone: str) -> list[int]:
     """Return the indexes of declared subnets for a subnet of the plan. A database is in another zone than the nodes."""
     beside = name == DATABASE
     return [
-        index
-        for index, each in enumerate(declared.subnets)
-        if each.purpose == name and (each.zone != zone) is beside
+        index for index, each in enumerate(declared.subnets) if each.purpose == name and (each.zone != zone) is beside
     ]
 
 
@@ -128,18 +134,16 @@ def check_ranges(declaration: Declaration, cidr: str, notes: Notes) -> None:
     for index, each in enumerate(declaration.network.existing.subnets):
         if not IPv4Network(each.cidr).subnet_of(whole):
             problem = f"{each.cidr} is not in {cidr}, which network.cidr says the whole network has"
-            notes.problem(f"{WHERE}.subnets[{index}].cidr", problem, "write the range of the network, and its part here")
-
-
+            notes.problem(
+                f"{WHERE}.subnets[{index}].cidr", problem, "write the range of the network, and its part here"
+            )
 
 
 def terms(declaration: Declaration, choices: Choices, notes: Notes) -> AccountTerms:
     """Return the terms of the account's owners; refuse those that the cloud cannot keep."""
     declared = declaration.account
     profiles = declared.instance_profiles
-    found = AccountTerms(
-        declared.key, declared.permissions_boundary, declared.role_path, profiles.head, profiles.nodes
-    )
+    found = AccountTerms(declared.key, declared.permissions_boundary, declared.role_path, profiles.head, profiles.nodes)
     forms = choices.existing
     if found == AccountTerms():
         return found
@@ -153,6 +157,17 @@ def terms(declaration: Declaration, choices: Choices, notes: Notes) -> AccountTe
     if found.permissions_boundary and not re.fullmatch(forms.boundary, found.permissions_boundary):
         problem = f"{shown(found.permissions_boundary)} is not a policy"
         notes.problem("account.permissions_boundary", problem, "write the whole ARN of the policy")
+    _check_profiles(found, declaration, choices, forms, notes)
+    for index, storage in enumerate(declaration.storage):
+        if found.key and not storage.existing and storage.tier.startswith(forms.without_key):
+            problem = f"{storage.tier} is encrypted with a key of the cloud, and takes no other"
+            notes.problem(f"storage[{index}].tier", problem, "take a persistent tier, or take account.key out")
+    return found
+
+
+def _check_profiles(
+    found: AccountTerms, declaration: Declaration, choices: Choices, forms: Existing, notes: Notes
+) -> None:
     for name, profile in (("head", found.head_profile), ("nodes", found.nodes_profile)):
         where = f"account.instance_profiles.{name}"
         if profile and not re.fullmatch(forms.profile, profile):
@@ -163,14 +178,11 @@ def terms(declaration: Declaration, choices: Choices, notes: Notes) -> AccountTe
         elif profile and any(pool.count_min not in (None, pool.count) for pool in declaration.pools):
             problem = "the head starts elastic nodes with rights that the cluster makes for them"
             notes.problem(where, problem, "take it out, or take count_min out of the pools")
-    for index, storage in enumerate(declaration.storage):
-        if found.key and not storage.existing and storage.tier.startswith(forms.without_key):
-            problem = f"{storage.tier} is encrypted with a key of the cloud, and takes no other"
-            notes.problem(f"storage[{index}].tier", problem, "take a persistent tier, or take account.key out")
-    return found
 
 
-def check_storage(path: str, storage: DeclaredStorage, declaration: Declaration, choices: Choices, notes: Notes) -> None:
+def check_storage(
+    path: str, storage: DeclaredStorage, declaration: Declaration, choices: Choices, notes: Notes
+) -> None:
     """Refuse an existing file system that the cluster cannot use, and options that would change it."""
     if not storage.existing:
         return
@@ -182,7 +194,9 @@ def check_storage(path: str, storage: DeclaredStorage, declaration: Declaration,
         return
     if not re.fullmatch(form, storage.existing):
         problem = f"the cloud calls no {storage.kind} {shown(storage.existing)}"
-        example = "like fs-0123456789abcdef0" if form.startswith("fs-") else "in small letters, digits, dots and hyphens"
+        example = (
+            "like fs-0123456789abcdef0" if form.startswith("fs-") else "in small letters, digits, dots and hyphens"
+        )
         notes.problem(f"{path}.existing", problem, f"write what the cloud calls it, {example}")
     for name in ("repository", "expire_days", "expire_folder"):
         if getattr(storage, name):

@@ -351,9 +351,7 @@ def _option_change(
 ) -> OptionChange:
     rule = _rule(was, option)
     if rule is None:
-        return OptionChange(
-            option, before, after, UNKNOWN, UNKNOWN, "the catalog does not know the effect of a change"
-        )
+        return OptionChange(option, before, after, UNKNOWN, UNKNOWN, "the catalog does not know the effect of a change")
     effect = _effect(rule, before, after)
     if effect == "in place" and rule.within_range and row and not _same_range(row.capacity, before, after):
         effect = "refused"

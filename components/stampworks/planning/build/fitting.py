@@ -1,22 +1,17 @@
 """Check whether the declared model fits on the declared nodes, and which layout would."""
 
 from __future__ import annotations
-from collections.abc import Iterator, Sequence
+
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Literal
-from stampworks import catalog, declaration
-from stampworks.physics import checkpoints, failures, memory, training
-from stampworks.physics.bounds import Bound, UnknownFactError, figure, rounded
-from stampworks.physics.layouts import fitting
-from stampworks.physics.memory import GIB, Layout, Need
-from stampworks.physics.training import Precision
-from stampworks.physics.transformer import Transformer, counted, flops_per_token, usual_ffn
-from stampworks.plan import Expectation, Group, Model, Plan, Scheduler, Training
-from stampworks.plan import Precision as Declared
-from stampworks.planning.build.notes import Notes
-from stampworks.planning.build.storage import Mounted
-from stampworks.text.amounts import many
+
+from stampworks import catalog
+from stampworks.physics import memory
+from stampworks.physics.bounds import figure
+from stampworks.physics.memory import GIB, Layout
+from stampworks.physics.transformer import Transformer
+from stampworks.plan import Plan
 from stampworks.planning.build.model import transformer
 from stampworks.planning.build.placement import Alternatives, Placement, alternatives, laid_out, places
 

@@ -9,10 +9,10 @@ from ipaddress import IPv4Network
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, DeclarationSource
 from stampworks.plan import DATABASE, Egress, Group, Launch, Network, Release, Software, Subnet, Tag
-from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 from stampworks.planning.build import existing
-from stampworks.planning.build.ports import STORAGE
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.build.ports import STORAGE
+from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 
 EGRESS = "egress"
 """Name of the subnet of the NAT gateway."""
@@ -111,17 +111,22 @@ def _launched(
     )
 
 
+def _refuse_options(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    """Refuse what can be chosen only where a cloud starts the nodes."""
+    existing.network(declaration, (), choices, notes)
+    if declaration.network.card_addresses:
+        problem = f"the NICs of nodes of {declaration.cloud} cannot be chosen"
+        notes.problem("network.card_addresses", problem, "take it out")
+    if declaration.network.egress:
+        problem = f"egress cannot be chosen on {declaration.cloud} yet"
+        notes.problem("network.egress", problem, "take it out")
+
+
 def connected(network: Network, declaration: Declaration, choices: Choices, notes: Notes) -> Network:
     """Return the network with a way out for its nodes, and the endpoints that they need."""
     wanted, card_addresses = declaration.network.egress, declaration.network.card_addresses
     if choices.launches is None:
-        existing.network(declaration, (), choices, notes)  # refused
-        if card_addresses:
-            problem = f"the NICs of nodes of {declaration.cloud} cannot be chosen"
-            notes.problem("network.card_addresses", problem, "take it out")
-        if wanted:
-            problem = f"egress cannot be chosen on {declaration.cloud} yet"
-            notes.problem("network.egress", problem, "take it out")
+        _refuse_options(declaration, choices, notes)
         return network
     how, egress = choices.launches, wanted or "nat"
     endpoints = _endpoints(egress, declaration, how, choices)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stampworks import catalog
-from stampworks.catalog import UNKNOWN
 from stampworks.declaration import AbsentError, Declaration
 from stampworks.declaration import Network as Declared
 from stampworks.plan import CONTROLLER, Group, Leaf, Network, Node, Subnet

@@ -1,23 +1,14 @@
 """The declared model: its shape, the values that follow from it, and the consistency of its facts."""
 
 from __future__ import annotations
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
-from typing import Literal
-from stampworks import catalog, declaration
-from stampworks.physics import checkpoints, failures, memory, training
-from stampworks.physics.bounds import Bound, UnknownFactError, figure, rounded
-from stampworks.physics.layouts import fitting
-from stampworks.physics.memory import GIB, Layout, Need
-from stampworks.physics.training import Precision
-from stampworks.physics.transformer import Transformer, counted, flops_per_token, usual_ffn
-from stampworks.plan import Expectation, Group, Model, Plan, Scheduler, Training
-from stampworks.plan import Precision as Declared
-from stampworks.planning.build.notes import Notes
-from stampworks.planning.build.storage import Mounted
-from stampworks.text.amounts import many
 
+from dataclasses import replace
+
+from stampworks import declaration
+from stampworks.physics.transformer import Transformer, counted, usual_ffn
+from stampworks.plan import Model
+from stampworks.planning.build.notes import Notes
+from stampworks.text.amounts import many
 
 PATH = "training.model"
 NAMED_SHARE = 0.1

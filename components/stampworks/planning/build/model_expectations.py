@@ -1,25 +1,21 @@
 """Expectations of training the declared model: memory, time, checkpoints and failures."""
 
 from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
-from typing import Literal
-from stampworks import catalog, declaration
+from dataclasses import replace
+
+from stampworks import catalog
 from stampworks.physics import checkpoints, failures, memory, training
 from stampworks.physics.bounds import Bound, UnknownFactError, figure, rounded
-from stampworks.physics.layouts import fitting
-from stampworks.physics.memory import GIB, Layout, Need
-from stampworks.physics.training import Precision
-from stampworks.physics.transformer import Transformer, counted, flops_per_token, usual_ffn
-from stampworks.plan import Expectation, Group, Model, Plan, Scheduler, Training
-from stampworks.plan import Precision as Declared
+from stampworks.physics.memory import GIB
+from stampworks.physics.transformer import Transformer, flops_per_token
+from stampworks.plan import Expectation, Group, Scheduler, Training
+from stampworks.planning.build.model import transformer
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.build.placement import Placement, as_it_fits, laid_out, places
 from stampworks.planning.build.storage import Mounted
 from stampworks.text.amounts import many
-from stampworks.planning.build.model import transformer
-from stampworks.planning.build.placement import Placement, as_it_fits, laid_out, places
-
 
 DAY_S = 86_400
 IN_ANY_LAYOUT = ("failure_hours_", "checkpoint_")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
-from stampworks.declaration import AbsentError, DeclarationError, Problem, DeclarationSource
+from stampworks.declaration import AbsentError, DeclarationError, DeclarationSource, Problem
 from stampworks.plan import Reason
 
 Made = TypeVar("Made")

@@ -1,23 +1,19 @@
 """Place a declared model on the nodes of a pool: as declared, or in a layout that fits instead."""
 
 from __future__ import annotations
-from collections.abc import Iterator, Sequence
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Literal
-from stampworks import catalog, declaration
-from stampworks.physics import checkpoints, failures, memory, training
-from stampworks.physics.bounds import Bound, UnknownFactError, figure, rounded
+
+from stampworks import catalog
+from stampworks.physics import memory
 from stampworks.physics.layouts import fitting
-from stampworks.physics.memory import GIB, Layout, Need
+from stampworks.physics.memory import Layout, Need
 from stampworks.physics.training import Precision
-from stampworks.physics.transformer import Transformer, counted, flops_per_token, usual_ffn
-from stampworks.plan import Expectation, Group, Model, Plan, Scheduler, Training
+from stampworks.physics.transformer import Transformer
+from stampworks.plan import Group, Scheduler, Training
 from stampworks.plan import Precision as Declared
-from stampworks.planning.build.notes import Notes
-from stampworks.planning.build.storage import Mounted
-from stampworks.text.amounts import many
-from stampworks.planning.build.model import transformer
 
 
 @dataclass(frozen=True)

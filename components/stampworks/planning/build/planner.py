@@ -26,8 +26,8 @@ from stampworks.plan import (
     Scheduler,
     Storage,
     Tag,
-    Training,
     Team,
+    Training,
     User,
 )
 from stampworks.planning.build import (

@@ -22,9 +22,7 @@ def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes)
     row = _fitting(declaration, catalog.releases()[declaration.release or catalog.newest_release()], notes)
     scheduler = declaration.scheduler
     if managed := choices.runs(scheduler.kind):
-        notes.reason(
-            "release.suite", f"nodes run the image of {managed.what}, and no playbook adds to it"
-        )
+        notes.reason("release.suite", f"nodes run the image of {managed.what}, and no playbook adds to it")
         return Release(
             name=row.name,
             suite=managed.suite,

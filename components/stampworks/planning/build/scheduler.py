@@ -21,8 +21,8 @@ from stampworks.plan import (
     traits_of,
 )
 from stampworks.planning.build import addons
-from stampworks.planning.build.launching import locked
 from stampworks.planning.build.groups import STATE
+from stampworks.planning.build.launching import locked
 from stampworks.planning.build.leaves import joined_nodes
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices, Managed

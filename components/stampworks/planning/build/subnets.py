@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
 from dataclasses import replace
 
 from stampworks import catalog
 from stampworks.catalog import UNKNOWN
-from stampworks.planning.build import addresses, existing
 from stampworks.declaration import AbsentError, Declaration
 from stampworks.declaration import Storage as DeclaredStorage
 from stampworks.plan import Group, Subnet, traits_of
+from stampworks.planning.build import addresses, existing
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.build.ports import (
-    has_own_subnet,
-    on_rail,
-    rails_met,
     CONTROL,
     NODES,
     STORAGE,
+    has_own_subnet,
     node_addresses,
     on_nics_apart,
+    on_rail,
+    rails_met,
     taken_of,
 )
 from stampworks.planning.build.storage import subnet_addresses

@@ -11,8 +11,8 @@ from stampworks.physics.layouts import fitting, misfit
 from stampworks.physics.training import peak_tflops
 from stampworks.plan import Checkpoints, Group, Machine, Precision, Scheduler, Tracker, Training
 from stampworks.planning.build import model
-from stampworks.planning.build.placement import precision as computed_in
 from stampworks.planning.build.notes import Notes
+from stampworks.planning.build.placement import precision as computed_in
 from stampworks.text.amounts import counted
 
 
