@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 
-from stampworks.changes.differences import Difference, differences
+from stampworks.changes.differences import differences
 from stampworks.plan import Plan, settled, to_dict
 
 VARIABLE = "STAMPWORKS_ACCEPT"
@@ -17,7 +17,7 @@ _LENGTH = 12
 def change_id(a: Plan, b: Plan) -> str:
     """Return a digest of all differences, with their values: another value or direction is another change."""
     found = differences(*(settled(dataclasses.replace(each, reasons=())) for each in (a, b)))
-    told = [(each.path, _data(each.a), _data(each.b)) for each in found if not _from_elsewhere(each)]
+    told = [(each.path, _data(each.a), _data(each.b)) for each in found if not each.is_a_place]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:_LENGTH]
 
 
@@ -25,8 +25,3 @@ def _data(value: object) -> object:
     if isinstance(value, tuple):
         return [_data(each) for each in value]
     return to_dict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
-
-
-def _from_elsewhere(each: Difference) -> bool:
-    """Whether it is where files of a role or check lie, which a plan says as seen from whoever made it."""
-    return (each.way[0].field, each.way[-1].field) == ("extras", "path")

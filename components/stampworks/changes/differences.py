@@ -44,6 +44,11 @@ class Difference:
         return ".".join(f"{step.field}[{step.key}]" if step.key else step.field for step in self.way)
 
     @property
+    def is_a_place(self) -> bool:
+        """Whether it is where files of a role or check lie, which a plan says as seen from the program that made it."""
+        return (self.way[0].field, self.way[-1].field) == ("extras", "path")
+
+    @property
     def follows(self) -> bool:
         fields = [step.field for step in self.way]
         of_a_row = fields[-2:-1] in (["machine"], ["release"]) and fields[-1] != "name"

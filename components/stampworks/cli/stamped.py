@@ -94,12 +94,8 @@ def _differences(stamped: Plan, declared: Plan) -> list[str]:
     from stampworks.changes.differences import differences  # takes long to import, and most files say what was stamped
     from stampworks.views.comparison import sentences
 
-    # where files of roles and checks lie is written as seen from the program there, and from the stack's file here
-    found = [each for each in differences(stamped, declared) if (each.way[0].field, each.way[-1].field) != _A_PATH]
+    found = [each for each in differences(stamped, declared) if not each.is_a_place]
     return sentences([each for each in found if not each.follows] or found, "the cluster", "the file")
-
-
-_A_PATH = ("extras", "path")
 
 
 def _first_line(error: Exception) -> str:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pulumi
 
-from stampworks.changes.acceptance import VARIABLE, change_id
+from stampworks.changes.acceptance import VARIABLE
 from stampworks.cluster.clouds import REHEARSAL
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan, from_json
 from stampworks.text.amounts import counted
 
 if TYPE_CHECKING:
-    from stampworks.changes.review import DeclaredChange
+    from stampworks.changes.review import DeclaredChange, Review
 
 _READ = "pulumi:pulumi:readStackResourceOutputs"
 """A function of the engine itself: what the state has of a stack, before this run changes it."""
@@ -37,13 +37,14 @@ def check_approved(name: str, plan: Plan, alone: bool) -> None:
     plan = dataclasses.replace(plan, reasons=())
     if stamped == plan:
         return
-    changes = _needing(stamped, plan)
-    accepted, its_id = os.environ.get(VARIABLE, ""), change_id(stamped, plan)
-    if not changes or accepted == its_id:
+    found = _review(stamped, plan)
+    accepted = os.environ.get(VARIABLE, "")
+    if accepted == found.id or not found.id:
         return
+    changes = [each for each in found.changes if each.needs_approval]
     asks = f"{counted(len(changes), 'change')} {'needs' if len(changes) == 1 else 'need'} a person's yes:"
     text = "\n".join([asks, *(f"  {line}" for line in _lines(changes))])
-    command = f"`{VARIABLE}={its_id} pulumi up`"
+    command = f"`{VARIABLE}={found.id} pulumi up`"
     if pulumi.runtime.is_dry_run():
         pulumi.log.warn(f"{text}\n  `pulumi up` refuses this; {command} carries it out")
         return
@@ -73,11 +74,10 @@ def _found() -> dict[str, str]:
     return found
 
 
-def _needing(stamped: Plan, plan: Plan) -> list[DeclaredChange]:
+def _review(stamped: Plan, plan: Plan) -> Review:
     from stampworks.planning.changes.review import ReviewedStack, review  # only where a plan changes
 
-    found = review("", ReviewedStack("the cluster", stamped), ReviewedStack("the declaration", plan)).changes
-    return [each for each in found if each.needs_approval]
+    return review("", ReviewedStack("the cluster", stamped), ReviewedStack("the declaration", plan))
 
 
 def _lines(changes: list[DeclaredChange]) -> Iterator[str]:

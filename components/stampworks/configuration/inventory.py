@@ -394,7 +394,7 @@ def directory_variables(plan: Plan) -> dict[str, Any]:
     """Return how SSSD asks the directory; empty without one. The password of `bind` comes with the secrets."""
     if (directory := plan.directory) is None:
         return {}
-    # Whoever is declared here is no one else there, whatever the directory says of the name.
+    # A declared user is never an entry of the directory with the same name.
     reserved = sorted({*SYSTEM_USERS, *SYSTEM_GROUPS, *(user.name for user in plan.users)})
     return {
         "access_directory": True,

@@ -25,7 +25,7 @@ SECRETS = "-secrets"
 Rule = tuple[str, str, str, Sequence[str]]
 """Group, version, resource and operations."""
 
-_MADE, _ENDED = ["CREATE", "UPDATE"], ["CREATE", "UPDATE", "DELETE"]
+_ENDED = ["CREATE", "UPDATE", "DELETE"]
 _PODS = {
     "jobs": "[object.spec.template.spec]",
     "jobsets": "object.spec.replicatedJobs.map(each, each.template.spec.template.spec)",
@@ -70,7 +70,7 @@ def rules(addons: Sequence[str]) -> list[Rule]:
         ("batch", "v1", "jobs", _ENDED),
         ("jobset.x-k8s.io", "v1alpha2", "jobsets", _ENDED),
         ("", "v1", "configmaps", _ENDED),
-        ("", "v1", "secrets", ["CREATE", "UPDATE", "DELETE"]),
+        ("", "v1", "secrets", _ENDED),
         ("", "v1", "pods/exec", ["CONNECT"]),
     ]
     return found + [rule for name in addons for rule in _OF_ADDONS.get(name, ())]

@@ -338,7 +338,7 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
             "verbs": look,
         },
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": look},
-        # Nobody reads a Secret, and the policy `users` says which; a terminal is asked for by get, too.
+        # Secrets may be made and not read, the policy `users` says by whom; a terminal is asked for by get, too.
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]},
         {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
     ]

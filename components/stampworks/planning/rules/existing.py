@@ -13,6 +13,7 @@ from stampworks.planning.rules.owned import OwnedGroup, OwnedSubnet
 from stampworks.planning.rules.reading import UnknownFact, known
 
 WHERE = "network.existing"
+ABSENT = "see whether it is another account's or region's, or ask its owners to share it"
 ASK = "ask its owners for that"
 ASK_OR_OTHER = "ask its owners to turn that off, or take another subnet"
 
@@ -222,5 +223,4 @@ def ways(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 def _absent(id_: str, what: str, plan: Plan, place: str, subject: str = "") -> Finding:
     text = f"the account has no {what} in {plan.region}"
-    hint = "see whether it is another account's or region's, or ask its owners to share it"
-    return Finding(id_, "fail", text, hint, place, subject=subject or what)
+    return Finding(id_, "fail", text, ABSENT, place, subject=subject or what)

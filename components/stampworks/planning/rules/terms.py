@@ -7,11 +7,10 @@ from fnmatch import fnmatchcase
 
 from stampworks.plan import Plan, Storage, existing_parts
 from stampworks.planning.clouds import CLOUDS
+from stampworks.planning.rules.existing import ABSENT
 from stampworks.planning.rules.findings import Facts, Finding, Severity
 from stampworks.planning.rules.owned import Boundary, OwnedStorage
 from stampworks.planning.rules.reading import UnknownFact, known
-
-OTHER = "see whether it is another account's or region's, or ask its owners to share it"
 
 
 def storage(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -39,7 +38,7 @@ def _wrong(plan: Plan, one: Storage, found: OwnedStorage | None) -> Iterator[tup
     """Yield field, text and hint of what is wrong with existing storage."""
     id_, network = one.existing, plan.network.existing
     if found is None:
-        yield "existing", f"the account has no {one.kind} {id_} in {plan.region}", OTHER
+        yield "existing", f"the account has no {one.kind} {id_} in {plan.region}", ABSENT
         return
     if found.region != plan.region:
         yield "existing", f"{id_} is in {found.region}, and nodes are in {plan.region}", "take one of the same region"
@@ -71,7 +70,7 @@ def keys(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding(id_, "unknown", f"whether {key} encrypts: {unread}", unread.hint, place)
         return
     if one is None:
-        yield Finding(id_, "fail", f"there is no {key}", OTHER, place)
+        yield Finding(id_, "fail", f"there is no {key}", ABSENT, place)
     elif one.state != "Enabled":
         text = f"{key} encrypts nothing: its state is {one.state}"
         yield Finding(id_, "fail", text, "ask its owners to enable it, or take another", place)
@@ -114,7 +113,7 @@ def boundary(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding(id_, "unknown", f"whether {arn} allows what nodes do: {unread}", unread.hint, place)
         return
     if one is None:
-        yield Finding(id_, "fail", f"there is no policy {arn}", OTHER, place)
+        yield Finding(id_, "fail", f"there is no policy {arn}", ABSENT, place)
         return
     if plan.managed:
         text = f"whether {arn} allows what roles of a managed Kubernetes do: their policies are the cloud's own"
