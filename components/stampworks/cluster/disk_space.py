@@ -61,14 +61,13 @@ def _full(found: list[DiskUse]) -> Iterator[str]:
     """Yield a line for each file system with less room than it needs, with its figures."""
     by_device: dict[int, list[DiskUse]] = {}
     for use in found:
-        by_device.setdefault(_existing(use.folder).stat().st_dev, []).append(use)
+        by_device.setdefault(paths.nearest_existing(use.folder).stat().st_dev, []).append(use)
     for on_one in by_device.values():
-        needed, left = sum(use.mib for use in on_one), shutil.disk_usage(_existing(on_one[0].folder)).free >> 20
+        needed, left = (
+            sum(use.mib for use in on_one),
+            shutil.disk_usage(paths.nearest_existing(on_one[0].folder)).free >> 20,
+        )
         if left < needed:
             parts = ", ".join(f"{use.what} {use.mib}" for use in on_one)
             folders = ", ".join(dict.fromkeys(str(use.folder) for use in on_one))
             yield f"{folders}: {left} MiB are left, and an `up` needs up to {needed} ({parts})"
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.parents) if path.exists())

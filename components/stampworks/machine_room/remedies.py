@@ -57,7 +57,7 @@ def remedy(why: str, path: str, *, place: Path | None = None, outer: int = 0) ->
 
 def left(place: Path) -> str:
     """Return the free space at a path, in bytes and in files: either may be used up."""
-    there = next(path for path in (place, *place.parents) if path.exists())
+    there = paths.nearest_existing(place)
     found = os.statvfs(there)
     # not every file system counts its files
     files = f" and {found.f_favail} files" if found.f_files else ""

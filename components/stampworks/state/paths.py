@@ -36,6 +36,11 @@ def _private(path: Path) -> Path:
     return path
 
 
+def nearest_existing(path: Path) -> Path:
+    """Return the path, or the nearest folder above it that exists: its file system is where the path would be."""
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
 def write_whole(file: Path, text: str, mode: int = 0o644) -> None:
     """Write a file atomically: a reader sees the old text or the new one."""
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
