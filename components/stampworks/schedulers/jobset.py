@@ -153,7 +153,7 @@ def _pod(pods: PodJob, container: str) -> dict[str, Any]:
         "terminationGracePeriodSeconds": pods.notice_s,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        **({"securityContext": _as_user(pods)} if pods.uid else {}),
+        **({"securityContext": as_user(pods.uid, pods.groups)} if pods.uid else {}),
         **({"affinity": _elsewhere(pods.without)} if pods.without else {}),
         "tolerations": given_up(None if pods.elastic else LOST_S),
         "topologySpreadConstraints": [_one_a_node(pods)],
@@ -171,9 +171,10 @@ def given_up(after_s: int | None) -> list[dict[str, Any]]:
     ]
 
 
-def _as_user(pods: PodJob) -> dict[str, Any]:
-    groups = {"supplementalGroups": [*pods.groups]} if pods.groups else {}
-    return {"runAsUser": pods.uid, "runAsGroup": pods.uid, **groups}
+def as_user(uid: int, groups: Sequence[int]) -> dict[str, Any]:
+    """Return the security context of pods that run with the numbers of a user and of the user's groups."""
+    more = {"supplementalGroups": [*groups]} if groups else {}
+    return {"runAsUser": uid, "runAsGroup": uid, **more}
 
 
 def mounted(claims: Mapping[str, str], read_only: Sequence[str] = ()) -> tuple[list[Any], list[Any]]:

@@ -145,6 +145,20 @@ class KubernetesApi:
         """For who only looks: a server that cannot be reached from here is no reason to wait."""
         return self.listed(kinds, *more, f"--request-timeout={_SOON_S}s", limit_s=_AT_MOST_S)
 
+    def create(self, manifest: Manifest) -> None:
+        """Create an object, unless another command was quicker."""
+        try:
+            self.said(["create", "--filename=-"], json.dumps(manifest))
+        except RefusedError as error:
+            if "(AlreadyExists)" not in str(error):
+                raise
+
+    def last_event(self, name: str, where: str) -> str:
+        """Return the message of the last event about a pod; empty without one."""
+        words = ["get", "events", where, f"--field-selector=involvedObject.name={name}", "--output=json"]
+        items = json.loads(self.said(words))["items"]
+        return str(items[-1].get("message", "")) if items else ""
+
     def said(self, words: Sequence[str], given: str = "", limit_s: float = _TIMEOUT_S) -> str:
         command = [*self._kubectl, *words]
         whole = f"the Kubernetes of cluster {self.cluster}"

@@ -56,28 +56,19 @@ def _open(server: KubernetesApi, plan: Plan) -> str:
         # a node may be lost, and would never say that its own is gone
         server.said(["delete", "pods", *old, *_WHERE, "--ignore-not-found", "--force", "--grace-period=0"])
     if name in old or name not in there:
-        try:
-            server.said(["create", "--filename=-"], json.dumps(pod))
-        except RefusedError as error:
-            if "(AlreadyExists)" not in str(error):  # somebody else was quicker
-                raise
+        server.create(pod)
     try:
         waits = ["wait", "--for=condition=Ready", f"pod/{name}", *_WHERE, f"--timeout={_STARTS_S}s"]
         server.said(waits, limit_s=_STARTS_S + 20)
     except RefusedError as error:
-        what = f"the pod that reads runs does not start within {_STARTS_S} s: {_why(server, name)}"
+        why = server.last_event(name, *_WHERE) or "no reason is given"
+        what = f"the pod that reads runs does not start within {_STARTS_S} s: {why}"
         raise OperationError(what, f"stampworks kubectl -- describe pod {name} {_WHERE[0]}") from error
     return name
 
 
 def _is_over(pod: Manifest) -> bool:
     return pod["status"].get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]
-
-
-def _why(server: KubernetesApi, name: str) -> str:
-    events = ["get", "events", *_WHERE, f"--field-selector=involvedObject.name={name}", "--output=json"]
-    items = json.loads(server.said(events))["items"]
-    return str(items[-1].get("message", "")) if items else "no reason is given"
 
 
 def _pod(plan: Plan) -> dict[str, Any]:

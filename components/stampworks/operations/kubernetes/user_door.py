@@ -15,7 +15,7 @@ from typing import Any
 
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.kubernetes import status as kubernetes_status
-from stampworks.operations.kubernetes.client import KubernetesApi, Manifest, RefusedError, is_true, name_of
+from stampworks.operations.kubernetes.client import KubernetesApi, Manifest, is_true, name_of
 from stampworks.plan import ACCELERATOR, WORKLOADS_IMAGE, Account, Plan, Roster
 from stampworks.schedulers import identity, jobset
 from stampworks.schedulers import kubernetes as scheduling
@@ -49,20 +49,12 @@ def _opened(server: KubernetesApi, job: Manifest, where: str) -> str:
         if name in jobs and (is_true(jobs[name], "Failed") or is_true(jobs[name], "Complete")):
             server.said(["delete", "jobs.batch", name, where, "--ignore-not-found", "--cascade=foreground"])
         elif name not in jobs:
-            _create(server, job)
+            server.create(job)
         if time.monotonic() > deadline:
             why = _why(server, name, pods, where)
             what = f"the pod in which files are looked at does not start within {_STARTS_S} s: {why}"
             raise OperationError(what, f"stampworks kubectl describe workloads {where}")
         time.sleep(_POLL_S)
-
-
-def _create(server: KubernetesApi, job: Manifest) -> None:
-    try:
-        server.said(["create", "--filename=-"], json.dumps(job))
-    except RefusedError as error:
-        if "(AlreadyExists)" not in str(error):  # another command of hers was quicker
-            raise
 
 
 def _leaves(pod: Manifest) -> bool:
@@ -76,12 +68,7 @@ def _why(server: KubernetesApi, name: str, pods: Sequence[Manifest], where: str)
         if name in [owner.get("name") for owner in owners] and not is_true(workload, "Admitted"):
             said = {each.get("type"): each for each in workload.get("status", {}).get("conditions", ())}
             return text_at(said, "QuotaReserved", "message") or "Kueue has not looked at it yet"
-    for pod in pods:
-        events = [f"--field-selector=involvedObject.name={name_of(pod)}", where, "--output=json"]
-        items = json.loads(server.said(["get", "events", *events]))["items"]
-        if items:
-            return str(items[-1].get("message", ""))
-    return "no reason is known"
+    return next((event for pod in pods if (event := server.last_event(name_of(pod), where))), "no reason is known")
 
 
 def _job(plan: Plan, user: str, team: Account) -> dict[str, Any]:
@@ -107,11 +94,7 @@ def _job(plan: Plan, user: str, team: Account) -> dict[str, Any]:
         "tolerations": jobset.given_up(jobset.LOST_S),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": {
-            "runAsUser": declared.uid,
-            "runAsGroup": declared.uid,
-            **({"supplementalGroups": groups} if groups else {}),
-        },
+        "securityContext": jobset.as_user(declared.uid, groups),
         "containers": [container],
         "volumes": volumes,
     }
