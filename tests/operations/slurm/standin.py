@@ -64,7 +64,9 @@ for node in answer["nodes"]:
 """
 
 # each call uses up one file, the last one stays
+# What watches the secret of a job asks for one word, whenever it likes, and takes no answer from whoever is tested.
 _SQUEUE = """#!/bin/sh
+case "$*" in *--noheader*) echo RUNNING; exit ;; esac
 set -- "$HERE"/jobs.*.json
 cat "$1"
 if [ $# -gt 1 ]; then rm "$1"; fi
