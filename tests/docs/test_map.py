@@ -30,9 +30,10 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 def test_a_broken_link_is_found() -> None:
     """Files and anchors are both looked at, and code is not."""
     text = (
-        "[a](index.md) [b](none.md) [c](aws.md#eks) [d](aws.md#none) [e](https://x.org) `[f](g.md)`\n```\n[h](i)\n```\n"
+        "[a](index.md) [b](none.md) [c](start/aws.md#eks) [d](start/aws.md#none) [e](https://x.org) "
+        "`[f](g.md)`\n```\n[h](i)\n```\n"
     )
-    assert broken(DOCS / "index.md", text) == ["none.md", "aws.md#none"]
+    assert broken(DOCS / "index.md", text) == ["none.md", "start/aws.md#none"]
     assert anchors("# One `up`, step by step\n## A-b\n## A-b\n```\n# no\n```\n") == {
         "one-up-step-by-step",
         "a-b",

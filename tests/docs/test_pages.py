@@ -13,7 +13,7 @@ from tests.docs import addons, clouds, machines, roles, rules, settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMANDS = (ROOT / "docs" / "commands.md").read_text()
+COMMANDS = (ROOT / "docs" / "reference" / "commands.md").read_text()
 
 
 def verbs() -> dict[str, argparse.ArgumentParser]:
@@ -30,32 +30,32 @@ def actions(verb: argparse.ArgumentParser) -> list[argparse.Action]:
 def documented(verb: str) -> str:
     """The section of a verb, without its heading."""
     found = re.search(rf"^## stampworks {verb}\n(.*?)(?=^## |\Z)", COMMANDS, re.MULTILINE | re.DOTALL)
-    assert found, f"docs/commands.md has no section '## stampworks {verb}'"
+    assert found, f"docs/reference/commands.md has no section '## stampworks {verb}'"
     return found[1]
 
 
 def test_settings_are_current() -> None:
-    """docs/settings.md is what the schema says now; `python -m tests.docs.settings` writes it."""
+    """docs/reference/settings.md is what the schema says now; `python -m tests.docs.settings` writes it."""
     assert settings.PAGE.read_text() == settings.page(), "run: python -m tests.docs.settings"
 
 
 def test_machines_are_current() -> None:
-    """docs/machines.md is what the catalog says now; `python -m tests.docs.machines` writes it."""
+    """docs/reference/machines.md is what the catalog says now; `python -m tests.docs.machines` writes it."""
     assert machines.PAGE.read_text() == machines.page(), "run: python -m tests.docs.machines"
 
 
 def test_clouds_are_current() -> None:
-    """docs/clouds.md is what the code says now; `python -m tests.docs.clouds` writes it."""
+    """docs/reference/clouds.md is what the code says now; `python -m tests.docs.clouds` writes it."""
     assert clouds.PAGE.read_text() == clouds.page(), "run: python -m tests.docs.clouds"
 
 
 def test_rules_are_current() -> None:
-    """docs/rules.md is what the registry says now; `python -m tests.docs.rules` writes it."""
+    """docs/reference/rules.md is what the registry says now; `python -m tests.docs.rules` writes it."""
     assert rules.PAGE.read_text() == rules.page(), "run: python -m tests.docs.rules"
 
 
 def test_add_ons_are_current() -> None:
-    """The table in docs/kubernetes.md is what the catalog says now; `python -m tests.docs.addons` writes it."""
+    """The table in docs/how-to/kubernetes.md is what the catalog says now; `python -m tests.docs.addons` writes it."""
     assert addons.PAGE.read_text() == addons.page(), "run: python -m tests.docs.addons"
 
 
