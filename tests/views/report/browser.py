@@ -52,7 +52,8 @@ class Page:
         heard: dict[str, Any] = json.loads(message)
         return heard
 
-    def show(self, file: Path, width: int) -> None:
+    def show(self, page: Path | str, width: int) -> None:
+        """Show a file or an address, and wait until it has loaded."""
         if not self.session:
             [target] = self.ask("Target.getTargets", filter=[{"type": "page"}])["targetInfos"]
             self.session = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
@@ -61,7 +62,17 @@ class Page:
             self.ask("Emulation.setScrollbarsHidden", hidden=True)  # pictures have none: nothing shall move for them
         self.resize(width)
         loads = self._loads() + 1
-        self.ask("Page.navigate", url=file.as_uri())
+        self.ask("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
+        self._wait(loads)
+
+    def click(self, element: str) -> None:
+        """Click an element, given as an expression, and wait for the page that it leads to."""
+        loads = self._loads() + 1
+        assert self.tell(f"Boolean({element})"), element
+        self.tell(f"{element}.click()")
+        self._wait(loads)
+
+    def _wait(self, loads: int) -> None:
         while self._loads() < loads:
             self.events.append(self._hear())
 
