@@ -17,7 +17,7 @@ from tests.views.report.browser import browser
 MKDOCS = ROOT / ".venv" / "site" / "bin" / "mkdocs"
 LINKS = "[...document.querySelectorAll('.md-nav--primary a.md-nav__link')]"
 TITLE = "document.querySelector('article h1')?.textContent"
-TIMEOUT_S = 300
+TIMEOUT_S = 600
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -37,7 +37,7 @@ def test_the_site_in_a_browser(tmp_path: Path) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         start = f"http://127.0.0.1:{server.server_port}/"
-        with browser(profile) as page:
+        with browser(profile, TIMEOUT_S) as page:
             page.show(f"{start}docs/index.html", 1400)
             menu = page.tell(f"{LINKS}.map(link => link.href)")
             titles = set()

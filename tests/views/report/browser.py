@@ -17,7 +17,7 @@ from typing import Any
 
 from tools.prepare.system import BROWSER
 
-TIMEOUT_S = "120"
+TIMEOUT_S = 120
 """Limit for all requests to one browser: it is ended then, and the waiting test sees its end."""
 
 
@@ -97,14 +97,14 @@ class Page:
 
 
 @contextlib.contextmanager
-def browser(folder: Path) -> Iterator[Page]:
+def browser(folder: Path, timeout_s: int = TIMEOUT_S) -> Iterator[Page]:
     """A browser of its own, with a profile in the folder."""
     program = shutil.which(BROWSER)
     assert program, f"{BROWSER} is not on PATH: python3 -m tools.prepare --long"
     inbound, to = os.pipe()
     from_, outbound = os.pipe()
     # the browser reads from 3 and writes to 4; of numbers above 9 dash knows nothing
-    script = f'exec 3<&{inbound} 4>&{outbound}; exec timeout {TIMEOUT_S} "$@"'
+    script = f'exec 3<&{inbound} 4>&{outbound}; exec timeout {timeout_s} "$@"'
     command = ["bash", "-c", script, "bash", program, "--headless", "--no-sandbox", "--disable-gpu"]
     command += ["--disable-dev-shm-usage", "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"]
     with (folder / "said").open("wb") as said:
