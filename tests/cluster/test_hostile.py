@@ -166,7 +166,7 @@ def test_nothing_that_is_printed_or_run_holds_a_secret(watched: Watched) -> None
 
 
 def test_only_pulumi_itself_logs_a_secret(watched: Watched) -> None:
-    """Its log holds all that goes over its wire, as docs/commands.md warns; nothing of ours says one beside that."""
+    """Its log holds all that goes over its wire, as the page of commands warns; nothing of ours prints a secret."""
     secrets = watched.secrets()
     betraying = [line for line in watched.logged if betrayed(secrets, line.encode())]
     assert any(line.startswith("{") for line in betraying), "it does no longer: take the warning out"

@@ -69,7 +69,7 @@ def test_the_page_says_what_the_first_cluster_costs() -> None:
     """Whoever has an account reads it before anything is made."""
     usd = cost(planning.plan(load_stack("aws-dev-g6", ROOT / "stacks"))).usd_per_hour
     assert usd is not None
-    assert f"`aws-dev-g6` is {usd:.2f} USD an hour" in (ROOT / "docs" / "aws.md").read_text()
+    assert f"`aws-dev-g6` is {usd:.2f} USD an hour" in (ROOT / "docs" / "start" / "aws.md").read_text()
 
 
 def test_what_a_sum_leaves_out() -> None:

@@ -285,5 +285,5 @@ def test_how_it_is_read() -> None:
     ids=["more of them", "one", "fewer in all, too"],
 )
 def test_who_always_ran_and_need_not_is_named(after: Plan, said: list[str]) -> None:
-    """They end with that `up`, as docs/aws-changes.md says: who reviews has to see it."""
+    """They end with that `up`, as docs/how-to/aws-repair-nodes.md says: who reviews has to see it."""
     assert [each.text for each in review(planned({}), after).order if each.stage == "nodes"] == said

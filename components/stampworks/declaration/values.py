@@ -340,7 +340,8 @@ def machine_hint(value: str, cloud: str = "") -> str:
 def _machines_there_are() -> str:
     """So many that their names help nobody."""
     counts = Counter(row.cloud for row in catalog.machines().values())
-    return f"there are {', '.join(f'{count} of {cloud}' for cloud, count in counts.items())}: see docs/machines.md"
+    listed = ", ".join(f"{count} of {cloud}" for cloud, count in counts.items())
+    return f"there are {listed}: see docs/reference/machines.md"
 
 
 def storage_kind(value: str) -> str:
