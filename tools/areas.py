@@ -108,6 +108,7 @@ class Reached:
 
 
 def main() -> int:
+    """Run the test files of the chosen areas, or list them, and return the exit status."""
     parser = argparse.ArgumentParser(prog="make test-long", description=__doc__)
     parser.add_argument("--area", default="", help=f"{', '.join(AREAS)}, or {AFFECTED}; without it, all")
     parser.add_argument("--base", default="", help=f"with {AFFECTED}: the commit that the change is held against")

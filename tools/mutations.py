@@ -52,6 +52,7 @@ class Mutation:
     after: str
 
     def applied(self, text: str) -> str:
+        """Return a file's text with the mutation."""
         data = text.encode()
         return (data[: self.start] + self.after.encode() + data[self.end :]).decode()
 
@@ -160,6 +161,7 @@ def _failed(files: list[str], marks: str, copy: Path, limit_s: float) -> str:
 
 
 def main() -> int:
+    """Apply mutations one by one, print the suite that catches each, and return 1 if any is missed."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutations", description=__doc__)
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)

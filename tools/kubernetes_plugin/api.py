@@ -49,6 +49,7 @@ class Api:
         return self._ask("PATCH", self._path(manifest), params=query, headers=headers, json=manifest)
 
     def get(self, manifest: Mapping[str, Any]) -> Manifest | None:
+        """Return the object with a manifest's kind and name, or None if there is none."""
         try:
             return self._ask("GET", self._path(manifest))
         except ApiError as error:

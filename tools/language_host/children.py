@@ -21,6 +21,8 @@ Write = Callable[[Stream, bytes], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Command:
+    """A process to start: arguments, folder and environment."""
+
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]

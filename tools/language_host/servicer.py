@@ -36,9 +36,11 @@ class Host(LanguageRuntimeServicer):
     async def Handshake(
         self, request: language.LanguageHandshakeRequest, context: Context
     ) -> language.LanguageHandshakeResponse:
+        """Accept the engine; this host has nothing to agree on."""
         return language.LanguageHandshakeResponse()
 
     async def GetPluginInfo(self, request: Empty, context: Context) -> plugin.PluginInfo:
+        """Return the version of the Pulumi package of Python as ours."""
         return plugin.PluginInfo(version=version("pulumi"))
 
     async def Run(self, request: language.RunRequest, context: Context) -> language.RunResponse:
@@ -80,6 +82,7 @@ class Host(LanguageRuntimeServicer):
     async def GetRequiredPackages(
         self, request: language.GetRequiredPackagesRequest, context: Context
     ) -> language.GetRequiredPackagesResponse:
+        """Return the Pulumi plugins that the program's environment needs."""
         environment = await _environment(request.info, context)
         packages = [
             ParseDict(described, plugin.PackageDependency(kind="resource"), ignore_unknown_fields=True)
@@ -90,18 +93,21 @@ class Host(LanguageRuntimeServicer):
     async def GetProgramDependencies(
         self, request: language.GetProgramDependenciesRequest, context: Context
     ) -> language.GetProgramDependenciesResponse:
+        """Return the distributions of the program's environment with their versions."""
         environment = await _environment(request.info, context)
         found = environment.distributions(transitive=request.transitiveDependencies)
         dependencies = [language.DependencyInfo(name=name, version=version) for name, version in found]
         return language.GetProgramDependenciesResponse(dependencies=dependencies)
 
     async def About(self, request: language.AboutRequest, context: Context) -> language.AboutResponse:
+        """Return the program's interpreter and its version."""
         environment = await _environment(request.info, context)
         return language.AboutResponse(executable=str(environment.python), version=environment.python_version())
 
     async def RuntimeOptionsPrompts(
         self, request: language.RuntimeOptionsRequest, context: Context
     ) -> language.RuntimeOptionsResponse:
+        """Return no prompts: `pulumi new` has nothing to ask."""
         return language.RuntimeOptionsResponse()
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:

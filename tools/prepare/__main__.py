@@ -20,6 +20,7 @@ from .progress import StepError, step
 
 
 def main() -> int:
+    """Take the steps that the arguments ask for, print all problems, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.prepare", description=__doc__)
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--python", action="store_true", help="only the virtual environment")
@@ -101,6 +102,7 @@ class Problems:
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[None]:
+        """Collect the error of a step, so that later steps still run."""
         try:
             yield
         except (StepError, OSError) as error:

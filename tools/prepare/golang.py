@@ -78,8 +78,10 @@ def _download(step: Step, go: str, source: Path, packages: Sequence[str]) -> int
 
 
 def numbers(said: str) -> Version:
+    """Return a version as numbers, for comparisons."""
     return tuple(int(number) for number in said.strip(".").split("."))
 
 
 def dotted(version: Version) -> str:
+    """Return a version as text."""
     return ".".join(str(number) for number in version)

@@ -38,9 +38,11 @@ class Step:
         self._note = text
 
     def start(self) -> None:
+        """Start to show the elapsed time."""
         self._clock.start()
 
     def end(self, verdict: str) -> None:
+        """Write the last form of the line: verdict, note and elapsed time."""
         self._over.set()
         self._clock.join()
         elapsed = self._elapsed()

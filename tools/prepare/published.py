@@ -14,6 +14,8 @@ from .progress import Step, StepError, run
 
 
 class Module(NamedTuple):
+    """A Go module at a version, with the sum of its content."""
+
     path: str
     version: str
     content: str

@@ -75,6 +75,7 @@ def ensure_namespaces() -> None:
 
 
 def can_install() -> bool:
+    """Whether this user may install packages with apt-get."""
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 

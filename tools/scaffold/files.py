@@ -13,6 +13,8 @@ class ScaffoldError(Exception):
 
 @dataclass(frozen=True)
 class File:
+    """A file to write."""
+
     path: str
     """From the root of the tree."""
     text: str

@@ -78,6 +78,8 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Machine:
+    """The facts of a new machine that its author gives."""
+
     name: str
     cloud: str
     accelerator: str

@@ -65,6 +65,7 @@ class Bookkeeper:
         self._say(f"goes on after step {step}, state from {source}" if step else "begins")
 
     def stepped(self, step: int, told: dict[str, Any], saving: bool) -> None:
+        """Log a finished step. `saving` says that a checkpoint was written meanwhile."""
         stalled = told["stalled"]
         self._beside.step(told["seconds"] - stalled["checkpoint"], saving)
         self._log.put("step", {"step": step, "number": self._generation, **told})
@@ -73,6 +74,7 @@ class Bookkeeper:
             self._say(f"step {step}{loss}, {told['seconds']:.3g} s")
 
     def saved(self, step: int, seconds: float, blocked_s: float, size: int, folder: str) -> None:
+        """Log a finished checkpoint, and adapt the interval to its cost."""
         slowed = self._beside.ended()
         told = {"seconds": seconds, "blocked_s": blocked_s, "slowed_s": slowed, "bytes": size, "folder": folder}
         self._log.put("checkpoint", {"step": step, **told})
@@ -91,10 +93,12 @@ class Bookkeeper:
         return True
 
     def notice(self, text: str) -> None:
+        """Log and print a line for the user."""
         self._log.put("notice", {"text": text})
         self._say(text)
 
     def end(self, step: int, why: str) -> None:
+        """Log the end of the run, write its record, and print the goodput."""
         if why == "preempted":
             self._log.put("preempted", {"step": step})
         self._log.put("end", {"why": why, "step": step, "text": ""})

@@ -39,6 +39,7 @@ class BucketCheckpoints(Checkpoints):
         self.objects = Objects(url)
 
     def shown(self, name: str) -> str:
+        """Return the URL of an object, for messages."""
         return f"{self.objects.url}/{name}"
 
     def clear(self) -> None:
@@ -104,6 +105,7 @@ class BucketWriter(Writer):
         self.final = Path(f"step-{step:08}.{time.time_ns():016x}")
 
     def abandon(self) -> None:
+        """Remove the parts of an unfinished checkpoint. Errors are left to the next cleanup."""
         with contextlib.suppress(CheckpointError):  # the next one clears what is left
             self._of.objects.remove(list(self._of.objects.sizes(f"{self.final}/")))
             self._of.objects.abandon(f"{self.final}/")
@@ -114,6 +116,7 @@ class BucketWriter(Writer):
         return [dataclasses.replace(plan, storage_data=self.final.name) for plan in plans]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Upload this rank's part. torch calls this; the future is complete on return."""
         self.final = Path(str(plan.storage_data))
         results: list[WriteResult] = []
         if plan.items:
@@ -148,26 +151,32 @@ class BucketReader(StorageReader):
         self._spans: dict[Any, Any] = {}
 
     def reset(self, checkpoint_id: Any = None) -> None:
-        pass
+        """Do nothing: each reader belongs to one checkpoint."""
 
     @classmethod
     def validate_checkpoint_id(cls, _: Any) -> bool:
+        """Accept any id: the reader knows its checkpoint."""
         return True
 
     def read_metadata(self, *_: Any, **__: Any) -> Metadata:
+        """Return torch's metadata of the checkpoint."""
         found: Metadata = pickle.loads(self._objects.get(f"{self._name}/{METADATA}"))  # noqa: S301 (of this run)
         return found
 
     def set_up_storage_reader(self, metadata: Metadata, *_: Any, **__: Any) -> None:
+        """Keep the places of tensors in the objects."""
         self._spans = metadata.storage_data
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        """Keep torch's plan."""
         return plan
 
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        """Keep torch's plans."""
         return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        """Fetch the items of a plan ahead of their use, and copy them into their tensors."""
         spans = [self._spans[item.storage_index] for item in plan.items]
         asked = [(f"{self._name}/{span.relative_path}", span.offset, span.length) for span in spans]
         for item, content in zip(plan.items, ahead(self._objects.threads, asked, self._objects.get), strict=True):

@@ -451,16 +451,18 @@ class Writer(StorageWriter):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        pass
+        """Do nothing: each writer belongs to one checkpoint."""
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
-        pass
+        """Do nothing: the folder already exists."""
 
     @classmethod
     def validate_checkpoint_id(cls, _: str | os.PathLike[str]) -> bool:
+        """Accept any id: the writer knows its checkpoint."""
         return True
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        """Keep torch's plan."""
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
@@ -472,6 +474,7 @@ class Writer(StorageWriter):
         return plans
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Write this rank's part. torch calls this; the future is complete on return."""
         results: list[WriteResult] = []
         if plan.items:
             path = self.folder / f"__{self._of.rank}_0.distcp"
@@ -543,13 +546,17 @@ class Sink(Protocol):
 
     bytes: int
 
-    def write(self, data: Any) -> int: ...
+    def write(self, data: Any) -> int:
+        """Take bytes and return their number."""
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        """Do nothing before the end: torch calls this after each item."""
 
-    def check(self) -> None: ...
+    def check(self) -> None:
+        """Raise the error of a write that failed in the background."""
 
-    def durable(self) -> File: ...
+    def durable(self) -> File:
+        """Wait until all bytes are durable, and return their number and digest."""
 
 
 def written(stream: Sink, name: str, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:

@@ -36,9 +36,11 @@ class EventLog:
         self._writer.start()
 
     def now(self) -> float:
+        """Return the time in seconds since 1970, on a clock that never goes back."""
         return self._clock + time.monotonic()
 
     def put(self, what: str, told: dict[str, Any]) -> None:
+        """Queue an event; a thread writes it."""
         self._lines.put(json.dumps({"at": self.now(), "what": what, **told}) + "\n")
 
     def close(self) -> None:

@@ -40,6 +40,8 @@ class Kept:
 
 @dataclass
 class Keeper:
+    """The memory of a node for snapshots, and the server that accepts copies."""
+
     folder: Path
     address: str
     secret: str
@@ -53,10 +55,12 @@ class Keeper:
     _fetched: dict[tuple[int, int, bool], Kept] = field(default_factory=dict)
 
     async def open(self) -> None:
+        """Listen on a free port of the address."""
         self.server = await asyncio.start_server(self._serve, self.address, 0, limit=LINE_MAX)
         self.port = self.server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
+        """Stop listening and free the memory."""
         self.server.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -66,6 +66,7 @@ class Events:
 
 
 def read(path: Path) -> Events:
+    """Return the events of a file, which each iteration reads anew."""
     return Events(path)
 
 
@@ -154,6 +155,7 @@ class Account:
 
     @property
     def wall_us(self) -> int:
+        """Microseconds of the run; each belongs to one bin."""
         return sum(self.bins_us.values())
 
     @property
@@ -163,6 +165,7 @@ class Account:
 
     @property
     def tokens(self) -> int:
+        """Tokens of all steps that count."""
         return sum(step.tokens for step in self.steps)
 
     @property
@@ -194,6 +197,7 @@ class Account:
 
     @property
     def cost_per_million_tokens(self) -> float | None:
+        """Cost in the currency of the price; None when unknown."""
         return None if self.cost is None else _ratio(self.cost * 1e6, self.tokens)
 
 
@@ -482,6 +486,7 @@ def _number(event: Event, name: str) -> float | None:
 
 
 def whole(event: Event, name: str) -> int | None:
+    """Return a field if it is an integer from 0 to 2^63 - 1, else None."""
     value = event.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
 

@@ -39,6 +39,7 @@ class Manifest:
     version: int = VERSION
 
     def text(self) -> str:
+        """Return the manifest as JSON, as it is stored."""
         named = {name: {"bytes": each.bytes, DIGESTS[self.version]: each.digest} for name, each in self.files.items()}
         return json.dumps({**asdict(self), "files": named}, indent=1) + "\n"
 

@@ -113,8 +113,8 @@ class NodeKeeper(Keeper):
 
 def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
     """Start the keeper of this node; where it listens."""
-    folder = place_of(key)
-    clear_away(place_of("").name)
+    folder = _place_of(key)
+    clear_away(_place_of("").name)
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     expect_own(folder)
@@ -143,7 +143,7 @@ def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
 
 def running(key: str) -> dict[str, Any] | None:
     """Where the keeper of this node listens, if there is one."""
-    folder = place_of(key)
+    folder = _place_of(key)
     expect_own(folder)
     try:
         found: dict[str, Any] = json.loads((folder / WHERE).read_text())
@@ -166,13 +166,13 @@ def expect_own(folder: Path) -> None:
         raise PermissionError(f"{folder} belongs to another user, and snapshots of this run are to go there: remove it")
 
 
-def place_of(key: str) -> Path:
+def _place_of(key: str) -> Path:
     return MEMORY / f"stampworks-session-{os.getuid()}-{key}"
 
 
 def kept_at(key: str) -> Path:
     """The folder of the snapshots."""
-    return place_of(key) / KEPT
+    return _place_of(key) / KEPT
 
 
 def _lives(process: int) -> bool:
@@ -186,6 +186,7 @@ def _lives(process: int) -> bool:
 
 
 async def main() -> None:
+    """Keep snapshots until the ranks have been away for too long. Only one such process holds the lock."""
     told = json.loads(sys.stdin.readline())
     folder = Path(told["folder"])
     with (folder / ALIVE).open("w") as lock:

@@ -75,10 +75,12 @@ class Objects:
         return f"{found:08x}"
 
     def put(self, name: str, content: bytes) -> File:
+        """Write a small object at once."""
         self._told(name, "put_object", Key=self._prefix + name, Body=content)
         return File(len(content), f"{zlib.crc32(content):08x}")
 
     def remove(self, names: list[str]) -> None:
+        """Remove objects, 1000 in a request. Raise CheckpointError for the first one that stays."""
         for begin in range(0, len(names), 1000):
             keys = [{"Key": self._prefix + name} for name in names[begin : begin + 1000]]
             answer = self._told(names[begin], "delete_objects", Delete={"Objects": keys, "Quiet": True})
@@ -94,6 +96,7 @@ class Objects:
             self._told(below, "abort_multipart_upload", Key=each["Key"], UploadId=each["UploadId"])
 
     def upload(self, name: str) -> Upload:
+        """Return a stream whose object appears when it is complete."""
         return Upload(self, name)
 
     def call(self, name: str, what: str, **told: Any) -> Any:
@@ -156,6 +159,7 @@ class Upload:
         """A part waits until it is full, or `durable` is asked for."""
 
     def check(self) -> None:
+        """Raise the error of a part that failed in the background."""
         for part in self._parts:
             if part.done() and (error := part.exception()):
                 raise error

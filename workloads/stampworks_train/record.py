@@ -216,6 +216,7 @@ def _date(seconds: float) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
+    """Write the record of a run's folder, print its path, and return the exit status."""
     about = "Write the record of a run from its events."
     parser = argparse.ArgumentParser(prog="stampworks_train.record", description=about)
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of the run")

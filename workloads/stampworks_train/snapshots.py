@@ -189,12 +189,14 @@ class Door:
         self.say({"secret": keeper["secret"]})
 
     def say(self, message: dict[str, Any]) -> None:
+        """Send a line of JSON. Raise ConnectionError when the node's process is gone."""
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except ConnectionError:
             raise ConnectionError(GONE) from None
 
     def hear(self) -> dict[str, Any]:
+        """Receive a line of JSON. Raise ConnectionError when the node's process is gone."""
         try:
             line = self._file.readline(LINE_MAX)
         except ConnectionError:
@@ -205,6 +207,7 @@ class Door:
         return found
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a message. Raise ConnectionError with the problem that it names."""
         self.say(message)
         answer = self.hear()
         if "problem" in answer:

@@ -73,6 +73,7 @@ class Stream:
         """A block waits until it is full, or `durable` is asked for."""
 
     def check(self) -> None:
+        """Raise the error of a write that failed in the background."""
         if self._failed:
             raise self._failed
 

@@ -22,6 +22,7 @@ class Wire:
         self.reader, self.writer = reader, writer
 
     def say(self, message: dict[str, Any]) -> None:
+        """Queue a line of JSON; it is sent when the loop runs."""
         self.writer.write(json.dumps(message).encode() + b"\n")
 
     async def hear(self) -> dict[str, Any] | None:
@@ -40,6 +41,7 @@ class Wire:
             await self.writer.drain()
 
     async def take(self, into: mmap.mmap, size: int) -> None:
+        """Receive bytes into a mapped file. Raise ConnectionError if the other side ends first."""
         at = 0
         while at < size:
             block = await self.reader.read(min(BLOCK, size - at))
@@ -49,10 +51,12 @@ class Wire:
             at += len(block)
 
     def close(self) -> None:
+        """Close the connection without waiting for queued bytes."""
         self.writer.close()
 
 
 async def connect(address: str, port: int, secret: str, wait_s: float) -> Wire:
+    """Connect and send the run's secret. Raise TimeoutError after `wait_s` seconds."""
     async with asyncio.timeout(wait_s):
         wire = Wire(*await asyncio.open_connection(address, port, limit=LINE_MAX))
     wire.say({"secret": secret})

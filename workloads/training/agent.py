@@ -60,6 +60,8 @@ class Form:
 
 
 class Agent:
+    """The agent of this node, and of the first node also the coordinator."""
+
     def __init__(self, settings: Settings, ranks: Ranks) -> None:
         self.settings, self.ranks = settings, ranks
         node = settings.cluster.named(ranks.node)

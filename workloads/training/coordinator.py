@@ -59,12 +59,15 @@ class Failure:
 
     @property
     def where(self) -> str:
+        """The rank and node in words, as the beginning of a message."""
         rank = "" if self.rank is None else f"rank {self.rank} on "
         return f"{rank}{self.node or 'the run'}:"
 
 
 @dataclass
 class Generation:
+    """The members of a run between two losses, with the step from which they started."""
+
     number: int
     seats: list[Seat]
     members: list[Member]
@@ -79,6 +82,7 @@ class Generation:
     steps: int = 0
 
     def member(self, rank: int) -> Member:
+        """Return the node on which a rank sits."""
         return self.members[self.seats[rank].node]
 
 
@@ -99,6 +103,7 @@ class Coordinator:
         self._meetings: set[asyncio.Task[None]] = set()
 
     async def open(self, address: str) -> int:
+        """Listen on a free port of the address, and return the port."""
         self.server = await asyncio.start_server(self._meet, address, 0, limit=LINE_MAX)
         port: int = self.server.sockets[0].getsockname()[1]
         return port

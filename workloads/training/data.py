@@ -41,14 +41,20 @@ class Samples(Protocol):
         """Return the number of samples of each shard."""
 
     @property
-    def notices(self) -> list[str]: ...
+    def notices(self) -> list[str]:
+        """Lines for the user, such as shards that had to be read again."""
 
-    def want(self, shards: set[int], step: int, until: int) -> None: ...
-    def tokens(self, shard: int, sample: int) -> np.ndarray: ...
+    def want(self, shards: set[int], step: int, until: int) -> None:
+        """Prepare the shards for the steps from `step` to `until`, and forget the others."""
+
+    def tokens(self, shard: int, sample: int) -> np.ndarray:
+        """Return the tokens of a sample, with one more for the last target."""
+
     def end(self) -> None:
         """Whoever waits for a sample waits no longer."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Free what `want` prepared."""
 
 
 class Stream:
@@ -97,6 +103,7 @@ class Stream:
         return found
 
     def close(self) -> None:
+        """End the thread that reads ahead."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -142,16 +149,17 @@ class Corpus:
         self._length = length
 
     def want(self, shards: set[int], step: int, until: int) -> None:
-        pass
+        """Do nothing: pages are computed when they are read."""
 
     def tokens(self, shard: int, sample: int) -> np.ndarray:  # noqa: ARG002 (there is one)
+        """Return the bytes of a page as tokens."""
         return np.frombuffer(corpus.page(sample, self._length + 1), np.uint8)
 
     def end(self) -> None:
-        pass
+        """Do nothing: no reader waits."""
 
     def close(self) -> None:
-        pass
+        """Do nothing: nothing is open."""
 
 
 class Synthetic(Corpus):
@@ -161,6 +169,7 @@ class Synthetic(Corpus):
     where = "the synthetic source"
 
     def tokens(self, shard: int, sample: int) -> np.ndarray:  # noqa: ARG002
+        """Return a sequence that counts up and sometimes jumps, which a small model learns."""
         drawn = mixed(key(sample) + np.arange(self._length + 1, dtype=np.uint64))
         jumps = drawn % np.uint64(JUMPS) == 0
         jumps[0] = True

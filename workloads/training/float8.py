@@ -34,6 +34,7 @@ class Linear(nn.Linear):
     """Without a bias; both its sides are multiples of 16."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """Multiply in float8, with rows filled up to a multiple that the device accepts."""
         if torch.is_autocast_enabled(x.device.type):  # it knows torch's own products only
             x = x.to(torch.get_autocast_dtype(x.device.type))
         rows = x.flatten(0, -2)
@@ -47,6 +48,7 @@ class Product(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        """Return the product. Keep the input in float8 for the way back."""
         short, scale = scaled(x, FORWARD)
         ctx.save_for_backward(short, scale, weight)  # not a short one: layouts free weights between the two ways
         ctx.kind = x.dtype
@@ -54,6 +56,7 @@ class Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients of input and weight."""
         x, scale, weight = ctx.saved_tensors
         gradient, gradient_scale = scaled(gradients[0], GRADIENT)
         short, weight_scale = scaled(weight, FORWARD)

@@ -46,6 +46,7 @@ class Journal:
         self._log = EventLog(self.path)
 
     def write(self, what: str, **told: Any) -> None:
+        """Log an event and pass it to the trackers. Secrets in the settings are removed."""
         if what == "generation":
             self._asked = False  # whoever was asked is gone
         elif what == "start":
@@ -87,6 +88,7 @@ class Journal:
             print(_readable("notice", {"text": text}), flush=True)
 
     def stepped(self, generation: int, message: dict[str, Any]) -> None:
+        """Log a finished step that a rank reports."""
         told = {key: message[key] for key in ("step", "loss", "tokens", "seconds", "stalled", "rate", "norm")}
         self.write("step", number=generation, **told)
         rate = told["tokens"] / told["seconds"]
@@ -109,6 +111,7 @@ class Journal:
             self._copying = None
 
     def saved(self, message: dict[str, Any]) -> None:
+        """Log a finished checkpoint, and adapt the interval to its cost."""
         told = {key: message[key] for key in ("step", "seconds", "blocked_s", "slowed_s", "bytes", "folder")}
         self.write("checkpoint", **told)
         self._chooser.cost(told["blocked_s"] + told["slowed_s"])

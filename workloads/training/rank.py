@@ -101,6 +101,8 @@ class Stalls:
 
 @dataclass
 class Rank:
+    """The state of one rank's process."""
+
     place: Place
     pipe: Connection
     wanted: int = 0
@@ -115,6 +117,7 @@ class Rank:
     beside: Beside = field(default_factory=Beside)
 
     def live(self) -> None:
+        """Join the others, restore the state, and train until the end or an order to stop."""
         settings = self.place.settings
         self.device = self._device()
         self.copies = torch.cuda.Stream() if self.device.type == "cuda" else None
@@ -453,6 +456,8 @@ class Rank:
 
 @dataclass(frozen=True)
 class Together:
+    """Values of a step that all ranks share."""
+
     loss: float
     wanted: int
 

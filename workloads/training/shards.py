@@ -50,6 +50,8 @@ NAME = re.compile(rb"\d{12}-([0-9a-f]{8})\.tokens\0")
 
 @dataclass(frozen=True)
 class Shard:
+    """A row of the index: a tar file and the number of its samples."""
+
     name: str
     bytes: int
     sha256: str
@@ -66,6 +68,8 @@ class Shard:
 
 @dataclass(frozen=True)
 class Index:
+    """The index of a directory of shards."""
+
     version: int
     tokens: int
     """Tokens of one sample."""
@@ -97,6 +101,7 @@ class Index:
 
     @property
     def stride(self) -> int:
+        """Bytes of a sample in its tar file, header included."""
         return stride(self.size)
 
 
@@ -105,7 +110,7 @@ def stride(size: int) -> int:
     return BLOCK + -(-size // BLOCK) * BLOCK
 
 
-def index_of(store: Store) -> Index:
+def _index_of(store: Store) -> Index:
     where = f"{store.shown}/{INDEX}"
     try:
         given = json.loads(store.content(INDEX, INDEX_MAX))
@@ -129,7 +134,7 @@ class Shards:
     """Samples of a given length, out of shards that are opened as they are needed."""
 
     def __init__(self, store: Store, length: int) -> None:
-        self.index = index_of(store)
+        self.index = _index_of(store)
         self.vocabulary = self.index.vocabulary
         self.where = store.shown
         self.length = length
@@ -148,6 +153,7 @@ class Shards:
 
     @property
     def notices(self) -> list[str]:
+        """Lines for the user about reads that had to be repeated."""
         return self._store.notices
 
     def want(self, shards: set[int], step: int, until: int) -> None:
@@ -161,6 +167,7 @@ class Shards:
             _close(self._open.pop(shard))
 
     def tokens(self, shard: int, sample: int) -> np.ndarray:
+        """Return the tokens of a sample. Read the shard again if it is damaged in the cache."""
         member, piece = divmod(sample, self.pieces)
         width = self.index.width
         place = piece * self.length * width, (self.length + 1) * width
@@ -176,9 +183,11 @@ class Shards:
         return np.frombuffer(found, np.dtype(self.index.type).newbyteorder("<"))
 
     def end(self) -> None:
+        """Wake and end readers that wait for the store."""
         self._store.end()
 
     def close(self) -> None:
+        """Close all open shards."""
         for future in self._open.values():
             _close(future)
         self._open.clear()
@@ -310,6 +319,7 @@ class _Text:
 
 
 def main(argv: Sequence[str]) -> int:
+    """Write shards of text and their index, and return the exit status."""
     parser = argparse.ArgumentParser(prog="training.shards", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("source", metavar="FROM", type=Path, help="a file of text, or a folder of them")
     parser.add_argument("target", metavar="TO", type=Path, help="a folder that has no shards yet")

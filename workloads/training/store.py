@@ -56,6 +56,7 @@ class Held:
         return self._cached is not None
 
     def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of the file. Raise DataError if it has become shorter."""
         if isinstance(self._file, io.BytesIO):
             found = bytes(self._file.getbuffer()[offset : offset + size])
         else:
@@ -67,6 +68,7 @@ class Held:
         return found
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 

@@ -65,13 +65,17 @@ class Point:
 class Sink(Protocol):
     """Where a tracker passes on what it heard; every call may take long, and may fail with a TrackerError."""
 
-    def start(self, name: str, settings: Mapping[str, Any]) -> None: ...
+    def start(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Open the run at the tracker, or continue it. Raise RefusedError if that can never succeed."""
 
-    def steps(self, points: Sequence[Point]) -> None: ...
+    def steps(self, points: Sequence[Point]) -> None:
+        """Send the values of some steps."""
 
-    def artifact(self, path: Path) -> None: ...
+    def artifact(self, path: Path) -> None:
+        """Send a file."""
 
-    def end(self, status: str) -> None: ...
+    def end(self, status: str) -> None:
+        """Close the run at the tracker with its status."""
 
 
 def tracker(wanted: Tracking, folder: Path) -> Tracker:
@@ -102,6 +106,7 @@ class Tracker:
         self._thread.start()
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Queue the beginning of the run, without secrets."""
         with self._changed:
             self._begin = (name, without_secrets(settings))
             self._changed.notify()
@@ -219,11 +224,13 @@ class Files:
         self.path = folder / "metrics.jsonl"
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:  # noqa: ARG002 (the folder has both)
+        """End a last line that a killed run left torn."""
         with self._open() as file:
             if file.tell():  # the last line of one that was killed may be torn
                 file.write(b"\n")
 
     def steps(self, points: Sequence[Point]) -> None:
+        """Append a line of JSON for each step."""
         lines = (json.dumps({"step": each.step, "at": each.at, **each.values}) + "\n" for each in points)
         with self._open() as file:
             file.write("".join(lines).encode())
@@ -256,6 +263,7 @@ class MLflow:
         self.artifacts = ""
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Create the run on the server, or continue the one that the folder notes."""
         if urllib.parse.urlsplit(self.url).scheme not in ("http", "https"):
             raise RefusedError(f"tracking.url: {self.url!r} is no address of a server: write http://HOST:PORT")
         run = self._noted()
@@ -271,6 +279,7 @@ class MLflow:
                 self._ask("runs/log-batch", {"run_id": self.run, "params": params[start : start + BATCH]})
 
     def steps(self, points: Sequence[Point]) -> None:
+        """Send the values, 1000 in a request."""
         metrics = [
             {"key": name, "value": value, "timestamp": round(point.at * 1000), "step": point.step}
             for point in points
@@ -294,6 +303,7 @@ class MLflow:
         self._send("PUT", f"mlflow-artifacts/artifacts/{target}", content, {})
 
     def end(self, status: str) -> None:
+        """Set the run's status on the server."""
         self._ask("runs/update", {"run_id": self.run, "status": self.STATUS.get(status, "FAILED"), "end_time": _now()})
 
     def _noted(self) -> Mapping[str, Any] | None:
@@ -380,6 +390,7 @@ class WandB:
         self.run: Any = None
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Open the run; offline without WANDB_API_KEY. Raise RefusedError without the package."""
         try:
             import wandb
         except ImportError:
@@ -402,13 +413,16 @@ class WandB:
         self.run.define_metric("*", step_metric="step")  # W&B's own step must not decrease; ours may, after a restart
 
     def steps(self, points: Sequence[Point]) -> None:
+        """Hand the values to the package, which sends them itself."""
         for point in points:
             self.run.log({"step": point.step, **point.values})
 
     def artifact(self, path: Path) -> None:
+        """Hand the file to the package, which sends it itself."""
         self.run.save(str(path), base_path=str(path.parent), policy="now")
 
     def end(self, status: str) -> None:
+        """Close the run; the package waits for its uploads."""
         self.run.finish(exit_code=0 if status in ("finished", "preempted") else 1)
 
 

@@ -37,6 +37,7 @@ TELLING = ("CUDA_", "GLOO_", "MKL_", "NCCL_", "OMP_", "OPENBLAS_", "STAMPWORKS_F
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run the programs that the options name, print their answers, and return the exit status."""
     arguments = _arguments(argv)
     try:
         given = load(arguments.options)

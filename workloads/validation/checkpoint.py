@@ -33,6 +33,8 @@ FOLDER = re.compile(r"stampworks-\d+\.\d+-\d+")
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the checkpoint measurement."""
+
     directory: str = "/tmp"  # noqa: S108 (a folder of its own is made there)
     bytes: int = 16 * 2**20
     """Bytes of each rank's part."""
@@ -46,6 +48,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Write and check parts in rounds; all ranks start each round together."""
     meeting = ranks.meeting
     folder = Path(options.directory) / f"{ranks.start.replace(' ', '-')}-{ranks.first.port}"
     rates: list[float] = []

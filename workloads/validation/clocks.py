@@ -19,6 +19,8 @@ STAMPS = struct.Struct("!Iqq")
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the clock comparison."""
+
     asks: int = 20
     wait: float = 1.0
     """Seconds until an ask counts as lost."""
@@ -29,6 +31,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure the offset of each rank's clock from that of rank 0. Raise ValueError for one rank."""
     if ranks.world < 2:
         raise ValueError("clocks needs two ranks or more: start it with srun -N2")
     meeting = ranks.meeting

@@ -27,6 +27,8 @@ ROUNDS_LEAST, ROUNDS_MOST = 3, 200
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the sweeps."""
+
     operations: tuple[str, ...] = ("all_reduce",)
     bytes: tuple[int, ...] = (2**20, 2**22, 2**24)
     """Sizes of the whole, as nccl-tests count them: of a rank's data before a reduction, or after a gathering."""
@@ -47,6 +49,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure all operations on all rails. Raise ValueError for one rank."""
     if ranks.world < 2:
         raise ValueError("collectives needs two ranks or more: start it with srun -N2")
     device = device_of(ranks, answer)

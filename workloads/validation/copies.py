@@ -16,6 +16,8 @@ from .timing import repeat, spread
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the copies."""
+
     bytes: int = 2**28
     seconds: float = 0.5
     """For each direction."""
@@ -26,10 +28,12 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure all accelerators of this node at once."""
     on_all(ranks, answer, functools.partial(copy, options), 3 * options.seconds)
 
 
 def copy(options: Options, name: str, answer: Answer, begin: Begin) -> None:
+    """Measure one accelerator in its own process: to it, from it, and within it."""
     device = opened(name, answer)
     if device.type != "cuda":
         answer.text("skipped", "copies", "there is no accelerator to copy to")

@@ -20,6 +20,8 @@ from .result import Answer
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the measured all-reduce."""
+
     bytes: int = 2**22
     """Bytes of the reduced data."""
     rounds: int = 8
@@ -35,6 +37,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Count the bytes of each NIC during an all-reduce. Raise ValueError for one rank."""
     if ranks.world < 2:
         raise ValueError("fabric needs two ranks or more: start it with srun -N2")
     device = device_of(ranks, answer)

@@ -27,6 +27,8 @@ MTU_DISCOVER, PROBE = 10, 3
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the look at limits."""
+
     directories: tuple[str, ...] = ("/", "/tmp", "/dev/shm")  # noqa: S108 (it is looked at, not written to)
     mounts: tuple[str, ...] = ()
     """Directories that must be mounts of their own."""
@@ -39,6 +41,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Report the limits of a process here, and probe directories and rails."""
     _process(answer)
     _memory(answer)
     for directory in options.directories:
@@ -101,6 +104,7 @@ def _mounts(wanted: tuple[str, ...], answer: Answer) -> None:
 
 
 def mtu(interface: str) -> float:
+    """Return the MTU of an interface in bytes. Raise OSError if there is no such interface."""
     return float(Path(f"/sys/class/net/{interface}/mtu").read_text())
 
 

@@ -24,6 +24,8 @@ from .timing import repeat, spread
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the loading measurement."""
+
     directories: tuple[str, ...] = ("/tmp",)  # noqa: S108 (a folder of its own is made there)
     shards: int = 4
     bytes: int = 8 * 2**20
@@ -65,6 +67,7 @@ class Shards:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001 (as every program)
+    """Write shards to each directory and measure a loader on them."""
     answer.versions["torch"] = str(torch.__version__)
     for directory in options.directories:
         try:

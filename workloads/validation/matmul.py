@@ -35,6 +35,8 @@ REHEARSED = "STAMPWORKS_FAULT_BITFLIP"
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the multiplication."""
+
     size: int = 0
     """Rows of the square matrices; 0 is 1024 on a processor and 8192 on an accelerator."""
     kind: str = ""
@@ -54,11 +56,13 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure all devices of this node at once."""
     work = functools.partial(multiply, options, ranks.cluster.shared)
     on_all(ranks, answer, work, options.warmup + options.seconds)
 
 
 def multiply(options: Options, shared: bool, name: str, answer: Answer, begin: Begin) -> None:
+    """Measure one device in its own process, and compare its results bit by bit."""
     device = opened(name, answer)
     accelerated = device.type == "cuda"
     size = options.size or (8192 if accelerated else 1024)
@@ -104,7 +108,7 @@ class Work:
             took.append(self.clock() - before)
             worked += took[-1]
             if turn and len(took) == 2:
-                turn_a_bit(product)
+                _turn_a_bit(product)
             wrong += not torch.equal(bits(product), bits(self.first))
         return took, wrong
 
@@ -114,7 +118,7 @@ def bits(product: Any) -> Any:
     return product.view(torch.int16 if product.element_size() == 2 else torch.int32)
 
 
-def turn_a_bit(product: Any) -> None:
+def _turn_a_bit(product: Any) -> None:
     bits(product)[0, 0] ^= 1 << 5
 
 

@@ -169,6 +169,7 @@ class Meeting:
             return line.silent(step) or f"no word within {wait:g} s"
 
     def close(self) -> None:
+        """Close all connections; ranks that wait get an error."""
         for line in self.lines.values():
             with contextlib.suppress(OSError):
                 line.connection.shutdown(socket.SHUT_RDWR)

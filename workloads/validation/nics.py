@@ -32,6 +32,7 @@ class Nic:
 
 
 def interface(use: str, name: str) -> Nic:
+    """Return a network interface with the files of its byte counters."""
     counters = INTERFACES / name / "statistics"
     return Nic(use, name, counters / "tx_bytes", counters / "rx_bytes")
 

@@ -32,6 +32,8 @@ SENT_AGAIN = struct.Struct("=200xQQ")
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the measurement between pairs."""
+
     rounds: tuple[tuple[tuple[str, str], ...], ...] = ()
     """Pairs of nodes, round by round; without any, each node meets each other node once."""
     bytes: int = 2**20
@@ -61,10 +63,12 @@ class Way:
 
     @property
     def hello(self) -> bytes:
+        """The first bytes of a connection, by which the receiver recognizes it."""
         return f"pairs {self.round} {self.sender} {self.receiver} {self.rail}\n".encode()
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure all pairs, round by round. Raise ValueError for one rank."""
     if ranks.world < 2:
         raise ValueError("pairs needs two ranks or more: start it with srun -N2")
     meeting, own = ranks.meeting, ranks.cluster.rails_of(ranks.node)
@@ -90,6 +94,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
 
 
 def listen(address: str) -> socket.socket:
+    """Return a server on a free port of an address."""
     return socket.create_server((address, 0))
 
 

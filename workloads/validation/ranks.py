@@ -15,6 +15,8 @@ PORT = 29500
 
 @dataclass(frozen=True)
 class Node:
+    """A node of the cluster, as the options name it."""
+
     name: str
     address: str
     rails: tuple[str, ...] = ()
@@ -44,6 +46,7 @@ class Cluster:
             raise ValueError("wait and limit must be more than 0 seconds")
 
     def named(self, name: str) -> Node | None:
+        """Return the node with this name, or None."""
         return next((node for node in self.nodes if node.name == name), None)
 
     def rails_of(self, name: str) -> dict[str, str]:
@@ -98,9 +101,11 @@ class Ranks:
 
     @property
     def met(self) -> Meeting | None:
+        """The meeting, or None before a program has asked for it."""
         return self._meeting
 
     def begin(self, program: int) -> None:
+        """Set the number of the program that runs now, so that late messages of earlier ones are ignored."""
         self.program = program
         if self._meeting:
             self._meeting.begin(program)

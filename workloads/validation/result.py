@@ -86,9 +86,11 @@ class Answer:
         self.values.append(Value(quantity, unit, found.value, found.low, found.high, found.samples, note=note, **where))
 
     def text(self, quantity: str, name: str, text: str) -> None:
+        """Add a text about this node, without control characters."""
         self.texts.append(Text(quantity, self.node, name, plain(text)))
 
     def problem(self, what: str, node: str | None = None, rail: str = "") -> None:
+        """Add a problem of a node, by default of this one."""
         self.problems.append(Problem(plain(what), self.node if node is None else node, rail))
 
 

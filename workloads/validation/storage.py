@@ -22,6 +22,8 @@ MB = 1e6
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the storage measurement."""
+
     directories: tuple[str, ...] = ("/tmp",)  # noqa: S108 (a folder of its own is made there)
     bytes: int = 16 * 2**20
     """Bytes of one file."""
@@ -37,6 +39,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001 (as every program)
+    """Measure each directory within the time limit; a late result does not count."""
     for directory in options.directories:
         found = Answer(answer.node)  # later results do not count
         try:
@@ -49,6 +52,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001
 
 
 def measure(directory: str, options: Options, answer: Answer) -> bool:
+    """Measure files in a directory of its own, which is removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="stampworks-storage-", dir=directory))
     try:
         block = os.urandom(min(BLOCK, options.bytes))

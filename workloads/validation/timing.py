@@ -26,6 +26,7 @@ class Spread:
     note: str = ""
 
     def scaled(self, factor: float) -> Spread:
+        """Return the spread in another unit."""
         return Spread(self.value * factor, self.low * factor, self.high * factor, self.samples, self.note)
 
 

@@ -38,6 +38,8 @@ class Unreadable(Exception):  # noqa: N818 (reads as what happened)
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the tools: which to run, and on what."""
+
     accelerators: int = 0
     """How many all_reduce_perf shall use; without a number it is not started."""
     sizes: tuple[str, str] = ("8M", "8G")
@@ -69,6 +71,7 @@ class Reading:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Run the requested tools and report their figures. A missing tool is a problem."""
     if options.accelerators:
         begin, end = options.sizes
         command = ["all_reduce_perf", "-b", begin, "-e", end, "-f", "2", "-g", str(options.accelerators)]

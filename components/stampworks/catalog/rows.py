@@ -35,6 +35,8 @@ UNKNOWN: typing.Final = Unknown.UNKNOWN
 
 @dataclass(frozen=True)
 class Accelerator:
+    """An accelerator: memory, rates and links, as its vendor publishes them."""
+
     name: str
     memory_gib: int | Unknown
     """Memory that a program can use, in whole GiB. Vendors round it up, and some count in GB."""
@@ -60,6 +62,8 @@ class Accelerator:
 
 @dataclass(frozen=True)
 class HostLink:
+    """A link between an accelerator and its host."""
+
     name: str
     rate_gbs: float
     """Rate in one direction."""
@@ -87,6 +91,8 @@ class Nic:
 
 @dataclass(frozen=True)
 class Disks:
+    """The local disks of a machine, all of one size."""
+
     count: int | Unknown
     gb: int | Unknown
     """Size of one disk, in units of 10^9 bytes."""
@@ -94,6 +100,8 @@ class Disks:
 
 @dataclass(frozen=True)
 class Machine:
+    """A machine that a cloud sells, or a simulated one."""
+
     name: str
     cloud: str
     aliases: tuple[str, ...]
@@ -183,6 +191,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Fabric:
+    """A protocol between NICs, with the bytes that it adds to data."""
+
     name: str
     mtu_bytes: int
     framing_bytes: int
@@ -282,6 +292,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Image:
+    """A container image of a release."""
+
     repository: str
     tag: str
     digest: str | Unknown
@@ -320,6 +332,8 @@ class AddOn:
 
 @dataclass(frozen=True)
 class Release:
+    """Versions of software that were tested together."""
+
     name: str
     suite: str
     clouds: tuple[str, ...]
@@ -369,6 +383,7 @@ def load(file: str) -> Any:
 
 @cache
 def text(file: str) -> str:
+    """Return a data file of the catalog as text."""
     return resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
 
 

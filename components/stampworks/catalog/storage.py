@@ -153,6 +153,7 @@ class FileSystemChange:
 
 @cache
 def file_systems() -> Mapping[str, FileSystem]:
+    """Return the kinds of file systems by name."""
     return rows(FileSystem, load(KINDS)["kinds"], KINDS)
 
 
@@ -183,6 +184,7 @@ def efa_clients() -> Mapping[str, EfaClients]:
 
 @cache
 def file_system_tiers() -> Mapping[str, FileSystemTier]:
+    """Return the rows of all tiers. Raise CatalogError for an unknown kind or an invalid range."""
     table = rows(FileSystemTier, load(FILE)["tiers"], FILE)
     for tier in table.values():
         if tier.kind not in file_systems():
@@ -194,6 +196,7 @@ def file_system_tiers() -> Mapping[str, FileSystemTier]:
 
 @cache
 def file_system_changes() -> Mapping[str, FileSystemChange]:
+    """Return the effects of changed options. Raise CatalogError for an unknown kind or tier."""
     table = rows(FileSystemChange, load(FILE)["changes"], FILE)
     for change in table.values():
         if change.kind not in file_systems():

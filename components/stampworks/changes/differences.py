@@ -32,6 +32,8 @@ class PathStep:
 
 @dataclass(frozen=True)
 class Difference:
+    """A value that two plans do not share."""
+
     way: tuple[PathStep, ...]
     kind: Kind
     a: Any
@@ -41,6 +43,7 @@ class Difference:
 
     @property
     def path(self) -> str:
+        """The steps joined by dots, as in `groups[gpu].count`."""
         return ".".join(f"{step.field}[{step.key}]" if step.key else step.field for step in self.way)
 
     @property
@@ -50,6 +53,7 @@ class Difference:
 
     @property
     def follows(self) -> bool:
+        """Whether the value is derived, so that another difference explains this one."""
         fields = [step.field for step in self.way]
         of_a_row = fields[-2:-1] in (["machine"], ["release"]) and fields[-1] != "name"
         of_a_kind = fields[-2:] in (["rails", "cidr"], ["network", "pods"])

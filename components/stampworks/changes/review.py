@@ -96,6 +96,8 @@ class Sibling:
 
 @dataclass(frozen=True)
 class Review:
+    """Effects of a change of one stack: before, after, and the verdict of the rules."""
+
     stack: str
     base: str
     head: str
@@ -148,6 +150,7 @@ class Review:
 
     @property
     def known_usd_per_hour_min(self) -> float:
+        """The lower bound of the difference in cost, over the items whose prices are known."""
         return round(sum(_more(one.usd_per_hour_min, two.usd_per_hour_min) for one, two in self._charged()), 6)
 
     @property

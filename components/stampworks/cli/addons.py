@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `addons` and its options."""
     addons = verbs.add_parser("addons", help="show the add-ons of a Kubernetes and their values", allow_abbrev=False)
     stacks.add_plan_options(addons)
     shown = addons.add_mutually_exclusive_group()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `audit-thresholds` and its options."""
     audit = verbs.add_parser(
         "audit-thresholds", help="judge thresholds of health checks by physics", allow_abbrev=False
     )

@@ -17,6 +17,7 @@ _CLUSTER = "stampworks:cluster:Cluster"
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `compare` and its options."""
     compare = verbs.add_parser("compare", help="explain how two stacks differ", allow_abbrev=False)
     for name in ("a", "b"):
         compare.add_argument(name, metavar="STACK", help="a stack, or a plan's JSON file")

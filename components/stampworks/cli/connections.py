@@ -24,6 +24,7 @@ _ANEW = "ask an administrator for a new one: stampworks login -s STACK --as USER
 
 
 def written(connection: Connection) -> str:
+    """Return the text of a connection file, with the version of its form."""
     from stampworks.plan import to_dict
 
     return json.dumps({_KEY: VERSION, **to_dict(connection)}, indent=1, ensure_ascii=False) + "\n"

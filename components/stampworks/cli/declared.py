@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verbs `plan` and `schema`."""
     plan = verbs.add_parser("plan", help="show what a declaration means, without changing anything", allow_abbrev=False)
     stacks.add_plan_options(plan)
     plan.add_argument("--json", action="store_true", help="print the whole plan and the findings of rules as JSON")

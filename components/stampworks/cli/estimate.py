@@ -22,6 +22,7 @@ GPUS_MAX = 10**8
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `estimate` and its options."""
     estimate = verbs.add_parser(
         "estimate", help="work out accelerator-days, days, money and checkpoints of a run", allow_abbrev=False
     )

@@ -24,6 +24,7 @@ DUMP_BYTES_MAX = 256 << 20
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `fabric` and its options."""
     fabric = verbs.add_parser("fabric", help="design the network between nodes", allow_abbrev=False)
     fabric.add_argument("machine", metavar="MACHINE", help="a machine of the catalog")
     fabric.add_argument("nodes", metavar="NODES", type=int, help="number of nodes")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `facts` and its options."""
     facts = verbs.add_parser("facts", help="measure this machine, or read an account, for `plan`", allow_abbrev=False)
     which = facts.add_mutually_exclusive_group()
     which.add_argument("-s", "--stack", metavar="STACK", help="read the account that this stack would be in")

@@ -27,6 +27,7 @@ _TENTHS = 10
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verbs `jobs`, `logs` and `cancel`."""
     jobs = verbs.add_parser("jobs", help="list jobs that run, wait or have ended", allow_abbrev=False)
     stacks.add_stack_option(jobs)
     jobs.add_argument("--mine", metavar="USER", nargs="?", const="", help="those of this user (default: yourself)")
@@ -224,6 +225,7 @@ def _print(lines: list[str], progress: Progress) -> None:
 
 
 def ended(job: Job) -> str:
+    """Return the line about a run that no longer runs."""
     from stampworks.text.printable import printable
 
     return printable(f"{kind(job)} {job.name}: {job.state}" + (f": {job.why}" if job.why else ""))

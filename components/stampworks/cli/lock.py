@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `lock` and its options."""
     lock = verbs.add_parser(
         "lock",
         help="look up images of nodes, versions of a managed Kubernetes, and keys of users at URLs",

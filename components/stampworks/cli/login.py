@@ -16,6 +16,7 @@ _NO_KEY = (
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `login` and its options."""
     login = verbs.add_parser(
         "login", help="write the file with which a user works on a cluster by herself", allow_abbrev=False
     )

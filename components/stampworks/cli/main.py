@@ -70,6 +70,7 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong with a command line, with the nearest verb or option."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise CliError instead of ending the process, as argparse does."""
         raise exits.CliError(f"{self.prog}: {printable(message)}", self._hint(message))
 
     def _hint(self, message: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `new` and its options."""
     new = verbs.add_parser("new", help="declare a sibling of a stack, in a file of its own", allow_abbrev=False)
     new.add_argument("name", metavar="NAME", help="name of the new stack and cluster")
     new.add_argument("--from", metavar="STACK", dest="source", required=True, help="the stack to copy")

@@ -68,4 +68,5 @@ class Progress:
 
 
 def terminal_width() -> int:
+    """Return the columns of the terminal; 100 without one."""
     return shutil.get_terminal_size((100, 24)).columns

@@ -20,6 +20,7 @@ BUDGET_MINUTES_MAX = 10_080
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verbs `qualify` and `verify`."""
     qualify = verbs.add_parser("qualify", help="measure nodes against their plan", allow_abbrev=False)
     stacks.add_stack_option(qualify)
     qualify.add_argument(

@@ -25,6 +25,7 @@ _STDOUT = 1
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verbs `ssh`, `run` and `kubectl`."""
     ssh = verbs.add_parser(
         "ssh",
         help="log in to a node, or run a command there",
@@ -79,12 +80,14 @@ def ask_kubernetes(arguments: argparse.Namespace) -> NoReturn:
 
 
 def count(text: str) -> int:
+    """Read a positive number of nodes for argparse."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes: write 1 or more")
     return int(text)
 
 
 def gpus(text: str) -> int:
+    """Read a number of accelerators for argparse; 0 is valid."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of accelerators: write 0 or more")
     return int(text)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `rehearse` and its options."""
     rehearse = verbs.add_parser(
         "rehearse", help="run a stack in the real engine against providers that only record calls", allow_abbrev=False
     )

@@ -22,6 +22,7 @@ _NOT_MADE = ("stampworks:cluster:Cluster", _QUALIFICATION)
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `report` and its options."""
     report = verbs.add_parser("report", help="write the results of a proof as one page", allow_abbrev=False)
     of = report.add_mutually_exclusive_group()
     stacks.add_stack_option(of)

@@ -33,6 +33,7 @@ SIBLINGS_S = 20
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `review` and its options."""
     review = verbs.add_parser("review", help="show the effects of a change on a stack", allow_abbrev=False)
     for option, metavar, what in (("--base", "A", "before"), ("--head", "B", "after")):
         review.add_argument(

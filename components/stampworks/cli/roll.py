@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `roll` and its options."""
     roll = verbs.add_parser("roll", help="have the next `pulumi up` renew nodes", allow_abbrev=False)
     stacks.add_stack_option(roll)
     roll.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")

@@ -25,6 +25,7 @@ PROJECT_MAX_KIB = 64
 def add_stack_option(
     parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, default: str | None = None
 ) -> None:
+    """Add `--stack`. Its default is $STAMPWORKS_STACK, else the stack of this folder."""
     parser.add_argument(
         "-s",
         "--stack",
@@ -134,6 +135,7 @@ def _check_known(plan: Plan) -> None:
 
 
 def project() -> Path:
+    """Return the folder of the nearest Pulumi.yaml above the working directory. Raise CliError without one."""
     for folder in _upward(Path.cwd()):
         if (folder / "Pulumi.yaml").is_file():
             return folder

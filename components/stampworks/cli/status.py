@@ -19,6 +19,7 @@ _IN_A_PIPE = 10_000
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `status` and its options."""
     status = verbs.add_parser("status", help="show the nodes of a running cluster", allow_abbrev=False)
     stacks.add_stack_option(status)
     status.add_argument("--json", action="store_true", help="print the status as JSON")

@@ -25,6 +25,7 @@ _OF_WORKLOADS = ("options", "set", "kind")
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `submit` and its options."""
     usage = (
         "stampworks submit [-h] [-s STACK] [OPTION ...] FILE\n"
         "       stampworks submit [-h] [-s STACK] [OPTION ...] -- COMMAND ...\n"
@@ -64,6 +65,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def accelerators(text: str) -> int:
+    """Read a number of accelerators for argparse; 0 is valid."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of accelerators: write 0 or more")
     return int(text)

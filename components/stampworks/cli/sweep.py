@@ -13,6 +13,7 @@ _HEADER = ("cluster", "runs", "nodes", "belongs to")
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `sweep` and its options."""
     sweep = verbs.add_parser(
         "sweep", help="list this machine's rooms; remove one whose stack is lost", allow_abbrev=False
     )

@@ -17,6 +17,7 @@ FORMS = ("json", *OF_SLURM, "labels", "kueue", "volcano", "mpi-hostfile", "rankf
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `topology` and its options."""
     topology = verbs.add_parser(
         "topology", help="show the places of nodes in the network, in a scheduler's format", allow_abbrev=False
     )

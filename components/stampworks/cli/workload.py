@@ -20,6 +20,7 @@ _MAX_KIB = 1024
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `lint` and its options."""
     lint = verbs.add_parser(
         "lint", help="compare a workload for Kubernetes with the nodes of a plan", allow_abbrev=False
     )

@@ -82,26 +82,32 @@ def load(plan: Plan) -> Resources[Place, Network, Stored, Disk, NodeGroup]:
 
 
 def elastic(plan: Plan) -> ElasticMaker[Place, NodeGroup]:
+    """Return the maker of elastic nodes. Raise an error that names the cloud if it has none."""
     return needed(CLOUDS[plan.cloud].elastic, "elastic nodes", plan.cloud).make()
 
 
 def database(plan: Plan) -> DatabaseMaker[Place, Database]:
+    """Return the maker of the managed accounting database. Raise an error if the cloud has none."""
     return needed(CLOUDS[plan.cloud].database, "database", plan.cloud)()
 
 
 def server(plan: Plan) -> ServerMaker[Network, ControlPlane]:
+    """Return the maker of a Kubernetes control plane."""
     return _kubernetes(plan).server()
 
 
 def pools(plan: Plan) -> PoolMaker[ControlPlane, NodeGroup]:
+    """Return the maker of a managed Kubernetes' node groups. Raise an error if the cloud has none."""
     return needed(_kubernetes(plan).managed, "Kubernetes with nodes of its own", plan.cloud).make()
 
 
 def joined(plan: Plan) -> JoinedMaker[ControlPlane]:
+    """Return the maker for nodes that join a Kubernetes by themselves. Raise an error if the cloud has none."""
     return needed(_kubernetes(plan).joined, "Kubernetes that nodes join", plan.cloud).make()
 
 
 def drivers(plan: Plan) -> Drivers[Stored]:
+    """Return the maker of the drivers that mount file systems in pods. Raise an error if the cloud has none."""
     return needed(_kubernetes(plan).drivers, "file systems for pods", plan.cloud)()
 
 

@@ -108,6 +108,7 @@ Expected = Mapping[str, Any]
 
 
 def services(_: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the services of a host's roles that do not run."""
     running = _mapping(said["services"])
     for role, service in SERVICES.items():
         if role in roles and _kind(bool, running.get(service, False)) is False:
@@ -115,6 +116,7 @@ def services(_: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[
 
 
 def mounts(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the declared mounts that a host lacks."""
     mounted = _kind(list, said["mounts"])
     for mount in expected["storage_mounts"] if "storage" in roles else ():
         if mount["path"] not in mounted:
@@ -122,6 +124,7 @@ def mounts(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iter
 
 
 def rails(expected: Expected, _: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the rails of a host that are missing or have other settings."""
     found = _mapping(said["interfaces"])
     for rail in expected["node_rails"]:
         name = rail["interface"]
@@ -144,6 +147,7 @@ def _one_rail(rail: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str
 
 
 def accelerators(expected: Expected, _: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line when fewer accelerators answer than the machine has, or none could be counted."""
     wanted = expected["node_machine"]["accelerators"]
     if wanted and (found := said["accelerators"]) is None:
         yield "unknown: how many accelerators it has"
@@ -152,6 +156,7 @@ def accelerators(expected: Expected, _: set[str], said: Mapping[str, Any]) -> It
 
 
 def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parts of the release whose version on the host is another one."""
     packages = _mapping(said["packages"])
     system, _, number = _kind(str, said["system"]).partition(" ")
     # a tag has its own form of a version: slurm-24-11-7-1

@@ -32,6 +32,8 @@ EVENT_BYTES_MAX = 2**24
 
 @dataclass(frozen=True)
 class TaskFailure:
+    """A task that failed on a host, or a host that was not reached."""
+
     host: str
     task: str
     """role : task, as Ansible shows it; empty when the host was never reached."""
@@ -40,6 +42,8 @@ class TaskFailure:
 
 @dataclass(frozen=True)
 class Recap:
+    """The result of a run of a playbook."""
+
     hosts: int
     changed: int
     """Tasks that changed something, summed over the hosts."""
@@ -124,7 +128,7 @@ async def _run(
 ) -> _State:
     """Run the player, and return its results when it has ended or its time is over."""
     with private_folder() as folder:
-        write_work(folder, work, secrets)
+        _write_work(folder, work, secrets)
         command = [*reach, sys.executable, "-m", "stampworks.configuration.player", str(folder)]
         state, mask = _State(), masking(secrets.values())
         try:
@@ -139,7 +143,7 @@ async def _run(
     return state
 
 
-def write_work(folder: Path, work: _Work, secrets: Mapping[str, str]) -> None:
+def _write_work(folder: Path, work: _Work, secrets: Mapping[str, str]) -> None:
     # the player runs in other namespaces, with another working directory
     roles = [{**role, "path": str(Path(role["path"]).absolute())} for role in work.roles]
     told = {**asdict(work), "playbook": str(playbooks_dir() / work.playbook), "roles": roles}

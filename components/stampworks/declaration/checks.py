@@ -24,6 +24,8 @@ CIRCLE_MAX = 8
 
 
 class FieldFinding(NamedTuple):
+    """A problem of a field, before its line in the file is known."""
+
     path: Path
     message: str
     hint: str

@@ -17,6 +17,7 @@ NEEDED = {
 
 
 def check_directory(data: Entry) -> Iterator[FieldFinding]:
+    """Yield the problems of the directory's fields, alone and beside users, groups and accounts."""
     directory = data.get("directory", {})
     if directory.get("kind") == "none":
         for field in OF_KIND:

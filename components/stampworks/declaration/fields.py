@@ -30,10 +30,12 @@ def section_of(field: FieldInfo) -> type[Section] | None:
 
 
 def is_list(field: FieldInfo) -> bool:
+    """Whether the field is declared as a list; its items then have `[]` in their paths."""
     return get_origin(field.annotation) is tuple
 
 
 def change(field: FieldInfo) -> Change:
+    """Return the change policy of a field. Every field in models/ has one."""
     extra = field.json_schema_extra
     assert isinstance(extra, dict)  # noqa: S101  # a field without a policy is a mistake in models/
     policy: Change = extra[CHANGE_KEY]  # type: ignore[assignment]

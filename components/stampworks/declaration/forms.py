@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 
 def wrong(message: str, hint: str) -> PydanticCustomError:
+    """Return an error for pydantic whose hint the loader prints below the message."""
     # A fixed template, for pydantic would fill in braces that a user wrote.
     return PydanticCustomError("value", "{message}", {"message": message, "hint": hint})
 

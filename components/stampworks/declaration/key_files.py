@@ -30,6 +30,7 @@ class KeyUrl:
     url: str
 
     def problem(self, message: str, hint: str) -> Problem:
+        """Return a problem at the place where the URL is written."""
         return self.place.problem(self.path, message, hint)
 
 

@@ -28,6 +28,8 @@ _FIELDS, _OPTIONAL = {"version", "region", "images"}, {"keys", "made_with", "par
 
 @dataclass(frozen=True)
 class LockedImage:
+    """A machine image as `stampworks lock` found it."""
+
     id: str
     name: str
     """Like the day below, for whoever reads the file or its difference: nothing depends on it."""

@@ -27,6 +27,7 @@ class FilePosition:
     source: str = ""
 
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
+        """Return a problem at this position; `path` is the field's."""
         return Problem(self.file, self.line, self.column, path, message, hint, self.source)
 
 

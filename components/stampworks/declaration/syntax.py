@@ -9,6 +9,8 @@ import yaml
 
 
 class Syntax(NamedTuple):
+    """A complaint with its position in the text."""
+
     at: int
     """How many characters stand before the place."""
     message: str

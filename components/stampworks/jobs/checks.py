@@ -44,6 +44,7 @@ class Job:
 
     @property
     def name(self) -> str:
+        """The name of the job, as its file says."""
         return self.file.name
 
     @property
@@ -54,6 +55,7 @@ class Job:
 
     @property
     def whole_nodes(self) -> bool:
+        """Whether it takes all accelerators of its nodes."""
         return self.file.gpus_per_node == ALL or self.gpus == self.pools[0].machine.accelerators
 
     @property
@@ -83,6 +85,7 @@ def pyxis(plan: Plan) -> bool:
 
 
 def is_folder(image: str) -> bool:
+    """Whether an image is a path to an unpacked one, and not a name in a registry."""
     return image.startswith(("/", "./", "../"))
 
 
@@ -110,6 +113,7 @@ def resolve(source: JobSource, plan: Plan, user: str, runs: str) -> Job:
 
 
 def home_of(user: str, plan: Plan) -> str:
+    """Return a user's home; empty for somebody whom the plan does not declare."""
     return next((each.home for each in plan.users if each.name == user), "")
 
 

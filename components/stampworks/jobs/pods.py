@@ -31,6 +31,7 @@ def object_name(job: Job, uid: int) -> str:
 
 
 def secret_name(name: str) -> str:
+    """Return the name of the Secret with the environment of a job."""
     return f"{name}-secrets"
 
 

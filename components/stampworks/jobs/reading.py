@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -101,7 +101,3 @@ def _judged(root: ValueNode, folder: Path, name: str) -> JobSource:
     if job is None or problems:
         job = part(data, frozenset(wrong), JobFile)
     return JobSource(job, root, folder, tuple(problems))
-
-
-def with_problems(source: JobSource, more: Sequence[Problem]) -> JobSource:
-    return replace(source, problems=(*source.problems, *more))

@@ -61,6 +61,7 @@ def places(job: Job, plan: Plan) -> list[str]:
 
 
 def exports(values: Mapping[str, str]) -> str:
+    """Return lines of a shell script that export variables."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 
 

@@ -88,6 +88,7 @@ class ImageRecipe:
 
     @property
     def image(self) -> NodeImage:
+        """The image as nodes use it, with its layers from the top."""
         layers = (self.node / "layer", self.base / "tree")
         return NodeImage(
             self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs)
@@ -95,6 +96,7 @@ class ImageRecipe:
 
     @property
     def whole(self) -> bool:
+        """Whether all parts of the image are in the cache."""
         return self.base.exists() and self.repository.exists() and self.node.exists()
 
 

@@ -54,6 +54,7 @@ class NodeState:
 
     @property
     def alive(self) -> bool:
+        """Whether the node runs."""
         return self.state == "up"
 
     @property

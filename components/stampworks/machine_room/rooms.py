@@ -24,6 +24,8 @@ from stampworks.machine_room.specs import NetworkSpec, RailSpec, network_text
 
 @dataclass(frozen=True)
 class TrunkState:
+    """The trunk between a leaf and its spine as the kernel has it now."""
+
     rail: int
     leaf: str
     rate_mbps: int

@@ -28,6 +28,7 @@ class WantedMembers:
 
     @property
     def always(self) -> tuple[str, ...]:
+        """Names of the nodes that must run; the others are elastic."""
         return self.names[: self.count]
 
     @property
@@ -37,6 +38,7 @@ class WantedMembers:
 
 
 def wanted(group: Group) -> WantedMembers:
+    """Return the members that a group should have."""
     return WantedMembers(group.name, tuple(node.name for node in group.nodes), group.count_min)
 
 

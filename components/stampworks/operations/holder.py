@@ -21,6 +21,7 @@ def ourselves() -> str:
 
 
 def person(holder: str) -> str:
+    """Return the name of a lock's holder without the process."""
     return holder.partition(" (")[0] or "somebody"
 
 

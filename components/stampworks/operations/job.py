@@ -70,11 +70,26 @@ class Job:
 class JobScheduler(Protocol):
     """Runs jobs: `jobs` are those that were submitted here, `every_job` all that the scheduler knows."""
 
-    def files(self, wanted: JobRequest) -> dict[str, str]: ...
-    def submit(self, wanted: JobRequest, user: str) -> int | str: ...
-    def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]: ...
-    def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> int | str: ...
-    def jobs(self) -> tuple[Job, ...]: ...
-    def every_job(self, ended: bool) -> tuple[Job, ...]: ...
-    def cancel(self, job: Job) -> None: ...
-    def taking_none(self, names: tuple[str, ...]) -> dict[str, str]: ...
+    def files(self, wanted: JobRequest) -> dict[str, str]:
+        """Return the files of a run that the scheduler needs, by name."""
+
+    def submit(self, wanted: JobRequest, user: str) -> int | str:
+        """Submit a run and return its id."""
+
+    def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]:
+        """Return the files of a user's job, by name."""
+
+    def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> int | str:
+        """Submit a user's job, which starts when the jobs in `after` have ended, and return its id."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Return the runs of the toolkit that wait or run."""
+
+    def every_job(self, ended: bool) -> tuple[Job, ...]:
+        """Return the jobs of all users; `ended` adds those that the accounting keeps."""
+
+    def cancel(self, job: Job) -> None:
+        """End a job; succeed if it has already ended."""
+
+    def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Return the reason for each of these nodes that takes no jobs."""

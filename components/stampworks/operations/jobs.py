@@ -215,6 +215,7 @@ def _vanished(plan: Plan, roster: Roster, last: Job) -> Job:
 
 
 def of_cluster(plan: Plan, roster: Roster) -> JobScheduler:
+    """Return the jobs of a cluster's scheduler."""
     return port_of(plan.scheduler.kind).jobs(plan, roster)
 
 
@@ -449,4 +450,5 @@ def _of_exit(job: Job, code: Any, stopped: int | None = None) -> Job:
 
 
 def as_text(value: Any) -> str:
+    """Return options of a run as they are stored in its folder."""
     return json.dumps(value, indent=1) + "\n"

@@ -38,6 +38,7 @@ def read(path: Path, start: int = 0, limit: int = TEXT_BYTES) -> bytes:
 
 
 def parsed(text: bytes) -> Any:
+    """Return the value of JSON text; None if it is not valid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -122,6 +123,7 @@ def follow(folder: Path, log: int, events: int) -> dict[str, Any]:
 
 
 def main(verb: str, folder: Path, *more: str) -> dict[str, Any]:
+    """Do what the verb says and return the answer."""
     if verb == "write":
         return write(folder, json.load(sys.stdin))
     if verb == "follow":

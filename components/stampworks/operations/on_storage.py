@@ -46,6 +46,7 @@ def look(folder: Path, image: str) -> dict[str, Any]:
 
 
 def said(path: Path) -> str:
+    """Return the text of a file; empty if there is none."""
     try:
         return path.read_text()
     except FileNotFoundError:
@@ -104,13 +105,13 @@ def put(objects: Path, pieces: list[tuple[str, int, int, str]]) -> dict[str, Any
             file.seek(offset)
             file.write(content)
         if offset + len(content) == size:
-            if digest_of(draft) != digest:
+            if _digest_of(draft) != digest:
                 sys.exit("a file was changed on its way")
             draft.replace(objects / digest)
     return {}
 
 
-def digest_of(path: Path) -> str:
+def _digest_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -137,6 +138,7 @@ def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def copied(folder: Path, objects: Path, manifest: list[list[str]]) -> None:
+    """Bring the working folder to the manifest: remove files of the last one, and copy changed ones."""
     workdir = folder / WORKDIR
     workdir.mkdir(exist_ok=True)
     try:
@@ -178,7 +180,7 @@ def removed(workdir: Path, name: str) -> None:
 def same(path: Path, digest: str) -> bool:
     """Whether a file still has the content that was copied: a job may have changed it."""
     try:
-        return not path.is_symlink() and digest_of(path) == digest
+        return not path.is_symlink() and _digest_of(path) == digest
     except OSError:
         return False
 
@@ -193,6 +195,7 @@ def private(folder: Path) -> None:
 
 
 def whole(path: Path, content: bytes, mode: int) -> None:
+    """Write a file in one rename, so that readers never see a part of it."""
     draft = path.parent / f".{path.name[:200]}.draft"
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
@@ -255,6 +258,7 @@ def forget(folder: Path) -> dict[str, Any]:
 
 
 def main(verb: str, folder: Path, *more: str) -> dict[str, Any]:
+    """Do what the verb says and return the answer."""
     if verb == "look":
         return look(folder, more[0])
     if verb == "watch":

@@ -19,6 +19,8 @@ from stampworks.qualification import Subject
 
 @dataclass(frozen=True)
 class Port:
+    """The functions of one scheduler, by the protocol that each returns."""
+
     asks_members: bool
     """Whether it is asked on a member of the cluster, over ssh; else a roster may be empty."""
     service: Callable[[Plan, Roster], Service]

@@ -19,6 +19,8 @@ who is free each time, somebody gives back."""
 
 
 class Service(Protocol):
+    """Nodes in and out of service."""
+
     def look(self) -> dict[str, NodeStanding]:
         """All nodes that the scheduler knows."""
 

@@ -16,6 +16,8 @@ Verdict = Literal["pass", "fail", "unknown"]
 
 @dataclass(frozen=True)
 class StatusTable:
+    """A table for the terminal."""
+
     header: tuple[str, ...]
     rows: Sequence[tuple[object, ...]]
 
@@ -26,9 +28,13 @@ class ClusterStatus(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
-    def cluster(self) -> str: ...
+    def cluster(self) -> str:
+        """Name of the cluster."""
+
     @property
-    def cloud(self) -> str: ...
+    def cloud(self) -> str:
+        """Cloud of the cluster."""
+
     @property
     def verdict(self) -> Verdict:
         """Pass when every planned node is there and works."""
@@ -45,7 +51,8 @@ class ClusterStatus(Protocol):
     def scheduling_only(self) -> tuple[str, ...]:
         """Pools that are declared and not there on purpose, a sentence each."""
 
-    def tables(self) -> Sequence[StatusTable]: ...
+    def tables(self) -> Sequence[StatusTable]:
+        """Return the tables that `stampworks status` prints."""
 
 
 @dataclass(frozen=True)

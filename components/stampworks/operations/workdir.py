@@ -34,6 +34,7 @@ class Workdir:
 
     @property
     def digest(self) -> str:
+        """A digest of names, modes and contents of all files."""
         return hashlib.sha256(json.dumps(self.entries).encode()).hexdigest()
 
     @property

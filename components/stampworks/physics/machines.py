@@ -46,6 +46,7 @@ class Latency:
     fill_us_max: float
 
     def time_us(self, bytes_us: float) -> float:
+        """Return the time of a collective, from the time that its bytes take at the full rate."""
         return self.start_us + bytes_us + min(2 * sqrt(self.fill_us * bytes_us), self.fill_us_max)
 
 

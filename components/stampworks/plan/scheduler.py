@@ -66,6 +66,8 @@ class Priority:
 
 @dataclass(frozen=True)
 class Account:
+    """A group of users that share a quota."""
+
     name: str
     users: tuple[str, ...] = field(metadata=UNORDERED)
     share: int
@@ -87,6 +89,8 @@ def own_nodes(accounts: Sequence[Account], count: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class User:
+    """A user of the cluster."""
+
     name: str
     uid: int
     accounts: tuple[str, ...] = field(metadata=FIRST)
@@ -133,6 +137,8 @@ class Directory:
 
 @dataclass(frozen=True)
 class Image:
+    """A container image of an add-on."""
+
     part: str
     """The part of an add-on's values that names the image."""
     name: str
@@ -176,6 +182,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Scheduler:
+    """Queues, priorities, accounts and topology of the cluster's scheduler."""
+
     kind: SchedulerKind
     accounting: bool
     preemption: Preemption
@@ -208,6 +216,7 @@ class Scheduler:
 
     @property
     def traits(self) -> Traits:
+        """Properties that all schedulers of this kind share."""
         return traits_of(self.kind)
 
     @property

@@ -31,6 +31,8 @@ class NoSuchValueError(ValueError):
 
 @dataclass(frozen=True)
 class Explanation:
+    """A value of a plan with its reasons and the policy of its change."""
+
     path: str
     value: Any
     """Plain data; parts are shortened. None when the value is unknown, or when a reason covers several values."""

@@ -92,14 +92,17 @@ class Handler(ABC):
 
     @property
     def token(self) -> str:
+        """The type token of the resource."""
         return self.table.token
 
     @property
     def inputs(self) -> Mapping[str, Property]:
+        """The inputs by their names on the wire."""
         return self.table.inputs
 
     @property
     def outputs(self) -> Mapping[str, Property]:
+        """The outputs by their names on the wire."""
         return self.table.outputs
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002 (a resource may be named by either)

@@ -56,17 +56,21 @@ class PluginServer(Plugin):
     # -- the plugin
 
     async def Handshake(self, request: pb.ProviderHandshakeRequest, context: Context) -> pb.ProviderHandshakeResponse:
+        """Connect to the engine's log."""
         self._engine = EngineLog(request.engine_address)
         return await super().Handshake(request, context)
 
     async def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
+        """Connect to the engine's log, when the engine did not start the plugin."""
         self._engine = EngineLog(request.address)
         return Empty()
 
     async def GetSchema(self, request: pb.GetSchemaRequest, context: Context) -> pb.GetSchemaResponse:
+        """Return the schema that the handlers' tables give."""
         return pb.GetSchemaResponse(schema=json.dumps(schema(self._package)))
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:
+        """Cancel running operations; each keeps what it has finished."""
         self.cancel()
         return Empty()
 
@@ -78,6 +82,7 @@ class PluginServer(Plugin):
     # -- one resource
 
     async def Check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
+        """Return the problems of inputs, all at once."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.news)
         return pb.CheckResponse(
@@ -85,6 +90,7 @@ class PluginServer(Plugin):
         )
 
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
+        """Compare inputs, and drift with no drift. Only marked inputs replace the resource."""
         handler = await self._handler(request.urn, context)
         silent = {name for name, row in handler.inputs.items() if row.silent}
         texts = {name for name, row in handler.inputs.items() if row.told_as_text}
@@ -108,6 +114,7 @@ class PluginServer(Plugin):
         )
 
     async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
+        """Create a resource; in a preview only say which outputs are unknown."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.properties)
         if request.preview:
@@ -120,6 +127,7 @@ class PluginServer(Plugin):
         )
 
     async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
+        """Update a resource; a preview reports its drift."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.news, request.id, request.olds, request.old_inputs)
         if request.preview:
@@ -130,6 +138,7 @@ class PluginServer(Plugin):
         )
 
     async def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
+        """Return inputs and outputs as they are now; empty if the resource is gone."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.inputs, request.id, request.properties, request.inputs)
         try:
@@ -148,6 +157,7 @@ class PluginServer(Plugin):
         )
 
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> Empty:
+        """Delete a resource."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.old_inputs, request.id, request.properties, request.old_inputs)
         try:

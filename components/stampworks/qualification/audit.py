@@ -40,6 +40,8 @@ ABOUT: Final = 1.1
 
 @dataclass(frozen=True)
 class Judgement:
+    """The verdict on one threshold."""
+
     threshold: Threshold | NoThreshold
     verdict: Verdict
     reason: str
@@ -53,9 +55,11 @@ class Meaning:
     bounds: Bounds
 
     def holds(self, value: float) -> bool:
+        """Whether the value lies between the bounds."""
         return self.bounds.floor.value < value <= self.bounds.ceiling.value
 
     def nearly_holds(self, value: float) -> bool:
+        """Whether the value lies within the bounds if they are widened by ABOUT."""
         return self.bounds.floor.value < value * ABOUT and value <= ABOUT * self.bounds.ceiling.value
 
     def distance(self, value: float) -> float:

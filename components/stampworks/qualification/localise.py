@@ -17,6 +17,8 @@ Round = tuple[Pair, ...]
 
 @dataclass(frozen=True)
 class Located:
+    """Result of the search: slow items, undecided items, and the rounds that it took."""
+
     bad: tuple[str, ...]
     """Slow twice, once with an item that is known to be fast."""
     undecided: tuple[str, ...]

@@ -34,6 +34,7 @@ class Suspect:
 
     @property
     def node(self) -> str:
+        """Name of the node that the suspect item belongs to."""
         return at_home(self.name)[0]
 
     @property

@@ -60,6 +60,7 @@ class Measure:
 
     @property
     def slow(self) -> bool:
+        """Whether the rate is missing, or below SHARE_MIN of the expected one."""
         return self.gbps is None or self.gbps < SHARE_MIN * self.expected_gbps
 
     @property

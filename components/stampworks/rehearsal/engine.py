@@ -33,6 +33,7 @@ class Ran:
     said: str
 
     def of(self, kind: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the events of one kind."""
         return (event[kind] for event in self.events if kind in event)
 
     @property
@@ -55,6 +56,8 @@ class Ran:
 
 @dataclass(frozen=True)
 class State:
+    """The state file of the stack."""
+
     resources: Sequence[Mapping[str, Any]]
     """Resources, without providers."""
     pending: Sequence[str]

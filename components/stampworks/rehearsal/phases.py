@@ -32,6 +32,7 @@ class Stage:
     recording: Recording
 
     def up(self, *options: str) -> Ran:
+        """Run `pulumi up`, and raise an error if it fails."""
         return _must(self.engine.run(*_UP, *options), "up")
 
     def orphans(self, state: State, gone: Collection[str] = ()) -> list[str]:

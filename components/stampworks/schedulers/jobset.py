@@ -80,6 +80,7 @@ class PodJob:
 
 
 def manifest(pods: PodJob) -> dict[str, Any]:
+    """Return the JobSet of a run, which Kubernetes deletes some time after its end."""
     whole = {**spec(pods), "ttlSecondsAfterFinished": KEPT_S}
     return {"apiVersion": VERSION, "kind": "JobSet", "metadata": metadata(pods), "spec": whole}
 

@@ -87,6 +87,7 @@ def _flavors(hardware: Iterable[Manifest]) -> dict[str, str]:
 
 
 def teams(plan: Plan) -> tuple[Account, ...]:
+    """Return the accounts; one team of all users where none are declared."""
     everybody = Account(EVERYBODY, tuple(user.name for user in plan.users), share=1, accelerators_max=0)
     return plan.scheduler.accounts or (everybody,)
 

@@ -38,15 +38,15 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
     """Every file of /etc/slurm by name; slurmdbd.conf, if any, still lacks its password."""
     members = node_names(plan, roster)
     texts = {
-        "slurm.conf": slurm_conf(plan, roster, members),
-        "topology.conf": topology_conf(plan, roster, members),
+        "slurm.conf": _slurm_conf(plan, roster, members),
+        "topology.conf": _topology_conf(plan, roster, members),
         "gres.conf": gres_conf(plan, members),
         "cgroup.conf": cgroup_conf(plan),
         "plugstack.conf": plugstack_conf(plan),
         "job_submit.lua": job_submit_lua(plan),
     }
     if plan.scheduler.accounting:
-        texts["slurmdbd.conf"] = slurmdbd_conf(plan)
+        texts["slurmdbd.conf"] = _slurmdbd_conf(plan)
     else:
         del texts["job_submit.lua"]
     return texts
@@ -111,22 +111,31 @@ def members_of(pool: Group, roster: Roster) -> tuple[Member, ...]:
     return tuple(one for one in roster.members if one.group == pool.name and one.name not in elastic)
 
 
-def slurm_conf(plan: Plan, roster: Roster, members: Members) -> str:
-    nodes = [node_line(pool.machine, member) for pool in plan.pools for member in members_of(pool, roster)]
-    nodes += [cloud_line(pool, [node.name for node in pool.elastic_nodes]) for pool in elastic(plan)]
-    nodes += [cloud_line(pool, members[pool.name]) for pool in plan.scheduling_only]
-    queues = [queue_line(plan, queue, members) for queue in plan.scheduler.queues]
+def _slurm_conf(plan: Plan, roster: Roster, members: Members) -> str:
+    nodes = [_node_line(pool.machine, member) for pool in plan.pools for member in members_of(pool, roster)]
+    nodes += [_cloud_line(pool, [node.name for node in pool.elastic_nodes]) for pool in elastic(plan)]
+    nodes += [_cloud_line(pool, members[pool.name]) for pool in plan.scheduling_only]
+    queues = [_queue_line(plan, queue, members) for queue in plan.scheduler.queues]
     saving = power_saving(plan, roster) if elastic(plan) else imagined(plan)
-    sections = (identity(plan, roster), placement(plan), care(plan), saving, priorities(plan), accounting(plan, roster))
-    body = "\n".join(lines_of(section) for section in sections if section)
+    sections = (
+        identity(plan, roster),
+        placement(plan),
+        _health_settings(plan),
+        saving,
+        priorities(plan),
+        accounting(plan, roster),
+    )
+    body = "\n".join(_lines_of(section) for section in sections if section)
     return header(plan) + body + "\n" + "\n".join([*nodes, "", *queues, ""])
 
 
 def controller(plan: Plan, roster: Roster) -> Member:
+    """Return the member that is the head."""
     return next(member for member in roster.members if member.group == plan.controller.name)
 
 
 def identity(plan: Plan, roster: Roster) -> list[Setting]:
+    """Return the settings that name the cluster and its controller."""
     head = controller(plan, roster)
     comes_and_goes = plan.scheduling_only or elastic(plan)
     parameters = ["enable_configless", f"node_reg_mem_percent={MEMORY_PERCENT}"]
@@ -150,6 +159,7 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
 
 
 def placement(plan: Plan) -> list[Setting]:
+    """Return the settings that select nodes for jobs."""
     pools = (*plan.pools, *plan.scheduling_only)
     simulated = any(pool.machine.simulated for pool in pools)
     return [
@@ -168,6 +178,7 @@ def placement(plan: Plan) -> list[Setting]:
 
 
 def confinement(plan: Plan) -> list[Setting]:
+    """Return the settings that keep jobs within their cores, memory and devices."""
     if not on_machines(plan):
         return [("ProctrackType", "proctrack/linuxproc")]
     # task/affinity binds to the cores that a job got, which must be known
@@ -177,7 +188,7 @@ def confinement(plan: Plan) -> list[Setting]:
     ]
 
 
-def care(plan: Plan) -> list[Setting]:
+def _health_settings(plan: Plan) -> list[Setting]:
     # A machine that is silent for half a minute may only be busy, and who asks eight GPUs how they are holds up what
     # computes there; simulated nodes have nothing to do, and are there to be broken.
     silent_s, look_s = (300, 300) if on_machines(plan) else (30, 20)
@@ -245,6 +256,7 @@ def priorities(plan: Plan) -> list[Setting]:
 
 
 def accounting(plan: Plan, roster: Roster) -> list[Setting]:
+    """Return the settings of the accounting; empty if the plan has none."""
     if not plan.scheduler.accounting:
         return []
     return [
@@ -262,11 +274,11 @@ def accounting(plan: Plan, roster: Roster) -> list[Setting]:
     ]
 
 
-def node_line(machine: Machine, member: Member) -> str:
+def _node_line(machine: Machine, member: Member) -> str:
     return words([("NodeName", member.name), ("NodeAddr", member.address), *hardware(machine), ("State", "UNKNOWN")])
 
 
-def cloud_line(pool: Group, names: Sequence[str]) -> str:
+def _cloud_line(pool: Group, names: Sequence[str]) -> str:
     # an address where nobody answers at once: without one each that is switched off would be looked up for seconds
     return words(
         [("NodeName", fold(names, ",")), ("NodeAddr", "127.0.0.1"), *hardware(pool.machine), ("State", "CLOUD")]
@@ -274,6 +286,7 @@ def cloud_line(pool: Group, names: Sequence[str]) -> str:
 
 
 def hardware(machine: Machine) -> list[Setting]:
+    """Return the settings of a machine's cores, memory and accelerators."""
     # unpublished values come from the node when it registers
     cores: list[Setting] = [
         ("CPUs", machine.cpus),
@@ -290,10 +303,11 @@ def hardware(machine: Machine) -> list[Setting]:
 
 
 def gres_of(machine: Machine) -> str:
+    """Return a machine's accelerators as Slurm counts them."""
     return f"gpu:{machine.accelerator}:{machine.accelerators}"
 
 
-def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
+def _queue_line(plan: Plan, queue: Queue, members: Members) -> str:
     scheduler = plan.scheduler
     imagined = {pool.name for pool in plan.scheduling_only}.issuperset(queue.pools)
     starting = {pool.name for pool in elastic(plan)}
@@ -351,7 +365,7 @@ def tier(plan: Plan, queue: Queue) -> int:
     return 1 if own is None else 2 + weights.index(own)
 
 
-def topology_conf(plan: Plan, roster: Roster, members: Members) -> str:
+def _topology_conf(plan: Plan, roster: Roster, members: Members) -> str:
     scheduler = plan.scheduler
     if plan.fabric.leaf_nodes is None and scheduler.topology == "tree":
         said = {member.name: member.places for member in roster.members}
@@ -373,7 +387,7 @@ def gres_conf(plan: Plan, members: Members) -> str:
                 ("NodeName", fold(members[pool.name], ",")),
                 ("Name", "gpu"),
                 ("Type", pool.machine.accelerator),
-                ("File", device_files(pool.machine)),
+                ("File", _device_files(pool.machine)),
             ]
         )
         for pool in (*plan.pools, *plan.scheduling_only)
@@ -382,13 +396,13 @@ def gres_conf(plan: Plan, members: Members) -> str:
     return header(plan) + "".join(f"{row}\n" for row in rows)
 
 
-def device_files(machine: Machine) -> str:
+def _device_files(machine: Machine) -> str:
     last = machine.accelerators - 1
     number = f"[0-{last}]" if last else "0"
     return f"/dev/tty{number}" if machine.simulated else f"/dev/nvidia{number}"
 
 
-def slurmdbd_conf(plan: Plan) -> str:
+def _slurmdbd_conf(plan: Plan) -> str:
     return lines(
         plan,
         [
@@ -422,16 +436,19 @@ def job_submit_lua(plan: Plan) -> str:
 
 
 def header(plan: Plan) -> str:
+    """Return the comment at the head of each file."""
     return f"# Written by Stampworks for cluster {plan.name}: change the declaration, not this file.\n"
 
 
 def lines(plan: Plan, settings: Iterable[Setting]) -> str:
-    return header(plan) + lines_of(settings)
+    """Return a whole file, with a setting per line."""
+    return header(plan) + _lines_of(settings)
 
 
-def lines_of(settings: Iterable[Setting]) -> str:
+def _lines_of(settings: Iterable[Setting]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings)
 
 
 def words(settings: Iterable[Setting]) -> str:
+    """Return settings in one line, as for nodes and partitions."""
     return " ".join(f"{key}={value}" for key, value in settings)

@@ -169,6 +169,7 @@ def _step(step: PathStep, key: str) -> str:
 
 
 def shown(value: Any, field: str, unit: str) -> str:
+    """Return a value in words, with its unit. None is `unknown`."""
     if field == "pods":
         return value.way if value else "none"
     if field == "directory" and not isinstance(value, str):  # the one of people, and not that of checkpoints

@@ -15,6 +15,7 @@ BATCH, LENGTH, VOCABULARY = 16, 64, 256
 
 
 def main() -> None:
+    """Train, save in a session, and continue from its last checkpoint."""
     cuda = torch.cuda.is_available()
     # Name the backend: on CPUs, Accelerate prefers MPI if torch was built with it, as on Debian
     group = InitProcessGroupKwargs(backend="nccl" if cuda else "gloo")

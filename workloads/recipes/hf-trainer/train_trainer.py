@@ -39,19 +39,23 @@ class Survive(TrainerCallback):
         self.folder, self.samples = folder, samples
 
     def on_train_begin(self, _: Any, state: Any, __: Any, **told: Any) -> None:
+        """Open the session, which restores the last checkpoint, and skip the samples already used."""
         self.session = Session(self.folder, told["model"], told["optimizer"].optimizer, scheduler=told["lr_scheduler"])
         state.global_step = self.samples.after = self.session.step
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Report the step, and stop the Trainer when the session is told to stop."""
         self.session.tell(tokens=BATCH * LENGTH * args.world_size)
         self.session.done(state.global_step, last=state.global_step >= state.max_steps)
         control.should_training_stop = control.should_training_stop or self.session.stopped
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
+        """Close the session, which waits for the last checkpoint."""
         self.session.close()
 
 
 def main() -> None:
+    """Train with a callback that keeps the session."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
     model = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, max_position_embeddings=LENGTH, **sizes))

@@ -55,6 +55,7 @@ def train(settings: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    """Start the workers of Ray Train, and continue a run of this name."""
     path = Path(os.environ["CHECKPOINT_PATH"]).expanduser()
     trainer = TorchTrainer(
         train,

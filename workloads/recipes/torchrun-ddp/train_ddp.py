@@ -15,6 +15,7 @@ BATCH, WIDTH = 64, 32
 
 
 def main() -> None:
+    """Train one rank, save in a session, and continue from its last checkpoint."""
     dist.init_process_group()
     cuda = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")

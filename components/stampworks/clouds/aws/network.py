@@ -180,6 +180,7 @@ def create(
     keyring: Keyring,
     opts: ResourceOptions,
 ) -> Connections:
+    """Create the network of a cluster. Part of the contract of a cloud."""
     return Connections(name, cluster, place, network, keyring, opts)
 
 

@@ -18,6 +18,7 @@ CHUNK = bytes(1 << 17)
 
 
 def send() -> None:
+    """Run the receiver in another namespace, send to it, and print its result."""
     with subprocess.Popen(
         ["unshare", "--net", sys.executable, "-I", "-S", __file__, "receive"],
         stdin=subprocess.PIPE,
@@ -39,6 +40,7 @@ def send() -> None:
 
 
 def receive() -> None:
+    """Receive bytes in this namespace and print their rate."""
     print("in my namespace", flush=True)
     sys.stdin.readline()
     ip(*up("right", RECEIVER))
@@ -57,10 +59,12 @@ def receive() -> None:
 
 
 def up(name: str, address: str) -> tuple[str, str]:
+    """Return the commands that give an end of the pair its address."""
     return f"addr add {address}/30 dev {name}", f"link set {name} up"
 
 
 def ip(*commands: str) -> None:
+    """Run commands of `ip` in this namespace."""
     subprocess.run(["ip", "-batch", "-"], input="\n".join(commands) + "\n", text=True, check=True, timeout=10)
 
 

@@ -45,6 +45,8 @@ _RATE = ("--kube-api-qps=300", "--kube-api-burst=600")
 
 @dataclass(frozen=True)
 class Addresses:
+    """Addresses and ranges of a Kubernetes in a room."""
+
     gateway: str
     """Address of the room, at which nodes reach the server."""
     services: str

@@ -88,10 +88,12 @@ def _wrong(node: Mapping[str, Any], pool: SimulatedPool, name: str) -> Iterator[
 
 
 def members(cluster: str, name: str) -> list[str]:
+    """Return the names of a group's simulated nodes."""
     return [node["metadata"]["name"] for node in _found(control_plane.kubectl(cluster), name)]
 
 
 def delete(cluster: str, name: str) -> None:
+    """Delete a group's simulated nodes."""
     _delete(control_plane.kubectl(cluster), members(cluster, name))
 
 

@@ -160,6 +160,7 @@ class KubernetesApi:
         return str(items[-1].get("message", "")) if items else ""
 
     def said(self, words: Sequence[str], given: str = "", limit_s: float = _TIMEOUT_S) -> str:
+        """Run kubectl and return its output. Raise an error that names the cluster."""
         command = [*self._kubectl, *words]
         whole = f"the Kubernetes of cluster {self.cluster}"
         try:
@@ -193,6 +194,7 @@ class KubernetesApi:
 
 
 def name_of(each: Manifest) -> str:
+    """Return the name of an object."""
     return str(each["metadata"]["name"])
 
 
@@ -202,10 +204,12 @@ def conditions(each: Manifest) -> dict[str, Manifest]:
 
 
 def is_true(each: Manifest, kind: str) -> bool:
+    """Whether the condition of this type is true; a missing one is not."""
     return conditions(each).get(kind, {}).get("status") == "True"
 
 
 def ready(node: Manifest) -> bool:
+    """Whether the node's kubelet reports it as ready."""
     return is_true(node, "Ready")
 
 

@@ -43,6 +43,7 @@ def close(server: KubernetesApi) -> None:
 
 
 def close_of_users(server: KubernetesApi) -> None:
+    """Delete the pods that look at files for users."""
     which = ["jobs.batch", "--all-namespaces", f"--selector={FILES_LABEL}"]
     server.said(["delete", *which, "--ignore-not-found", "--wait=false"])
 

@@ -85,6 +85,8 @@ Manifest = Mapping[str, Any]
 
 
 class KubernetesGround:
+    """The proving ground of a Kubernetes, held by a Lease."""
+
     scheduler = "Kubernetes"
 
     def __init__(self, subject: Subject, roster: Roster) -> None:
@@ -102,6 +104,7 @@ class KubernetesGround:
         """Nodes whose kubelet has given up, since when, and why."""
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
+        """Wait until no other proof runs. Raise OperationError when patience is over."""
         until = time.monotonic() + patience_s
         while True:
             self._left = self._lease()
@@ -127,6 +130,7 @@ class KubernetesGround:
         return {name: _standing(node, runs.get(name, ()), at_work) for name, node in self._server.nodes().items()}
 
     def held(self) -> dict[str, DrainReason]:
+        """Return the nodes that take no pods, with the reasons."""
         at_work = self._at_work()
         found = {name: _standing(node, (), at_work).held for name, node in self._server.nodes().items()}
         return {name: why for name, why in found.items() if why}
@@ -136,6 +140,7 @@ class KubernetesGround:
         return lease is not None and not _is_over(lease)
 
     def take(self, names: Sequence[str]) -> bool:
+        """Take the lease; False when another proof was faster."""
         self._holder = holder.ourselves()
         lease = _lease(self._holder, LEASE_S)
         verb = "create"
@@ -164,6 +169,7 @@ class KubernetesGround:
         return True
 
     def extend(self, seconds: float) -> None:
+        """Renew the lease if it would end within this time. Raise OperationError if it is lost."""
         if time.monotonic() + seconds + 60 > self._until:
             lasts, lease = int(seconds) + LEASE_S, self._lease()
             if not lease or _holder(lease) != self._holder:
@@ -203,14 +209,17 @@ class KubernetesGround:
         kubernetes_nodes.let_in(self._server, names)
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        """Cordon nodes that are not held yet."""
         known = self._server.nodes() if reasons else {}
         free = [name for name in reasons if name in known and not known[name]["spec"].get("unschedulable")]
         kubernetes_nodes.hold(self._server, {name: reasons[name] for name in free})
 
     def busy(self) -> dict[str, str]:
+        """Return the nodes on which pods of users run, with a sentence about each."""
         return {name: f"{what[0]} is on it" for name, what in kubernetes_nodes.runs(self._server).items()}
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
+        """Return the nodes that cannot be measured, with the reasons."""
         begun = time.monotonic()
         while True:
             nodes = self._server.nodes()
@@ -256,9 +265,11 @@ class KubernetesGround:
         program: Sequence[str],
         limit_s: float,
     ) -> Ended:
+        """Run a program in pods on all of these nodes, and return its end."""
         return self._start(nodes, accelerators, program, limit_s)
 
     def prepare(self, names: Sequence[str], progress: Progress) -> None:
+        """Fetch the image of the programs, apart from the time of measurements."""
         if self._subject.image and names:
             what = f"{fold(names)} fetch {self._subject.image}, where they lack it"
             self.extend(_FETCHED_S)

@@ -42,6 +42,8 @@ _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 
 
 class KubernetesJobs:
+    """The jobs of a cluster whose scheduler is Kubernetes."""
+
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
         self._server = kubernetes.KubernetesApi.of(plan, roster)

@@ -41,6 +41,8 @@ _BUCKET = "s3.csi.aws.com/mountpoint-version"
 
 @dataclass(frozen=True)
 class KubernetesNodeState:
+    """A node as the server reports it."""
+
     name: str
     ready: bool
     held: DrainReason | None
@@ -50,6 +52,7 @@ class KubernetesNodeState:
 
 
 def states(plan: Plan, names: Iterable[str]) -> tuple[KubernetesNodeState, ...]:
+    """Return the state of each of these nodes that the server knows."""
     server = KubernetesApi.of(plan)
     known, busy = server.nodes(), runs(server)
     return tuple(
@@ -224,6 +227,7 @@ def _annotations(each: Manifest) -> Manifest:
 
 
 def standing(node: Manifest, runs: Sequence[str]) -> NodeStanding:
+    """Return whether a node runs pods and takes new ones."""
     silent, why = not kubernetes.ready(node), held(node)
     return NodeStanding(
         busy=f"{runs[0]} is on it" if runs else "",
@@ -254,6 +258,7 @@ def held(node: Manifest) -> DrainReason | None:
 
 
 def taints(node: Manifest) -> dict[str, Manifest]:
+    """Return the taints of a node by key."""
     return {text_at(taint, "key"): taint for taint in maps_at(node, "spec", "taints")}
 
 
@@ -344,6 +349,7 @@ def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
 
 
 def check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> None:
+    """Raise InputError for a name that is no worker, or that has not joined yet."""
     of_pools = {pool.name for pool in pools(plan)}
     ours = {name for name, node in known.items() if node["metadata"].get("labels", {}).get(POOL) in of_pools}
     check_names(plan, names, ours if plan.managed else {node.name for pool in pools(plan) for node in pool.nodes})

@@ -43,6 +43,8 @@ _DRAIN = "stampworks drain keeps jobs from there"
 
 @dataclass(frozen=True)
 class PoolStatus:
+    """A pool: nodes and accelerators in use."""
+
     name: str
     nodes: int
     """As planned."""
@@ -54,6 +56,8 @@ class PoolStatus:
 
 @dataclass(frozen=True)
 class TeamStatus:
+    """A team: accelerators in use and waiting jobs."""
+
     name: str
     own: int
     """Accelerators that are its own."""
@@ -62,6 +66,7 @@ class TeamStatus:
 
     @property
     def borrowed(self) -> int:
+        """Accelerators in use beyond its own."""
         return max(0, self.used - self.own)
 
 
@@ -87,6 +92,8 @@ class Gang:
 
 @dataclass(frozen=True)
 class KubernetesStatus:
+    """The state of a cluster whose scheduler is Kubernetes."""
+
     cluster: str
     cloud: str
     verdict: Verdict
@@ -101,6 +108,7 @@ class KubernetesStatus:
     """Nodes for scheduling only are nodes as all others here."""
 
     def tables(self) -> tuple[StatusTable, ...]:
+        """Return tables of pools, teams and gangs."""
         pools = [
             (each.name, f"{each.ready} of {each.nodes}", f"{each.used} of {each.accelerators}") for each in self.pools
         ]
@@ -122,6 +130,7 @@ def _cells(gang: Gang) -> tuple[object, ...]:
 
 
 def nodes(plan: Plan, names: Sequence[str]) -> NodesStatus:
+    """Return the state of these nodes as a table."""
     found = states(plan, names)
     rows = [
         (

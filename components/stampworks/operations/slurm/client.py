@@ -31,6 +31,8 @@ _TIME_END = 1 << 37  # beyond, there is no such date
 
 @dataclass(frozen=True)
 class SlurmNode:
+    """A node as Slurm reports it."""
+
     name: str
     states: tuple[str, ...]
     """Base state first, flags behind it, in lower case."""
@@ -45,6 +47,8 @@ class SlurmNode:
 
 @dataclass(frozen=True)
 class SlurmJob:
+    """A running job as Slurm reports it."""
+
     id: int
     user: str
     nodes: tuple[str, ...]
@@ -167,6 +171,7 @@ class SlurmSnapshot:
 
 
 def look(roster: Roster) -> SlurmSnapshot:
+    """Return nodes and jobs. A job may have ended between the two requests."""
     return SlurmSnapshot(nodes(roster), jobs(roster))
 
 

@@ -52,6 +52,8 @@ _REASONS = {
 
 
 class SlurmJobs:
+    """The jobs of a cluster whose scheduler is Slurm."""
+
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
 

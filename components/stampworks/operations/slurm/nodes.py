@@ -174,10 +174,12 @@ def _jobs(numbers: Sequence[int]) -> str:
 
 
 def busy_nodes(jobs: Sequence[slurm.SlurmJob]) -> dict[str, str]:
+    """Return the nodes on which jobs run, with a sentence about each."""
     return {name: f"job {job.id} runs on it" for job in jobs for name in job.nodes}
 
 
 def standing(node: slurm.SlurmNode, busy: str) -> NodeStanding:
+    """Return whether a node runs jobs and takes new ones."""
     held = node.reason if "drain" in node.states else None
     return NodeStanding(busy, held, out_of_order(node), "not_responding" in node.states)
 

@@ -21,10 +21,13 @@ IMMEDIATE_S = 60
 
 
 class SlurmCommands:
+    """Commands of users as jobs of Slurm."""
+
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
 
     def prepare(self, argv: Sequence[str], asked: RunOptions) -> CommandRun:
+        """Return the command as srun takes it. Raise InputError if the nodes do not exist."""
         queue = queue_of(self._plan, asked.pool)
         pools = [pool for pool in self._plan.pools if pool.name in ((asked.pool,) if asked.pool else queue.pools)]
         of = f"pool {asked.pool}" if asked.pool else f"queue {queue.name}"
@@ -56,10 +59,12 @@ class SlurmCommands:
         return CommandRun(name, tuple(command), () if asked.nodes else _lines(left_out))
 
     def cancel(self, run: CommandRun) -> None:
+        """Cancel the job of an interrupted command; an error is ignored."""
         with contextlib.suppress(OperationError):
             self._ask(["scancel", f"--name={run.job_name}"])
 
     def expect_reachable(self) -> None:
+        """Raise OperationError if the head does not answer."""
         self._ask(["true"])
 
     def _ask(self, command: list[str]) -> None:

@@ -19,6 +19,8 @@ _HEADER = ("node", "pool", "address", "state", "jobs", "GPUs used", "rails", "he
 
 @dataclass(frozen=True)
 class NodeStatus:
+    """A node in the plan, the roster and Slurm."""
+
     name: str
     pool: str
     address: str
@@ -38,6 +40,8 @@ class NodeStatus:
 
 @dataclass(frozen=True)
 class Status:
+    """The state of a cluster whose scheduler is Slurm."""
+
     cluster: str
     cloud: str
     verdict: Verdict
@@ -51,6 +55,7 @@ class Status:
     """Capacity whose end ends nodes: no verdict on their state, and a reason to save running work."""
 
     def tables(self) -> tuple[StatusTable, ...]:
+        """Return the table of nodes."""
         return (_table(self.nodes),)
 
 
@@ -75,6 +80,7 @@ def status(plan: Plan, roster: Roster) -> Status:
 
 
 def nodes(plan: Plan, roster: Roster, names: Sequence[str]) -> NodesStatus:
+    """Return the state of these nodes as a table with remarks."""
     found = [node for node in status(plan, roster).nodes if node.name in names]
     remarks = [sentence(node) for node in found if node.reason]
     return NodesStatus(found, [node.verdict for node in found], _table(found), remarks)

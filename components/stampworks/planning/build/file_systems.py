@@ -78,6 +78,8 @@ NOTHING_KNOWN = Delivered(UNKNOWN, UNKNOWN, UNKNOWN, {})
 
 @dataclass(frozen=True)
 class OptionChange:
+    """A changed option of a file system, and its effect."""
+
     option: str
     before: object
     after: object
@@ -89,6 +91,8 @@ class OptionChange:
 
 @dataclass(frozen=True)
 class Changed:
+    """The effect of all changed options of a file system together."""
+
     effect: Effect | Unknown | None
     """The worst effect of all options; None when nothing changes."""
     options: tuple[OptionChange, ...]
@@ -106,6 +110,7 @@ def resolve(options: Options) -> FileSystemTier | None:
 
 
 def delivered(options: Options, cloud: str) -> Delivered:
+    """Return the performance of a file system with these options; unknown if they are invalid."""
     row = resolve(options)
     if row is None or any(finding.verdict == "fail" for finding in check(options, cloud)):
         why = "throughput: unknown, for it cannot be made like this"

@@ -166,6 +166,7 @@ def _tokens(declared: declaration.Training, batch: int, notes: Notes) -> int | N
 
 
 def transformer(model: Model) -> Transformer:
+    """Return the declared model as physics knows it. Parameters are 0 until they are known."""
     return Transformer(
         parameters=model.parameters or 0,
         layers=model.layers,

@@ -120,6 +120,7 @@ def decided_by(way: Sequence[PathStep], a: Plan, b: Plan) -> str:
 
 
 def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> DeclaredChange:
+    """Return the declared change behind a difference, with its policy and the storage that it deletes."""
     policy = _policy(each, field)
     why, loses = "", tuple(one.name for one in stateful.anew(each.way, a, b) if not one.protect)
     if isinstance(each.a, Storage) and each.b is None:

@@ -34,6 +34,8 @@ class TopologyError(ValueError):
 
 @dataclass(frozen=True)
 class NodeDomains:
+    """The domains of a node, such as its spine and leaf."""
+
     node: str
     domains: tuple[str, ...]
     """One for each level, the outermost first; none for a node that is on no fabric, or of which it is not known."""
@@ -41,6 +43,8 @@ class NodeDomains:
 
 @dataclass(frozen=True)
 class Topology:
+    """All nodes with their domains, in the order of ranks."""
+
     levels: tuple[str, ...]
     """The outermost first, without the node itself."""
     places: tuple[NodeDomains, ...]
@@ -71,10 +75,12 @@ class Topology:
 
     @property
     def placed(self) -> tuple[NodeDomains, ...]:
+        """The nodes whose domains are known."""
         return tuple(place for place in self.places if place.domains)
 
     @property
     def unplaced(self) -> tuple[str, ...]:
+        """Names of the nodes without domains."""
         return tuple(place.node for place in self.places if not place.domains)
 
     def of(self, nodes: Iterable[str]) -> Topology:
@@ -146,6 +152,7 @@ def _made_up(level: str, path: tuple[str, ...]) -> str:
 
 
 def to_text(topology: Topology) -> str:
+    """Return the topology as JSON, the form of `--as json`."""
     return to_json(topology)
 
 

@@ -40,6 +40,7 @@ def slurm_hostfile(slots: Slots) -> str:
 
 
 def read_slurm_hostfile(text: str) -> dict[str, int]:
+    """Return the ranks per node. Raise TopologyError for a line out of rank order."""
     found: dict[str, int] = {}
     last = ""
     for number, line in _lines(text):
@@ -56,6 +57,7 @@ def mpi_hostfile(slots: Slots) -> str:
 
 
 def read_mpi_hostfile(text: str) -> dict[str, int]:
+    """Return the slots per node. Raise TopologyError for an invalid line."""
     found: dict[str, int] = {}
     for number, line in _lines(text):
         match = re.fullmatch(r"(\S+) slots=([0-9]{1,4})", line)
@@ -82,6 +84,7 @@ def _part(rank: int, ranks: int, cores: int) -> str:
 
 
 def read_rankfile(text: str) -> dict[str, int]:
+    """Return the ranks per node. Raise TopologyError for an invalid line."""
     found: dict[str, int] = {}
     first = 0
     for expected, (number, line) in enumerate(_lines(text)):
@@ -109,10 +112,12 @@ def nccl(rails: Sequence[str], devices: Sequence[str] = ()) -> dict[str, str]:
 
 
 def environment(variables: Mapping[str, str]) -> str:
+    """Return variables as lines that `read_environment` reads."""
     return "".join(f"{name}={value}\n" for name, value in variables.items())
 
 
 def read_environment(text: str) -> dict[str, str]:
+    """Return the variables of the lines. Raise TopologyError for an invalid line."""
     found: dict[str, str] = {}
     for number, line in _lines(text):
         name, equals, value = line.partition("=")

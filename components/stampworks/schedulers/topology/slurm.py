@@ -115,6 +115,7 @@ def read_tree(text: str, levels: Sequence[str]) -> Topology:
 
 
 def read_tree_yaml(text: str, levels: Sequence[str]) -> Topology:
+    """Return the topology of a tree. Raise TopologyError for an invalid one."""
     children: dict[str, list[str]] = {}
     leaves: set[str] = set()
     for number, row in enumerate(_list(_the_one(text, "tree"), "switches"), 1):
@@ -138,6 +139,7 @@ def read_block(text: str) -> Blocks:
 
 
 def read_block_yaml(text: str) -> Blocks:
+    """Return the blocks of a file. Raise TopologyError for an invalid one."""
     found = _the_one(text, "block")
     blocks: dict[str, list[str]] = {}
     for number, row in enumerate(_list(found, "blocks"), 1):

@@ -16,6 +16,7 @@ _NO_POLICY = ("AWSOrganizationsNotInUseException", "EffectivePolicyNotFoundExcep
 
 
 def keys(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return the declared KMS key with its state; empty if it does not exist."""
     if not (key := plan.account.key):
         return []
     found = _or_none(api, "kms:DescribeKey", _ABSENT, KeyId=key)
@@ -26,6 +27,7 @@ def keys(api: Api, plan: Plan) -> list[dict[str, Any]]:
 
 
 def profiles(api: Api, plan: Plan) -> list[str]:
+    """Return the declared instance profiles that exist."""
     named = sorted({plan.account.head_profile, plan.account.nodes_profile} - {""})
     return [
         each for each in named if _or_none(api, "iam:GetInstanceProfile", _ABSENT, InstanceProfileName=each) is not None
@@ -33,6 +35,7 @@ def profiles(api: Api, plan: Plan) -> list[str]:
 
 
 def boundaries(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return the declared permissions boundary with its statements; empty if it does not exist."""
     if not (arn := plan.account.permissions_boundary):
         return []
     found = _or_none(api, "iam:GetPolicy", _ABSENT, PolicyArn=arn)
@@ -63,6 +66,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def tag_rules(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return the rules of the organisation's tag policy for declared tags."""
     if not plan.tags:
         return []
     found = _or_none(api, "organizations:DescribeEffectivePolicy", _NO_POLICY, PolicyType="TAG_POLICY")
