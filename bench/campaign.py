@@ -33,12 +33,12 @@ SMALL = {"TIMES": 1, "CLEAN": 1, "COUNT": 2}
 NODES, RAIL_MBPS, LEAF_NODES = 4, 200, 2
 COMMAND_S, NOTICED_S, WELL_S = 1200.0, 90.0, 180.0
 DECIDED = (0, 1, 3)
-"""How a command ends that has come to a verdict, whichever."""
+"""Exit statuses of commands that came to a verdict."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One fault, or none."""
+    """A fault, or none."""
 
     number: int
     fault: str
@@ -50,9 +50,9 @@ class Outcome:
     case: Case
     where: str
     caught: bool
-    """By the check that must; of a case without a fault: whether anything failed."""
+    """Whether the expected check caught it; in a case without a fault, whether any check failed."""
     right: bool
-    """Nobody else is blamed."""
+    """Whether no other node is blamed."""
     unknown: bool
     seconds: float
     why: str
@@ -181,7 +181,7 @@ def _words(finding: Mapping[str, Any]) -> list[str]:
 
 
 def _noticed(cluster: Stack, case: Case, one: Mapping[str, Any]) -> Outcome:
-    """By the health program on the nodes or by the scheduler, as `stampworks status` shows it."""
+    """Wait until the health program or the scheduler notices, as `stampworks status` shows it."""
     begun = time.monotonic()
     bad: dict[str, Mapping[str, Any]] = {}
     while not bad and time.monotonic() < begun + NOTICED_S:
@@ -235,7 +235,7 @@ def _mended(cluster: Stack) -> bool:
 
 @contextlib.contextmanager
 def _busy_neighbour() -> Iterator[None]:
-    """Somebody else on this machine, who takes all of a processor that there is to have."""
+    """Run a process that uses all processor time it can get, as another user of this machine would."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             yield

@@ -15,7 +15,7 @@ from bench.stack import ROOT
 
 TIMEOUT_S = 3600
 SMALL: dict[str, object] = {}
-"""There is no smaller one: what is built is what it is."""
+"""No smaller case exists: the build is always the same."""
 # A step of the preparation ends with its title and `ready`; the demo's own commands begin with `> `.
 _READY = re.compile(r"^(\S.*?) {2,}ready")
 _COMMAND = re.compile(r"^> (\S+ \S+)")

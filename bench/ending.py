@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 INTERRUPTED_S = 60.0
-"""How long an interrupted command may take: the engine waits for what its plugin is doing."""
+"""Seconds that an interrupted command may take: the engine waits for running operations of its plugin."""
 SWEEP_S = 300
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -38,7 +38,7 @@ def started(
     """Start a command in a session of its own, so that a terminal's Ctrl-C reaches it once, through this process."""
     process: subprocess.Popen[str] | None = None
     try:
-        with undisturbed():  # or an interrupt would come before it is known what was started
+        with undisturbed():  # an interrupt could otherwise come before the record of the start
             process = subprocess.Popen(
                 argv,
                 cwd=folder,

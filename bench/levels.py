@@ -1,4 +1,4 @@
-"""How long the levels of a proof take: one against the other, and what the quick one costs a node before each job."""
+"""Measure the duration of the levels of a proof, and the cost of the quick one before each job."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rows() -> list[Row]:
 
 
 def _against_everything(found: Stack) -> Iterator[Row]:
-    """Everything is a burn-in that has time for one round."""
+    """Compare the standard level with every check once: a burn-in with time for one round."""
     once = sum(step.seconds for step in steps("burn-in"))
     everything = _seconds(found, "burn-in", 1 + int(1.5 * once // 60))
     standard = [_seconds(found, "standard", 10) for _ in range(RUNS)]

@@ -129,7 +129,8 @@ def _of_pools(stack: Stack, count: int) -> Stack:
 
 def _pair(servers: Servers, engine: Callable[..., Engine], stack: Stack, folder: Path) -> Pair:
     record = io.StringIO()
-    with servers.serving(Recording({}, lambda: None, record)) as ports:  # in a world of its own, where all is made
+    # answer with a recording provider that creates everything
+    with servers.serving(Recording({}, lambda: None, record)) as ports:
         stamped = engine(stack, ports)
         ran = stamped.run("up", "--yes", "--skip-preview")
         if ran.code:
@@ -153,7 +154,7 @@ def _grouping(resource: Mapping[str, Any]) -> bool:
 def _shares(pairs: Mapping[int, Pair]) -> list[Row]:
     few, many = pairs[1], pairs[POOLS]
     took: list[list[tuple[float, float]]] = []
-    """For each round what each of the four took: on the processors and on the clock."""
+    """Seconds of processor and of wall time for each of the four, by round."""
     engines = [few.ours, few.by_hand, many.ours, many.by_hand]
     for number in range(ROUNDS):
         order = engines if number % 2 else engines[::-1]
@@ -202,7 +203,7 @@ def _processors() -> float:
 
 
 def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str, Any]]) -> str:
-    """As somebody would write it who knows what each resource got, and from which other one."""
+    """Return the program that an engineer would write by hand, with the given values."""
     lines = ["import gc\ngc.disable()\nimport pulumi\nimport pulumi_aws as aws\n"]
     whole: list[str] = []
     """Says of each component that all is made that lies in it, as Pulumi's guide asks of whoever writes one."""

@@ -64,14 +64,15 @@ def _thresholds() -> Iterator[Row]:
 
 
 def _where_little_is_known(threshold: Threshold) -> str:
-    """How large a file system is decides what it can, and how a program starts what a small payload can."""
+    """Return a label for thresholds that depend on unknowns: the size of a file system, or a program's start for a
+    small payload."""
     if threshold.quantity.startswith("storage"):
         return " (storage)"
     return " (up to 2 MiB)" if 0 < threshold.size_bytes <= 2 << 20 else ""
 
 
 def _searches(chance: Random) -> Iterator[Row]:
-    """How many rounds of pairs it takes to name who is bad."""
+    """Yield the number of rounds of pairs until the bad items are named."""
     for count in (1, 2):
         who, wrong = ("one bad node", "two bad nodes")[count - 1], 0
         for size in SIZES:

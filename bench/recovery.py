@@ -108,7 +108,7 @@ def _of_nodes(whole: Run, place: Path) -> Iterator[Row]:
 
 
 def _of_faults(place: Path, chance: random.Random, seed: int) -> Iterator[Row]:
-    """In each minute a rank is killed, at any time of it."""
+    """Kill a rank at a random moment of each minute."""
     settings = {**SETTINGS, "steps": 1_000_000, "checkpoints": {"every_s": 0.0}}
     with running(place / "faults", ranks=RANKS, **settings) as run:
         run.until_step(1)
@@ -166,7 +166,7 @@ def relaunched(folder: Path) -> Iterator[Callable[[], float]]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'workloads'}", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         [str(TORCH), *argv, "-m", "bench.relaunched", str(folder)],
-        # without the last one, ranks that are started again read the addresses of those that were killed, and hang
+        # Without the last variable, restarted ranks read the addresses of killed ones, and hang.
         env={**environment, "GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -187,7 +187,7 @@ def relaunched(folder: Path) -> Iterator[Callable[[], float]]:
             until(steps() + 3)
             begun, done = time.monotonic(), steps()
             os.kill(int((folder / "pid-1").read_text()), signal.SIGKILL)
-            until(done + 2)  # one may have been on its way
+            until(done + 2)  # a step may have been in progress
             return time.monotonic() - begun
 
         yield again

@@ -43,7 +43,7 @@ def main(folder: Path, ranks: int, size: int) -> None:
 
 
 def live(store: Path, folder: Path, rank: int, world: int, size: int) -> None:
-    """One rank, until the input ends, which only the first one reads."""
+    """Run a rank until the input ends, which only the first rank reads."""
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group("gloo", store=dist.FileStore(str(store), world), rank=rank, world_size=world)
@@ -95,7 +95,7 @@ class Saver:
         return {**stalled, "longer": beside["blocked"] - alone, "cpu": cpu() - before - beside["cpu"]}
 
     def save_alone(self) -> dict[str, float]:
-        """And wait for the copy, as a step does that changes the state at once."""
+        """Save and wait for the copy, as a step that changes the state at once must."""
         self.step += 1
         stalled = took(lambda: (self.checkpoints.save(self.state, self.step, {}), self.checkpoints.copied()))
         self.published()

@@ -131,7 +131,7 @@ def main() -> int:
     if asked.list or not files:
         print("\n".join(files) or "no area is reached: nothing to run")
         return 0
-    # One at a time: many of them measure.
+    # Run one file at a time: many of them measure.
     return suites.main(["-n", "0", "-m", LONG, *given, *files])
 
 

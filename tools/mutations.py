@@ -42,7 +42,7 @@ SLICE = 40
 
 @dataclass(frozen=True)
 class Mutation:
-    """One expression of one file, and what takes its place."""
+    """An expression of a file, and its replacement."""
 
     file: str
     line: int

@@ -30,7 +30,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """One server, as one of its users sees it."""
+    """An API server, as one of its users sees it."""
 
     def __init__(self, kubeconfig: str) -> None:
         config = yaml.safe_load(kubeconfig)

@@ -85,7 +85,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def Configure(self, request: pb.ConfigureRequest, context: Context) -> pb.ConfigureResponse:
         """Keep the kubeconfig, which a first preview does not know yet."""
         config = decode(request.args).get("kubeconfig")
-        # in a first preview nobody knows it yet
+        # A first preview does not know the kubeconfig yet.
         self._api = Api(config) if isinstance(config, str) and config else None
         return pb.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
 
@@ -161,7 +161,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             try:
                 shown = _outputs(self._api.apply(manifest, dry_run=True))
             except ApiError as error:
-                # its namespace or its kind may come with the same update, and the one it replaces is still there
+                # The object's namespace or kind may be created by the same update, and the replaced object may still
+                # exist.
                 if error.code != _NOT_FOUND and "immutable" not in str(error):
                     raise
         return {**shown, "metadata": {**shown["metadata"], **_LATER}}

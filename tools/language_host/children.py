@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 GRACE_SECONDS = 1.0
-"""How long a child may take to end by itself; the engine's own patience with us is five seconds."""
+"""Seconds that a child has to end by itself; the engine waits five seconds for this process."""
 
 Stream = Literal["stdout", "stderr"]
 Write = Callable[[Stream, bytes], Awaitable[None]]

@@ -111,7 +111,7 @@ class Host(LanguageRuntimeServicer):
         return language.RuntimeOptionsResponse()
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:
-        """Nothing to do: the engine cancels its calls as well, and a call that is cancelled ends what it runs."""
+        """Do nothing: the engine cancels its calls as well, and a cancelled call ends its processes."""
         return Empty()
 
 

@@ -81,7 +81,7 @@ def _build(step: Step, root: Path, version: Version, folder: Path) -> None:
 
 
 def _sdk_folder(go: str, source: Path) -> Path:
-    """Where Go keeps the SDK's module, which holds the program that runs Python programs."""
+    """Return the folder of the SDK's module in Go's cache, which holds the program that runs Python programs."""
     said: list[str] = []
     run([go, "list", "-m", "-f", "{{.Dir}}", SDK_MODULE], said.append, cwd=source, env=golang.toolchain())
     return Path(said[-1])

@@ -36,7 +36,7 @@ KWOK: Mapping[str, str] = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
 DNS: Mapping[str, str] = {"coredns": "github.com/stampworks/stampworks/tools/dns"}
 """Program -> the package of its command."""
 BUILT: Mapping[str, Mapping[str, str]] = {"kube": KUBE, "jobset": JOBSET, "kwok": KWOK, "dns": DNS}
-"""By the folder that pins them."""
+"""Programs to build, by the folder that pins their modules."""
 
 VERSIONS: Mapping[str, tuple[str, str]] = {
     "kubernetes": ("kube", MODULE),
@@ -53,7 +53,7 @@ SHARED: Mapping[str, tuple[str, str, str]] = {
     "trainer": ("kube", "github.com/kubeflow/trainer/v2", "manifests/base"),
     "mpi-operator": ("kube", "github.com/kubeflow/mpi-operator", "manifests/base"),
     "kwok": ("kwok", "sigs.k8s.io/kwok", "kustomize/stage"),
-    # For tests of what we tell them: the machine room installs neither.
+    # For tests of our chart values: the machine room installs neither chart.
     "charts/kueue": ("kube", "sigs.k8s.io/kueue", "charts/kueue"),
     "charts/jobset": ("jobset", "sigs.k8s.io/jobset", "charts/jobset"),
 }
@@ -96,7 +96,8 @@ def _build(step: Step, root: Path, version: str, folder: Path) -> None:
 
 
 def _flags(version: str = "") -> Sequence[str]:
-    """Without its version a server calls itself v0.0.0, and nodes that compare themselves with it are refused."""
+    """Return linker flags that set the version. Otherwise a server reports v0.0.0, and refuses nodes that compare
+    versions."""
     major, minor = version.split(".")[:2] if version else ("", "")
     said = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor} if version else {}
     linked = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in said.items()]

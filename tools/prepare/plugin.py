@@ -20,7 +20,7 @@ _FLAGS = ("-trimpath", "-ldflags", "-s -w")
 def ensure_plugin(step: Step, root: Path, cache: Path) -> None:
     """.venv/plugin leads to a folder of the cache with the program that the engine looks for on PATH."""
     source = root / "tools" / "plugin"
-    # no release of it is to be had as a module, but states of its repository
+    # The module has no releases, only revisions of its repository.
     version = re.search(rf"{re.escape(MODULE)} v[\d.]+-(\d{{8}})\d*-([0-9a-f]{{12}})", (source / "go.mod").read_text())
     if not version:
         raise StepError(f"tools/plugin/go.mod does not require {MODULE}")

@@ -1,4 +1,4 @@
-"""One line for each step: what it does, how far it is, how long it has taken."""
+"""Print a line for each step: its name, progress and duration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Step:
         self._clock = threading.Thread(target=self._tick, daemon=True)
 
     def say(self, text: str) -> None:
-        """How far it is, for as long as it takes."""
+        """Show the progress of the step until it ends."""
         self._said = text
 
     def note(self, text: str) -> None:

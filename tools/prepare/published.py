@@ -19,7 +19,7 @@ class Module(NamedTuple):
     path: str
     version: str
     content: str
-    """Its sum, as Go has it."""
+    """The checksum in go.sum."""
 
 
 _EFA = Module(
@@ -76,7 +76,7 @@ def _fetch(step: Step, folder: Path) -> None:
 
 
 def _downloaded(step: Step, go: str, module: Module, folder: str) -> Path:
-    """Where it lies, with the content that is expected."""
+    """Return the folder of a downloaded module, with its content verified."""
     step.say(f"{module.path} {module.version}")
     said: list[str] = []
     command = [go, "mod", "download", "-json", f"{module.path}@{module.version}"]
@@ -88,8 +88,7 @@ def _downloaded(step: Step, go: str, module: Module, folder: str) -> Path:
 
 
 def _copy(found: Path, to: Path) -> None:
-    """Without its modes: Go keeps modules so that nobody writes there, and what comes into a folder of another one has
-    to."""
+    """Copy a tree without its modes: Go makes modules read-only, and files are added to the copy."""
     if not found.is_dir():
         shutil.copyfile(found, to)
         return

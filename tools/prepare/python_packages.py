@@ -20,7 +20,8 @@ PLUGIN = "components/stampworks/provider/plugin/pulumi-resource-stampworks"
 INSTALLED = ("pyproject.toml", "requirements.lock", VERSION, PLUGIN)
 """Files that are copied into the environment or decide about it; others are read where they are."""
 COMPILED = "--compile-bytecode"
-"""Where Python is told to write none, as in many images, each of its starts would compile again all that it imports."""
+"""Compile packages at installation. Where Python may not write bytecode, as in many images, each start would compile
+all imports again."""
 
 
 def ensure_uv(step: Step, cache: Path) -> Path:

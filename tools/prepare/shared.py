@@ -39,7 +39,7 @@ def sweep(cache: Path, kind: str, link: Path) -> None:
     for folder in cache.glob(f"{kind}-[0-9]*"):
         users = _users(folder)
         if users and not any((Path(user) / link).resolve().is_relative_to(folder.resolve()) for user in users):
-            # under a name that the next one clears away: half a folder must not look like a whole one
+            # Use a name that the next run deletes, so that a partial folder never looks complete.
             shutil.rmtree(folder.rename(unfinished(folder)))
 
 

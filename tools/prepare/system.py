@@ -61,7 +61,7 @@ def ensure_programs_of_long_tests(step: Step) -> None:
 
 
 def ensure_namespaces() -> None:
-    """This user may have what local nodes are made of."""
+    """Check that this user may create the namespaces of local nodes. Raise StepError with the remedy otherwise."""
     try:
         commands.run([*commands.CONTAINED, "true"], "this user", "cannot have namespaces", timeout=20)
     except RoomError as refused:

@@ -16,7 +16,7 @@ class File:
     """A file to write."""
 
     path: str
-    """From the root of the tree."""
+    """Path from the root of the tree."""
     text: str
     extends: bool = False
     """Put the text at the end of a file that is there, instead of making a new one."""

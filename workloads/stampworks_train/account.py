@@ -17,7 +17,7 @@ from .interval import Beside
 from .words import without_secrets
 
 SAY_S = 5.0
-"""Between two lines about steps for a person."""
+"""Minimum seconds between two printed lines about steps."""
 
 
 class Bookkeeper:
@@ -113,7 +113,7 @@ class Bookkeeper:
 
 
 def _begun() -> float:
-    """When this process was started, in seconds since 1970."""
+    """Return the start of this process in seconds since 1970."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     up = float(Path("/proc/uptime").read_text().split()[0])
     return time.time() - up + int(fields[19]) / os.sysconf("SC_CLK_TCK")

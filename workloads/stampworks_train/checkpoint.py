@@ -58,7 +58,7 @@ class Saved:
     step: int
     bytes: int
     seconds: float
-    """From the beginning of the save until it was published."""
+    """Seconds from the beginning of the save to its publication."""
     blocked_s: float
     """Seconds of them in which training waited."""
     folder: Path
@@ -93,7 +93,7 @@ class Checkpoints:
         self._copied = threading.Event()
         self._copied.set()
         self._blocked_s = 0.0
-        """By what is being saved."""
+        """Seconds that the current save has blocked training."""
         self._uncopied: Exception | None = None
         self._saved: Saved | None = None
         self._problem: str | None = None
@@ -101,7 +101,7 @@ class Checkpoints:
         self._damaged: set[str] = set()
 
     def shown(self, name: str) -> str:
-        """Where the checkpoint of this name is."""
+        """Return the path of a checkpoint."""
         return str(self.folder / name)
 
     def prepare(self, state: dict[str, Any]) -> None:
@@ -296,7 +296,7 @@ class Checkpoints:
             return False
 
     def _remove(self, name: str) -> None:
-        """Under another name first: half a checkpoint must not look like one."""
+        """Remove a checkpoint. Rename it first, so that a partly deleted one is not read."""
         removed = self.folder / f"{name}{REMOVED}"
         try:
             (self.folder / name).rename(removed)
@@ -324,7 +324,8 @@ class Checkpoints:
 
     def _foreign(self, folder: Path) -> str:
         """Why it was not written by whoever runs this: to read its metadata is to do what its writer says."""
-        with tempfile.TemporaryFile(dir=self.folder) as file:  # as whom this file system knows us
+        # a file there belongs to the user that the file system knows us as
+        with tempfile.TemporaryFile(dir=self.folder) as file:
             own = os.fstat(file.fileno()).st_uid
         for path in (folder, folder / MANIFEST, folder / METADATA):
             with contextlib.suppress(OSError):
@@ -375,11 +376,11 @@ class Staging:
         self._buffers: dict[tuple[Any, ...], Tensor] = {}
 
     def make_room(self, state: dict[str, Any]) -> None:
-        """For the first copy of such a state, of which only the shapes matter."""
+        """Allocate memory for the first copy of a state with these shapes."""
         pairs: list[tuple[Tensor, Tensor]] = []
         self._copied(state, (), pairs)
         for buffer, value in pairs:
-            if value.is_cpu:  # else it is pinned, and has its pages
+            if value.is_cpu:  # otherwise it is pinned, and its pages exist
                 populate(buffer)
 
     def copy(self, state: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
@@ -430,7 +431,7 @@ def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -
 
 @dataclass(frozen=True)
 class Written:
-    """Where an item is, and the file that it is in."""
+    """The place of an item in a file."""
 
     item: _StorageInfo
     file: File

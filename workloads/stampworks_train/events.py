@@ -17,7 +17,7 @@ AGAIN_S = 1.0
 
 
 class EventLog:
-    """One writer of one file; a run that is started again goes on in the same file.
+    """Writer of a file of events; a restarted run appends to the same file.
 
     A thread writes: a shared directory that does not answer for a while must not look as if nodes were gone.
     """

@@ -30,7 +30,7 @@ SLOTS = 2
 
 @dataclass
 class Kept:
-    """One part of the state after one step."""
+    """A part of the state after one step."""
 
     path: Path
     pieces: list[Any]
@@ -46,7 +46,7 @@ class Keeper:
     address: str
     secret: str
     held: dict[tuple[int, int], Kept] = field(default_factory=dict)
-    """By shard and step; only what is whole."""
+    """Complete snapshots, by shard and step."""
     port: int = 0
     generation: int = 0
     """The one that goes on now: nothing is taken from another."""
@@ -72,7 +72,7 @@ class Keeper:
             del self.held[known]
 
     def written(self, shard: int, step: int, kept: Kept) -> None:
-        """One step back is as far as anybody ever goes."""
+        """Keep a snapshot, and forget those older than the last step: no rank ever goes back further."""
         self.held[shard, step] = kept
         for key in [key for key in self.held if key[1] < step - 1]:
             del self.held[key]

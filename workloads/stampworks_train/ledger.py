@@ -1,4 +1,4 @@
-"""Where every second of a run went, from its file of events.
+"""Account for every second of a run, from its file of events.
 
 Each second of wall time is in exactly one of BINS. Time is counted in whole microseconds, so that the bins sum to the
 wall time exactly. What a step cost is known when it is complete, whether it counts only when none after it is done
@@ -88,7 +88,7 @@ class Step:
 
     step: int
     at_us: int
-    """When it was complete, after the run's begin."""
+    """Time of its end, since the run's beginning."""
     took_us: int
     stalls_us: tuple[int, int, int]
     world: int
@@ -113,18 +113,18 @@ class Failure:
     lost_steps: int = 0
     """Complete ones, done again."""
     lost_us: int = 0
-    """With the step that it broke off."""
+    """Lost time, with the interrupted step."""
     restart_us: int = 0
-    """Until all ranks had their state, or something else failed."""
+    """Time until all ranks had their state, or the next failure."""
     until_step_us: int | None = None
-    """From its notice to the next complete step."""
+    """Time from its notice to the next complete step."""
     source: str = ""
-    """Where the state came from afterwards."""
+    """Source of the state after the failure."""
 
 
 @dataclass
 class Attempt:
-    """One start of the job; `end` is empty for one that was killed, or still goes on."""
+    """A start of the job; `end` is empty for a killed or running one."""
 
     number: int
     job: str
@@ -170,12 +170,12 @@ class Account:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """While steps were done that count, with what these waited for."""
+        """Return the rate during counted steps, including their waits."""
         return _ratio(self.tokens * US, sum(step.took_us for step in self.steps))
 
     @property
     def flops_per_token(self) -> float | None:
-        """As FLOPS says; needs the number of parameters, which a rank tells when it is ready."""
+        """Return the value of FLOPS. It needs the number of parameters, which a rank reports when it is ready."""
         model = self.settings.get("model")
         if not isinstance(model, Mapping) or not self.parameters:
             return None
@@ -191,7 +191,7 @@ class Account:
 
     @property
     def cost(self) -> float | None:
-        """In the money of the price: all nodes of each attempt, from its begin to its end."""
+        """Return the cost in the price's currency: all nodes of each attempt, from its beginning to its end."""
         price = _number(self.settings, "price")
         return price * sum(each.nodes * each.wall_us for each in self.attempts) / US / 3600 if price else None
 
@@ -233,7 +233,7 @@ def _attempts(events: Iterable[Event]) -> Iterator[tuple[Event, Iterator[Event]]
 
 
 def _in_order(events: Iterable[Event]) -> Iterator[Event]:
-    """By their time, as far as none is more than WINDOW lines away from its place."""
+    """Yield events by time, if none is more than WINDOW lines away from its place."""
     waiting: list[tuple[int, int, Event]] = []
     for place, event in enumerate(events):
         heapq.heappush(waiting, (_us_of(event), place, event))
@@ -252,7 +252,7 @@ class _Book:
     def __init__(self) -> None:
         self.begun: int | None = None
         self.shift = 0
-        """From an attempt's clock to the time after the run's begin."""
+        """Offset from an attempt's clock to the time since the run's beginning."""
         self.mark = 0
         self.state = "waiting"
         self.spent = Counter[str]()
@@ -263,9 +263,9 @@ class _Book:
         self.outage: list[Failure] = []
         """Failures after which no step is complete yet."""
         self.saved: int | None = None
-        """When a checkpoint was published after the mark."""
+        """Time of the last publication of a checkpoint after the mark."""
         self.early = 0
-        """How much earlier than their seconds say the last steps came."""
+        """Time by which the last steps came earlier than their durations say."""
         self.world = 1
         self.told: list[tuple[int, Event]] = []
         self.settings: Mapping[str, Any] = {}
@@ -274,7 +274,7 @@ class _Book:
         self.strange = Counter[str]()
 
     def enter(self, first: Event, events: Iterator[Event]) -> None:
-        """One attempt. The time since the last one was waited, whoever was to blame."""
+        """Begin an attempt. The time since the last attempt counts as waiting, whatever the reason."""
         earliest = next(events)
         self._start(first, _us_of(earliest))
         now = self.mark
@@ -369,7 +369,8 @@ class _Book:
         self.outage.append(failure)
 
     def _step(self, event: Event, now: int) -> None:
-        """Its last seconds are the step; what was before them, since the mark, is as it was.
+        """Account for a step: the last seconds are the step itself, and the time before it since the mark belongs to
+        the state.
 
         Messages come early and late by turns: what a step came too early may be taken by those after it.
         """
@@ -402,7 +403,7 @@ class _Book:
         self.attempts[-1].end = why
 
     def _until(self, now: int) -> None:
-        """To where the state says; steps that have ended wait for what is still written."""
+        """Assign the time since the mark to the current state. After the last step, wait for pending writes."""
         if self.state != "restart" and self.saved is not None:
             self._spend(self.saved, "checkpoint")
         self._spend(now, "restart" if self.state == "restart" else "waiting")

@@ -36,12 +36,12 @@ class NodeKeeper(Keeper):
     """A keeper that ranks tell what they have written, and that knows how each generation cut the state."""
 
     cuts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By generation: how many parts the state has, and how many ranks there were."""
+    """Number of parts of the state and of ranks, by generation."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     last_used: float = field(default_factory=time.monotonic)
     users: int = 0
     _pieces: dict[int, list[Any]] = field(default_factory=dict)
-    """By shard, as its rank said them last."""
+    """The last pieces that each shard's rank reported."""
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.users += 1
@@ -102,7 +102,7 @@ class NodeKeeper(Keeper):
         return {"path": str(kept.path), "pieces": kept.pieces}
 
     async def watch(self, launcher: int) -> None:
-        """Until the launcher is gone, a session says so, or no rank comes any more."""
+        """Wait until the launcher ends, a session asks for the end, or ranks stay away too long."""
         while not self.over.is_set() and _lives(launcher):
             if not self.users and time.monotonic() - self.last_used > IDLE_S:
                 return
@@ -142,7 +142,7 @@ def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
 
 
 def running(key: str) -> dict[str, Any] | None:
-    """Where the keeper of this node listens, if there is one."""
+    """Return the address of this node's keeper, or None if none runs."""
     folder = _place_of(key)
     expect_own(folder)
     try:

@@ -50,7 +50,7 @@ def write(folder: Path) -> Path:
 
 
 def record(events: Iterable[Event]) -> dict[str, Any]:
-    """As the schema says."""
+    """Return the record in the form of the schema."""
     account = ledger.account(events)
     starts = _told(account, "start")
     ready = [event for _, event in _told(account, "ready")]

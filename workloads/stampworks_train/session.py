@@ -131,7 +131,7 @@ class Session:
         """Wait until the last checkpoint is safe, and end the account. `steps` calls it."""
         self._checkpoints.finish()
         self._tell_saved()
-        if self._saved != self.step:  # it failed, or the ranks were lost while it was written
+        if self._saved != self.step:  # the save failed, or ranks were lost during it
             self._state = self._whole.tensors()
             self._save(self.step)
             self._checkpoints.finish()

@@ -112,7 +112,7 @@ class Snapshots:
         self._written(-1 - self.rank, step, path, self._neighbour)
 
     def wait(self) -> None:
-        """Until the second copies of the last step are safe."""
+        """Wait until the second copies of the last step are safe."""
         while self._waiting:
             self._waiting.pop()
             self.problem = self._door.hear().get("problem") or self.problem
@@ -184,7 +184,7 @@ class Door:
 
     def __init__(self, keeper: dict[str, Any]) -> None:
         self._socket = socket.create_connection((keeper["address"], keeper["port"]), WAIT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a small message waits 40 ms
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # otherwise a small message waits 40 ms
         self._file = self._socket.makefile("rb")
         self.say({"secret": keeper["secret"]})
 
@@ -222,7 +222,7 @@ def _cut(parts: Iterable[Part]) -> str:
 
 
 def _address() -> str:
-    """Where other nodes reach this one: the address that it has towards the first."""
+    """Return the address at which other nodes reach this one: its address towards the first node."""
     if own := os.environ.get("POD_IP", ""):
         return own
     master, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "1")

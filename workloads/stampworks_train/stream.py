@@ -39,14 +39,14 @@ class Stream:
     """
 
     def __init__(self, path: Path) -> None:
-        self._block, self._other = (memoryview(mmap.mmap(-1, BLOCK)) for _ in range(2))  # on whole pages
+        self._block, self._other = (memoryview(mmap.mmap(-1, BLOCK)) for _ in range(2))  # page-aligned
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
         self._writing: concurrent.futures.Future[None] | None = None
         self._failed: Exception | None = None
         self._fd = _opened(path)  # last: whatever fails before leaves no open file
         self._filled = self._sum = 0
         self.bytes = 0
-        """With those that are only in the block."""
+        """Number of bytes, including those still in the block."""
 
     def __enter__(self) -> Stream:
         return self
@@ -96,7 +96,7 @@ class Stream:
         self._block, self._other, self._filled = self._other, self._block, 0
 
     def _wait(self) -> None:
-        """Until the block before is written."""
+        """Wait until the previous block is written."""
         try:
             if self._writing:
                 self._writing.result()
@@ -112,7 +112,7 @@ def _opened(path: Path) -> int:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-    path.unlink(missing_ok=True)  # it was made before it was refused
+    path.unlink(missing_ok=True)  # created before the file system refused O_DIRECT
     return os.open(path, how, 0o666)
 
 

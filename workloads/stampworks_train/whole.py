@@ -53,7 +53,8 @@ class Whole:
         return sum(weight.numel() for weight in self.model.parameters())
 
     def tensors(self) -> dict[str, Any]:
-        """As torch.distributed.checkpoint has it. An optimizer that has made no step makes its state first."""
+        """Return the tensors as torch.distributed.checkpoint expects them. An optimizer without a step creates its
+        state first."""
         model, optimizer = get_state_dict(self.model, self.optimizers)
         return {"model": model, "optimizer": optimizer}
 

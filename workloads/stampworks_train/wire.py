@@ -16,7 +16,7 @@ WANTS_CHECKPOINT, WANTS_STOP = 1, 2
 
 
 class Wire:
-    """One connection."""
+    """A connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer

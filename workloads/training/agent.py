@@ -69,14 +69,14 @@ class Agent:
         self.address = own or (node.address if node else "127.0.0.1")
         rails = node.rails if node and settings.copies == "rail" else ()
         self.keeps_at = rails[0] if rails else self.address
-        """Where snapshots come to."""
+        """Address at which snapshots arrive."""
         self.children: dict[int, Child] = {}
         self.form = Form(0, 0, 0, {}, {})
         self.stop_asked = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self) -> int:
-        """Until the run is through, here or with its coordinator."""
+        """Run until the training ends, here or at the coordinator."""
         _prepare(self.settings)
         self.context = _fork_server()
         loop = asyncio.get_running_loop()
@@ -117,7 +117,7 @@ class Agent:
             self.keeper.close()
         if not coordinating:
             return code
-        self._meeting.unlink(missing_ok=True)  # it has the run's secret, and nobody comes any more
+        self._meeting.unlink(missing_ok=True)  # it contains the run's secret, and no more ranks will join
         return await coordinating
 
     @property
@@ -127,12 +127,13 @@ class Agent:
         return Path(self.settings.folder) / f"meeting-{start}-{attempt}.json"
 
     async def _told_where(self) -> dict[str, Any]:
-        """Where the coordinator listens: the first agent writes it into the run's folder."""
+        """Return the address of the coordinator, which the first agent writes into the run's folder."""
         deadline = time.monotonic() + self.settings.patience.start
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, ValueError):
                 found: dict[str, Any] = json.loads(self._meeting.read_text())
-                probe = await connect(str(found["address"]), int(found["port"]), "", 1.0)  # not one left from before
+                # make sure that it is not a file of an earlier run
+                probe = await connect(str(found["address"]), int(found["port"]), "", 1.0)
                 probe.close()
                 return found
             await asyncio.sleep(AGAIN_S)
@@ -252,7 +253,7 @@ class Agent:
         self.wire.say({"generation": self.form.number, "rank": child.seat.rank, **message})
 
     async def _second_copy(self, child: Child, step: int) -> None:
-        """To the node that keeps it; a node that does not take it is the coordinator's to notice."""
+        """Send a snapshot to the node that keeps it. The coordinator notices a node that does not take it."""
         buddy = self.form.buddies.get(str(child.seat.rank))
         if buddy:
             await self.keeper.send((str(buddy[0]), int(buddy[1])), child.seat.shard, step)
@@ -276,7 +277,7 @@ class Agent:
         task.add_done_callback(self._tasks.discard)
 
     async def _carried_out(self, child: Child, work: Coroutine[Any, Any, None]) -> None:
-        """Or the rank, which waits for it, is through; whether a node is gone the coordinator finds out."""
+        """Carry out a rank's work, unless the rank ends first. The coordinator finds out whether a node is gone."""
         try:
             await work
         except (OSError, TimeoutError, KeyError, MemoryError) as error:
@@ -300,7 +301,7 @@ class Agent:
             with contextlib.suppress(EOFError, OSError):
                 while child.pipe.poll():
                     self._heard(child, child.pipe.recv())
-            await asyncio.to_thread(child.process.join)  # one with much pinned memory takes its time
+            await asyncio.to_thread(child.process.join)  # a process with much pinned memory needs time to end
             child.pipe.close()
         for task in list(self._tasks):
             task.cancel()
@@ -309,7 +310,7 @@ class Agent:
 
 
 def _fork_server() -> ForkServerContext:
-    """Where ranks come from. Slurm signals all processes of a step, and only the agent may end because of that."""
+    """Return the server that forks ranks. Slurm signals all processes of a step, and only the agent may react."""
     for number in STOPS:
         signal.signal(number, signal.SIG_IGN)  # processes that are started from here on inherit this
     context = multiprocessing.get_context("forkserver")
@@ -336,7 +337,7 @@ def _publish(path: Path, content: dict[str, Any]) -> None:
 
 
 def _started(settings: Settings, ranks: Ranks) -> dict[str, Any]:
-    submitted = os.environ.get("STAMPWORKS_SUBMITTED", "")  # or put back into the queue, in seconds of Unix time
+    submitted = os.environ.get("STAMPWORKS_SUBMITTED", "")  # time of submission or requeue, in seconds of Unix time
     return {
         "name": settings.name,
         "job": os.environ.get("SLURM_JOB_ID") or os.environ.get("JOB_ID", ""),

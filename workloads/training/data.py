@@ -25,13 +25,13 @@ from .store import Store
 CORPUS, SYNTHETIC = "corpus", "synthetic"
 SYNTHETIC_SAMPLES = 2**48
 JUMPS = 4
-"""One of so many synthetic tokens is not the one after its predecessor."""
+"""One of this many synthetic tokens does not follow its predecessor."""
 CLOSING = 5.0
 """Seconds that close() waits for what is under way. What hangs in a file system is left to itself."""
 
 
 class Samples(Protocol):
-    """Where samples come from."""
+    """A source of samples."""
 
     vocabulary: int
     where: str
@@ -72,11 +72,11 @@ class Stream:
                 f"takes {batch:,}: give more of them, or train with a smaller batch or length"
             )
         self.vocabulary = self._samples.vocabulary
-        """One more than the largest token there may be."""
+        """Largest token plus one."""
         self.notices = self._samples.notices
         """Notices for people, each once; they come while data is read."""
         self.waited_s = 0.0
-        """How long the last step had to be waited for."""
+        """Seconds that the last step waited for data."""
         self._rows, self._shape, self._ahead = list(rows), (len(rows), length + 1), data.prefetch
         self._ready: deque[tuple[int, np.ndarray]] = deque()
         self._failed: Exception | None = None
@@ -163,7 +163,7 @@ class Corpus:
 
 
 class Synthetic(Corpus):
-    """As many samples as anybody needs, out of nothing: each token is mostly the one after its predecessor."""
+    """Computed samples without a limit: each token mostly follows its predecessor."""
 
     counts = (SYNTHETIC_SAMPLES,)
     where = "the synthetic source"

@@ -31,11 +31,11 @@ def why_not(device: torch.device) -> str:
 
 
 class Linear(nn.Linear):
-    """Without a bias; both its sides are multiples of 16."""
+    """A linear layer without a bias, whose sizes are multiples of 16."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Multiply in float8, with rows filled up to a multiple that the device accepts."""
-        if torch.is_autocast_enabled(x.device.type):  # it knows torch's own products only
+        if torch.is_autocast_enabled(x.device.type):  # autocast knows only torch's own products
             x = x.to(torch.get_autocast_dtype(x.device.type))
         rows = x.flatten(0, -2)
         filled = F.pad(rows, (0, 0, 0, -len(rows) % FLOAT8_MULTIPLE))
@@ -50,7 +50,8 @@ class Product(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         """Return the product. Keep the input in float8 for the way back."""
         short, scale = scaled(x, FORWARD)
-        ctx.save_for_backward(short, scale, weight)  # not a short one: layouts free weights between the two ways
+        # save the full weight: layouts free weights between forward and backward
+        ctx.save_for_backward(short, scale, weight)
         ctx.kind = x.dtype
         return multiplied((short, scale), scaled(weight, FORWARD), x.dtype)
 
@@ -73,7 +74,7 @@ def scaled(value: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 def multiplied(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor], kind: torch.dtype) -> Tensor:
-    """one [rows, inner] times the transpose of other [columns, inner]; devices read both along `inner`."""
+    """Multiply one [rows, inner] by the transpose of other [columns, inner]. Devices read both along `inner`."""
     (left, left_scale), (right, right_scale) = one, other
     rows, columns = left.contiguous(), right.contiguous().t()
     product: Tensor = torch._scaled_mm(rows, columns, scale_a=left_scale, scale_b=right_scale, out_dtype=kind)

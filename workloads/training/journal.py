@@ -17,15 +17,15 @@ from .settings import Settings
 from .trackers import tracker
 
 SAY_S = 5.0
-"""Between two lines about steps for a person."""
+"""Minimum seconds between two printed lines about steps."""
 RECORD_S = 30.0
-"""Between two records of a run that goes on."""
+"""Seconds between two records of a running run."""
 WATCHED, SLOW = 20, 0.1
 """Steps in a row, and the part of their time that they may wait for second copies before it is said."""
 
 
 class Journal:
-    """One writer, the coordinator; a run that is started again goes on in the same file."""
+    """Writer of the events, in the coordinator; a restarted run appends to the same file."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -40,7 +40,7 @@ class Journal:
         self._asked = False
         self._said = 0.0
         self._copying: collections.deque[tuple[float, float]] | None = collections.deque(maxlen=WATCHED)
-        """For how long the last steps waited for second copies, of how long; nothing when that was said."""
+        """Waits of the last steps for second copies, with their durations; None after the notice."""
         self._recording: subprocess.Popen[bytes] | None = None
         self._recorded = 0.0
         self._log = EventLog(self.path)
@@ -67,7 +67,8 @@ class Journal:
             self.write("notice", text=text)
 
     def _record(self) -> None:
-        """How far it is, for whoever looks meanwhile or finds it killed; in a process of its own, for it takes long."""
+        """Write the current record in a process of its own, because it takes long. It serves readers during the run, or
+        after a kill."""
         if self._recording is None or self._recording.poll() is not None:
             command = [sys.executable, "-m", "stampworks_train.record", str(self.folder)]
             self._recording = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -140,7 +141,7 @@ def _jobs_with_losses(account: ledger.Account | None) -> frozenset[str]:
 
 
 def _readable(what: str, told: dict[str, Any]) -> str:
-    """One line of the run's log."""
+    """Return the line of the run's log."""
     if what == "step":
         rate = told["tokens"] / told["seconds"]
         return f"step {told['step']}: loss {told['loss']:.4f}, {rate:.0f} tokens/s"

@@ -1,4 +1,5 @@
-"""How a model lies on the ranks: a whole copy each (ddp), a part each (fsdp), a copy a node (hsdp), cut heads (tp)."""
+"""Place a model on ranks: a copy on each (ddp), a shard on each (fsdp), a copy on each node (hsdp), or split heads
+(tp)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Laid:
 
     model: Transformer
     runs: nn.Module
-    """It, or what lets it run."""
+    """The model, or the wrapper that runs it."""
     part: int
     parts: int
     """Parts the samples are cut into: the ranks, but that tensor-parallel ones share theirs."""
@@ -131,7 +132,7 @@ def clipped(model: nn.Module, most: float) -> float:
 
 
 def _copies(value: Tensor) -> int:
-    """How many ranks hold this very part."""
+    """Return the number of ranks that hold this part."""
     world: int = dist.get_world_size()
     if not isinstance(value, DTensor):
         return world

@@ -112,7 +112,7 @@ def rotations(length: int, size: int, device: torch.device) -> Tensor:
 
 
 def turned(x: Tensor, turns: Tensor) -> Tensor:
-    """Each pair of numbers of a head turned by its position's angle."""
+    """Return pairs of numbers of a head, rotated by the angle of their position."""
     cos, sin = turns.to(x.dtype)
     one, other = x.chunk(2, dim=-1)
     return torch.cat((one * cos - other * sin, one * sin + other * cos), dim=-1)

@@ -1,4 +1,4 @@
-"""One rank of one generation: it takes the state from where it is, trains, and leaves snapshots and checkpoints.
+"""Run a rank of one generation: restore the state, train, and write snapshots and checkpoints.
 
 It is a process that may be killed at any time. What it finds goes to its agent through a pipe.
 """
@@ -53,7 +53,7 @@ class Place:
     """Address of its node."""
     world: int
     on_node: int
-    """How many ranks this node has."""
+    """Number of ranks on this node."""
     memory: str
     """A folder in shared memory that outlives the rank."""
     step: int
@@ -377,7 +377,7 @@ class Rank:
         return time.perf_counter() - begun
 
     def _finish_saving(self, step: int) -> None:
-        """Until the checkpoint of the last step is safe: a run that has none must not end as if it had."""
+        """Wait until the checkpoint of the last step is safe: the run must not end successfully without it."""
         self.checkpoints.finish()
         if self._tell_saved() != step:
             where = self.checkpoints.folder

@@ -75,7 +75,7 @@ class Index:
     """Tokens of one sample."""
     type: str
     vocabulary: int
-    """One more than the largest token."""
+    """Largest token plus one."""
     shards: tuple[Shard, ...]
 
     def __post_init__(self) -> None:
@@ -177,7 +177,7 @@ class Shards:
         except DataError:
             if not members.held.forget():
                 raise
-            del self._open[shard]  # only the cached copy was wrong
+            del self._open[shard]  # only the cached copy was damaged
             self._begin(shard)
             found = self._open[shard].result().read(member, *place)
         return np.frombuffer(found, np.dtype(self.index.type).newbyteorder("<"))
@@ -270,7 +270,7 @@ def _make_one(text: _Text, numbers: range, tokens: int, path: Path) -> tuple[Sha
         for number in numbers:
             content = text.read(number * (tokens - 1), tokens)
             largest = max(largest, int(np.frombuffer(content, text.kind).max()))
-            # no time and no owner: the same for everybody
+            # Leave out time and owner, so that all writers get the same bytes.
             member = tarfile.TarInfo(f"{number:012d}-{zlib.crc32(content):08x}.tokens")
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))

@@ -33,7 +33,7 @@ class State:
         groups = [{"params": matrices, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
         fused = next(iter(self.here.values())).is_cuda
         self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), fused=fused)
-        for part in self.here.values():  # as it makes it with its first step, which is too late to bring one back
+        for part in self.here.values():  # an optimizer creates it with the first step, which is too late for a restore
             steps = torch.zeros((), dtype=torch.float32, device=part.device if fused else "cpu")
             self.optimizer.state[part] = {"step": steps, **{name: torch.zeros_like(part) for name in MOMENTS}}
         self.pieces, self.bytes = pieces_of(self.parts())
@@ -56,7 +56,7 @@ class State:
             self.optimizer.state[part]["step"].fill_(float(steps))
 
     def durable(self) -> dict[str, dict[str, Tensor]]:
-        """As it goes into a checkpoint: what is cut stays known as a part of the whole."""
+        """Return the state for a checkpoint, in which shards are marked as parts of a whole."""
         moments: dict[str, Tensor] = {}
         for name, weight in self.weights.items():
             for moment in MOMENTS:

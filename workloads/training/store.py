@@ -33,7 +33,7 @@ Found = TypeVar("Found")
 
 
 class DataError(Exception):
-    """Where, what, why, and what to do."""
+    """An error about data, with place, reason and remedy."""
 
 
 class _CacheError(Exception):
@@ -50,7 +50,8 @@ class Held:
         """Takes it out of the cache, so that it is fetched again; whether it came from there."""
         if self._cached:
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(self._cached.stat(), os.fstat(self._file.fileno())):  # nobody else was faster
+                # another process has not replaced it
+                if os.path.samestat(self._cached.stat(), os.fstat(self._file.fileno())):
                     self._cached.unlink()
         self.close()
         return self._cached is not None
@@ -214,7 +215,8 @@ class Store:
 
     @contextlib.contextmanager
     def _locked(self, cache: Path, digest: str) -> Iterator[None]:
-        """One process at a time fetches a file. Locks are few and stay; they end with whoever held them."""
+        """Lock a file of the cache, so that one process fetches it. The few lock files stay; a lock ends with its
+        process."""
         number = int(digest[:4], 16) % LOCKS
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(cache / f"lock-{number:02d}", flags, 0o600)
@@ -277,14 +279,14 @@ def _reach(source: str) -> tuple[Any, str]:
         import fsspec
 
         filesystem, root = fsspec.core.url_to_fs(source)
-    except Exception as error:  # such as an unknown protocol, a missing package, refused credentials
+    except Exception as error:  # for example an unknown protocol, a missing package, or refused credentials
         hint = "pip install fsspec, and what it asks for, in the environment that trains"
         raise DataError(f"{shown(source)}: cannot be reached: {_said(error, source)}: {hint}") from None
     return filesystem, str(root).rstrip("/")
 
 
 def shown(source: str) -> str:
-    """Without what may be a secret: user, password, query."""
+    """Return a source without possible secrets: user, password and query."""
     plain = re.sub(r"(://)[^/@]*@", r"\1…@", source)
     return re.sub(r"\?.*", "?…", plain).rstrip("/")
 

@@ -38,9 +38,9 @@ ROOM = 10_000
 BATCH = 100
 """Steps that are passed on at once: MLflow takes 1,000 metrics a call."""
 REST_S = 30.0
-"""Until a tracker that did not answer is asked again."""
+"""Seconds until a tracker that did not answer is asked again."""
 ANSWER_S = 10.0
-"""In which a server has to answer."""
+"""Seconds that a server has to answer."""
 ANSWER_MAX = 2**20
 SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "WANDB_API_KEY")
 
@@ -63,7 +63,7 @@ class Point:
 
 
 class Sink(Protocol):
-    """Where a tracker passes on what it heard; every call may take long, and may fail with a TrackerError."""
+    """The target of a tracker. Every call may take long, and may raise TrackerError."""
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
         """Open the run at the tracker, or continue it. Raise RefusedError if that can never succeed."""
@@ -236,7 +236,7 @@ class Files:
             file.write("".join(lines).encode())
 
     def artifact(self, path: Path) -> None:
-        """It is in the folder already."""
+        """Do nothing: the file is already in the folder."""
 
     def end(self, status: str) -> None:
         """The folder says it elsewhere."""
@@ -275,7 +275,7 @@ class MLflow:
         self._note()
         params = [{"key": key, "value": value[:6000]} for key, value in _flat(settings)]
         for start in range(0, len(params), BATCH):
-            with contextlib.suppress(RefusedError):  # one that an earlier attempt told otherwise stays as it is
+            with contextlib.suppress(RefusedError):  # keep the value that an earlier attempt has set
                 self._ask("runs/log-batch", {"run_id": self.run, "params": params[start : start + BATCH]})
 
     def steps(self, points: Sequence[Point]) -> None:
@@ -330,7 +330,7 @@ class MLflow:
         name = {"experiment_name": self.experiment}
         try:
             return str(self._ask("experiments/get-by-name", name, "GET")["experiment"]["experiment_id"])
-        except RefusedError:  # there is none of that name, unless somebody is making it at the same time
+        except RefusedError:  # no experiment has this name, unless another process is creating it
             return str(self._ask("experiments/create", {"name": self.experiment})["experiment_id"])
 
     def _ask(self, what: str, told: Mapping[str, Any], method: str = "POST") -> Any:

@@ -1,4 +1,4 @@
-"""How fast all nodes write a checkpoint at once to a directory they share, and whether each finds the others' parts.
+"""Measure how fast all nodes together write a checkpoint to a shared directory, and check each other's parts.
 
 A part counts when it is whole: it is written under another name, is on the disk, and then gets its own. Its digest goes
 another way than its bytes, so that a part that is torn or stale is seen by whoever reads it; a third one then tells
@@ -40,7 +40,7 @@ class Options:
     """Bytes of each rank's part."""
     rounds: int = 2
     seconds: float = 60.0
-    """After which the directory counts as one that does not answer."""
+    """Seconds after which the directory counts as silent."""
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or self.rounds < 1 or self.seconds <= 0:
@@ -74,7 +74,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
     if totals and not ranks.rank:
         answer.value("checkpoint_write_total", "MB/s", spread(totals), node="", **where)
     ranks.collect(answer)
-    meeting.exchange(None, options.seconds)  # until then somebody may read
+    meeting.exchange(None, options.seconds)  # keep the parts while others may read them
     if not ranks.rank:
         with contextlib.suppress(OSError):
             within(options.seconds, functools.partial(clean, folder, ranks.cluster.limit), str(folder))
@@ -92,7 +92,7 @@ class Reading:
     saved: Mapping[int, Sequence[Any] | None]
 
     def differs(self, writer: int) -> str | None:
-        """How a part is not what its writer says it wrote; nothing when it is, and None when that cannot be told."""
+        """Return how a part differs from its writer's account; empty if it does not, None if that is unknown."""
         said = self.saved.get(writer)
         path = self.folder / f"part-{writer}-{self.number}"
         read = _tried(functools.partial(_load_if_there, path), self.options, self.answer) if said else None
@@ -151,7 +151,7 @@ def clean(folder: Path, limit: float) -> None:
         latest = folder.lstat().st_mtime - limit
         left = [path for path in folder.parent.iterdir() if FOLDER.fullmatch(path.name) and _ours(path, latest)]
     for path in (folder, *left):
-        shutil.rmtree(path, ignore_errors=True)  # it follows no link
+        shutil.rmtree(path, ignore_errors=True)  # it does not follow links
 
 
 def _ours(path: Path, latest: float) -> bool:

@@ -1,4 +1,4 @@
-"""How fast data moves between this host's memory and each accelerator, and within the accelerator: all at once."""
+"""Measure copies between this host's memory and each accelerator, and within it, on all of them at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Options:
 
     bytes: int = 2**28
     seconds: float = 0.5
-    """For each direction."""
+    """Seconds for each direction."""
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or self.seconds <= 0:

@@ -1,4 +1,4 @@
-"""Where torch computes: on a node's accelerators if there are some, else on its processor. The same code for both."""
+"""Choose the device: the node's accelerators, or its processor if it has none. The code is the same for both."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _told(name: str, answer: Answer) -> torch.device:
 
 
 def _move_near(device: torch.device) -> None:
-    """To the processors beside an accelerator: from the far side of the host all memory is slow."""
+    """Bind to the processors next to an accelerator: memory on the other side of the host is slower."""
     its = torch.cuda.get_device_properties(device)
     try:
         place = f"{its.pci_domain_id:04x}:{its.pci_bus_id:02x}:{its.pci_device_id:02x}.0"

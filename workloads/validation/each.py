@@ -18,7 +18,8 @@ from typing import Any
 from .result import Answer
 
 COMING_S = 60.0
-"""Until torch is loaded, the accelerator is awake and its data are there: the driver lets them wake one by one."""
+"""Seconds until torch is loaded, the accelerator is initialized and its data exist: the driver initializes one at a
+time."""
 LATE_S = 30.0
 """Later than the work takes, nothing comes any more."""
 
@@ -50,16 +51,16 @@ def on_each(devices: Mapping[str, str], work: Work, answer: Answer, seconds: flo
     said = _heard(children, coming)
     ready = {name: children[name] for name, found in said.items() if found is None}
     for child in ready.values():
-        with contextlib.suppress(OSError):  # one that is gone by now is found to be so below
+        with contextlib.suppress(OSError):  # an ended child is handled below
             child.pipe.send(None)
     said |= _heard(ready, seconds + LATE_S)
     for name, child in children.items():
-        child.process.kill()  # one that waits for its driver may outlive even that
+        child.process.kill()  # a child that waits for its driver may survive even this
         _take_over(answer, name, said.get(name))
 
 
 def _alone(pipe: Connection, work: Work, node: str, name: str, device: str) -> None:
-    """In a process of its own: says that it is ready, waits for its turn, and answers."""
+    """Measure one device in its own process: report ready, wait for the start, and answer."""
     answer = Answer(node, device=name)
 
     def begin() -> None:

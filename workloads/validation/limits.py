@@ -127,14 +127,14 @@ def _packets(ranks: Ranks, rails: dict[str, str], options: Options, answer: Answ
             for rail, address in ranks.cluster.rails_of(name).items():
                 if rail in rails and rail in there[rank]:
                     _path(rails[rail], (address, there[rank][rail]), name, rail, options, answer)
-        meeting.exchange(None)  # until then everybody acknowledges
+        meeting.exchange(None)  # all ranks acknowledge until then
     for rank, why in meeting.absent.items():
         if not ranks.rank:
             answer.problem(f"no answer: {why}", node=ranks.name_of(rank))
 
 
 def _acknowledge(door: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it ends with the program
+    with contextlib.suppress(OSError):  # the thread ends with the program
         while True:
             packet, sender = door.recvfrom(2**16)
             door.sendto(str(len(packet)).encode(), sender)

@@ -1,4 +1,4 @@
-"""How fast samples reach a training step: torch's own loader with worker processes, from shards on a directory.
+"""Measure how fast samples reach a training step: torch's own loader with workers, from shards on a directory.
 
 Workers hand samples over through shared memory: where that is too small, this breaks as training would.
 """
@@ -46,7 +46,7 @@ class Options:
 
 
 def samples_of(options: Options) -> int:
-    """How many samples a shard has."""
+    """Return the number of samples in a shard."""
     return options.bytes // options.sample
 
 
@@ -106,7 +106,7 @@ def _measure(directory: str, folder: Path, options: Options, answer: Answer) -> 
         for _ in loader:
             pass
 
-    repeat(through, 0, least=1)  # from now on the workers are warm
+    repeat(through, 0, least=1)  # the workers are warm after this
     took = repeat(through, options.seconds)
     answer.value("loading_first_batch", "s", first, device=directory, note="with the start of the workers")
     rates = [len(paths) * samples_of(options) * options.sample / MB / each for each in took]

@@ -1,4 +1,4 @@
-"""How fast each device of a node multiplies matrices, and whether it always comes to the same result.
+"""Measure matrix products on each device of a node, and compare the results of repeated products.
 
 A device that computes wrong now and then says nothing of it. So the same product is made again and again from the same
 random matrices, and each is compared with the first, bit by bit.
@@ -97,7 +97,8 @@ class Work:
     clock: Callable[[], float]
 
     def done_for(self, seconds: float, samples: int, *, turn: bool = False) -> tuple[list[float], int]:
-        """How long each product took, without the comparison behind it, and how many were not the first one again."""
+        """Return the duration of each product, without its comparison, and the number of products that differ from the
+        first."""
         product, took, worked, wrong = torch.empty_like(self.first), list[float](), 0.0, 0
         begun = time.perf_counter()
         while not took or time.perf_counter() - begun < seconds or worked < samples * SAMPLE_S:
@@ -114,7 +115,7 @@ class Work:
 
 
 def bits(product: Any) -> Any:
-    """As whole numbers, since of floating-point ones -0 equals 0 and nothing equals NaN."""
+    """Return the numbers as integers: as floats, -0 equals 0, and NaN equals nothing."""
     return product.view(torch.int16 if product.element_size() == 2 else torch.int32)
 
 

@@ -1,4 +1,4 @@
-"""How the ranks of a start talk to each other beside what they measure: rank 0 listens, the others come to it.
+"""Connect the ranks of a start for messages apart from the measurement: rank 0 listens, the others connect.
 
 Every wait ends. A rank that is gone is known at once by its closed connection, one that hangs by the end of the wait,
 and whoever waits is told which ranks did not answer instead of getting an error.
@@ -28,7 +28,7 @@ Step = tuple[int, int]
 
 
 class Lost(Exception):  # noqa: N818 (reads as what happened)
-    """Nobody to talk to: the first rank does not answer."""
+    """The first rank does not answer."""
 
     def __init__(self, node: str, why: str) -> None:
         self.node = node
@@ -36,20 +36,20 @@ class Lost(Exception):  # noqa: N818 (reads as what happened)
 
 
 class Line:
-    """One connection: whole messages, as they come in, in a thread of its own."""
+    """A connection, with a thread that receives whole messages."""
 
     def __init__(self, connection: socket.socket, changed: threading.Condition, wait_s: float) -> None:
         self.connection = connection
         self.changed = changed
         self.heard: dict[Step, Any] = {}
         self.left: dict[int, str] = {}
-        """By program: why the other side is through with it before its end."""
+        """The reason why the other side has left a program early, by program."""
         self.at = (0, 0)
-        """How far the other side is: it says nothing of earlier steps any more."""
+        """The step of the other side, which answers no earlier steps any more."""
         self.closed = ""
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # for sending alone: a timeout of Python's would hold for the thread that listens, too
+        # Limit sending alone: Python's own timeout would also limit the thread that receives.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(wait_s), 0))
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -104,7 +104,7 @@ class Meeting:
         """Ranks that missed an answer once, and their progress: nothing waits for one until its next message."""
         self.changed = threading.Condition()
         self.lines: dict[int, Line] = {}
-        """By rank; the first rank has all others, and they have it."""
+        """Connections by rank: the first rank has one to each other rank, and they have one to it."""
         self.first_name = first_name
         self.program, self.step = 0, 0
 
@@ -119,7 +119,7 @@ class Meeting:
             line.say(message)
 
     def gather(self, data: Any, wait_s: float | None = None) -> dict[int, Any]:
-        """On the first rank what each rank gave, without those that did not answer (see `absent`); empty on others."""
+        """Return the data of each rank, on the first rank, without silent ranks (see `absent`); empty on others."""
         step = self._next()
         if self.rank:
             self.lines[0].say({"program": step[0], "step": step[1], "data": data})
@@ -140,7 +140,7 @@ class Meeting:
             for line in self.lines.values():
                 line.say(message)
             return heard
-        # it waits for the slowest before it answers
+        # The first rank waits for the slowest before it answers.
         wait = 2 * wait + 1
         if why := self._await(0, step, time.monotonic() + wait, wait):
             raise Lost(self.first_name, f"does not answer as the first rank: {why}")
@@ -177,7 +177,7 @@ class Meeting:
 
 @dataclass(frozen=True)
 class First:
-    """Where the first rank listens."""
+    """The address of the first rank."""
 
     name: str
     address: str
@@ -193,7 +193,7 @@ def meet(rank: int, world: int, node: str, first: First, wait_s: float, start: s
         _receive(meeting, first, start)
     else:
         _come(meeting, first, start)
-    # everybody then knows everybody
+    # After this all ranks know each other.
     told = meeting.exchange(node)
     meeting.names = {number: plain(name) for number, name in sorted(told.items())}
     return meeting

@@ -1,4 +1,4 @@
-"""How fast each device of a node reads and writes its memory: a copy, and a sum of two arrays, one of them scaled."""
+"""Measure memory bandwidth of each device of a node: a copy, and a scaled sum of two arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Options:
     bytes: int = 0
     """Bytes of one array; 0 is 64 MiB on a processor and 1 GiB on an accelerator: much more than any cache."""
     seconds: float = 1.0
-    """For each of the two."""
+    """Seconds for each of the two."""
 
     def __post_init__(self) -> None:
         if self.bytes < 0 or 0 < self.bytes < 4 or self.seconds <= 0:

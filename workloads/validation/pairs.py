@@ -1,4 +1,4 @@
-"""How fast each rail is between two nodes: plain TCP, one direction after the other, all rails at once.
+"""Measure each rail between two nodes: plain TCP, one direction after the other, all rails at once.
 
 A start has several rounds. In a round each node belongs to one pair at most, so that what a pair measures is its own;
 whether a round's pairs meet on a trunk is the business of whoever chose them. The receiver measures, and leaves out the
@@ -37,9 +37,9 @@ class Options:
     rounds: tuple[tuple[tuple[str, str], ...], ...] = ()
     """Pairs of nodes, round by round; without any, each node meets each other node once."""
     bytes: int = 2**20
-    """How much is handed to the network at a time."""
+    """Bytes of one send."""
     seconds: float = 1.0
-    """How long each direction is measured."""
+    """Seconds for each direction."""
     wait: float = 5.0
     """Seconds that a node waits for its peer on a rail."""
 
@@ -54,7 +54,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Way:
-    """One direction between two nodes on a rail."""
+    """A direction between two nodes on a rail."""
 
     round: int
     sender: str
@@ -83,7 +83,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         # nodes are told apart by their names
         rounds = options.rounds or tournament(sorted(there))
         for number, pairs in enumerate(rounds):
-            meeting.exchange(number)  # nobody begins before all have ended
+            meeting.exchange(number)  # wait until all have finished
             for one, other in pairs:
                 peer = {one: other, other: one}.get(ranks.node, "")
                 if peer and peer not in there:
@@ -118,7 +118,7 @@ class Ends:
     answer: Answer
     servers: Mapping[str, socket.socket]
     ports: Mapping[str, int]
-    """By rail, where the peer listens."""
+    """Ports on which the peer listens, by rail."""
 
 
 def _meet(ends: Ends, number: int, one: str, other: str) -> None:

@@ -20,7 +20,7 @@ class Node:
     name: str
     address: str
     rails: tuple[str, ...] = ()
-    """Its address on each rail, in the order of `Cluster.rails`, empty for none; a node may have fewer."""
+    """Address on each rail, in the order of `Cluster.rails`; empty if it has none. A node may have fewer rails."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Cluster:
     rails: tuple[str, ...] = ()
     """Names of the rails, which are those of their NICs."""
     port: int = PORT
-    """Where the first rank listens; torch takes the next one."""
+    """Port of the first rank; torch uses the next one."""
     wait: float = 30.0
     """Seconds that anybody waits for anybody."""
     shared: bool = False
@@ -65,7 +65,7 @@ class Cluster:
 
 
 class Ranks:
-    """This process among those of its start."""
+    """This process and the other ranks of its start."""
 
     def __init__(self, cluster: Cluster, environment: Mapping[str, str] = os.environ) -> None:
         self.cluster = cluster
@@ -81,7 +81,7 @@ class Ranks:
         self._meeting: Meeting | None = None
 
     def _first(self, environment: Mapping[str, str]) -> First:
-        """Where rank 0 listens: on the first node that Slurm names, at its address for management."""
+        """Return the address of rank 0: the first node that Slurm names, on the management network."""
         if environment.get("MASTER_ADDR"):
             address = environment["MASTER_ADDR"]
             name, _ = self.cluster.at(address)

@@ -27,7 +27,7 @@ WORDS_MAX = 500
 
 @dataclass(frozen=True)
 class Value:
-    """One measured quantity, with how far it was spread."""
+    """A measured quantity with its spread."""
 
     quantity: str
     unit: str

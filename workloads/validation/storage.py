@@ -1,4 +1,4 @@
-"""How fast directories take and give back files. What is written is on the disk before the clock stops."""
+"""Measure how fast directories write and read files. Written data are on the disk before the clock stops."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Options:
     """Bytes of one file."""
     rounds: int = 3
     files: int = 100
-    """How many small files are made, looked up and removed."""
+    """Number of small files to create, look up and remove."""
     seconds: float = 30.0
-    """After which a directory counts as one that does not answer."""
+    """Seconds after which a directory counts as silent."""
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or self.rounds < 1 or self.files < 1 or self.seconds <= 0:

@@ -1,4 +1,4 @@
-"""From samples to a value with its spread."""
+"""Summarize samples as a value with its spread."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def without_waiting() -> float:
 
 
 def repeat(work: Callable[[], None], seconds: float, least: int = 3, most: int = 1000) -> list[float]:
-    """How long each of several rounds took: as many as the time allows, but never fewer than `least`."""
+    """Return the duration of each round: as many rounds as the time allows, but at least `least`."""
     took: list[float] = []
     begun = before = time.perf_counter()
     while len(took) < most and (len(took) < least or before - begun < seconds):

@@ -26,7 +26,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def audit_thresholds(arguments: argparse.Namespace) -> int:
-    """Fine when every threshold is: one that is refused counts for more than one that nothing can be said about."""
+    """Return FINE when all thresholds are met, NO for a refused one, else UNKNOWN."""
     from stampworks.qualification import audit, read_thresholds
 
     judgements = [audit(threshold) for threshold in read_thresholds(Path(arguments.file))]

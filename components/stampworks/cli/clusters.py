@@ -1,4 +1,4 @@
-"""From a stack's name to its running cluster."""
+"""Find the running cluster of a stack by its name."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def compare_stacks(arguments: argparse.Namespace) -> int:
-    """Fine when both are declared the same and neither runs what the other does not."""
+    """Return the exit code: fine when both declarations agree and neither cluster runs anything else."""
     from stampworks.cli.output import Progress
     from stampworks.views.comparison import comparison_data, comparison_text, verdict
 

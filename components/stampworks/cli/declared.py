@@ -23,7 +23,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_plan(arguments: argparse.Namespace) -> int:
-    """Fine when no rule says no; what no rule could judge is shown as unknown."""
+    """Return the exit code: fine when no rule fails. Show the findings that no rule could judge as unknown."""
     from stampworks import planning
     from stampworks.plan import to_dict
     from stampworks.state.facts import today
@@ -48,7 +48,8 @@ def show_plan(arguments: argparse.Namespace) -> int:
 
 
 def _told(finding: Finding) -> dict[str, str]:
-    """As a program reads it: what it cannot tell has the verdict unknown, and in its evidence what it lacks."""
+    """Return a finding for programs. An undecided one has the verdict unknown, and its evidence names the missing
+    facts."""
     return {
         "id": finding.id,
         "verdict": finding.verdict,

@@ -31,7 +31,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def drain_nodes(arguments: argparse.Namespace) -> int:
-    """Fine when the nodes take no new jobs; with --wait, when none runs on them either."""
+    """Return the exit code: fine when the nodes take no new jobs; with --wait, when none runs there."""
     from stampworks.cli.output import Progress
     from stampworks.operations import said_by, service_of
 
@@ -55,7 +55,7 @@ def login() -> str:
 
 
 def return_nodes(arguments: argparse.Namespace) -> int:
-    """Fine when all of the nodes take jobs."""
+    """Return the exit code: fine when all of the nodes take jobs."""
     from stampworks.cli.output import Progress
     from stampworks.operations import service_of
 

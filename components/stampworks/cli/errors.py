@@ -13,7 +13,7 @@ FIELDS = ("file", "line", "column", "path", "message", "hint")
 
 
 def text(error: Exception) -> str:
-    """Where, what, why and what to do."""
+    """Return the text of an error: place, problem, reason and remedy."""
     if isinstance(error, OSError) and error.filename:
         return printable(f"{error.filename}: {error.strerror}")
     if render := getattr(error, "render", None):  # a declaration's errors have colours for a terminal

@@ -57,7 +57,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_estimate(arguments: argparse.Namespace) -> int:
-    """Fine also where something is unknown: the answer says what."""
+    """Return the exit code: fine even if a value is unknown, which the answer then says."""
     from stampworks.physics.estimates import estimate
     from stampworks.views.estimate import estimate_data, estimate_text
 

@@ -43,7 +43,7 @@ def show_explanation(arguments: argparse.Namespace) -> int:
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[Plan, DeclarationSource | None]:
-    """With the declaration, except where a plan's file is all there is."""
+    """Return plan and declaration; the declaration is None for the file of a plan."""
     from stampworks import planning
     from stampworks.declaration import load_file
 

@@ -47,7 +47,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def submit_run(arguments: argparse.Namespace) -> int:
-    """Fine when it waits or runs; with --wait, when it has finished."""
+    """Return the exit code: fine when the run waits or runs; with --wait, when it has finished."""
     from stampworks.cli.output import Progress
     from stampworks.operations import jobs
     from stampworks.text.printable import printable
@@ -74,7 +74,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
     code = exits.FINE
     if arguments.wait:
-        # by its id: another user or team may have one of that name
+        # Follow the run by its id: another user or team may have one with the same name.
         job = watch(jobs.follow(plan, roster, str(number), live=True), f"run {arguments.run}", show=False)
         found |= {"state": job.state, "why": job.why}
         code = exits.OF_STATE.get(job.state, exits.NO)
@@ -86,7 +86,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
 
 
 def _print_manifests(arguments: argparse.Namespace, asked: RunRequest) -> int:
-    """Fine whenever there is something to print."""
+    """Return the exit code: fine when there is something to print."""
     import yaml
 
     from stampworks.operations.kubernetes.manifests import written_down
@@ -117,7 +117,7 @@ def _written_out() -> type[Any]:
 
 
 def list_jobs(arguments: argparse.Namespace) -> int:
-    """Fine whatever became of them."""
+    """Return the exit code: fine, whatever the state of the jobs."""
     from stampworks.cli.output import Progress, terminal_width
     from stampworks.operations import jobs
     from stampworks.views.table import sparse
@@ -160,7 +160,7 @@ def _prices(plan: Plan, roster: Roster) -> Callable[[Job], float | None]:
 
 
 def show_logs(arguments: argparse.Namespace) -> int:
-    """Fine when there is such a run; with --follow, when it has finished."""
+    """Return the exit code: fine when the run exists; with --follow, when it has finished."""
     from stampworks.operations import jobs
 
     plan, roster = clusters.workers_of(arguments.stack)
@@ -209,7 +209,7 @@ def watch(pieces: Iterator[Piece], title: str, show: bool) -> Job:
                 progress(piece.job.why)
             elif line := running.line():
                 now = _TENTHS * running.done // running.steps if running.steps else 0
-                if progress.terminal or now != tenth or running.state:  # in a pipe, not every second
+                if progress.terminal or now != tenth or running.state:  # print less than every second into a pipe
                     progress(line)
                 tenth = now
         _print([half] if half else [], progress)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from stampworks.declaration.key_files import KeyUrl
 
 TIMEOUT_S = 30
-"""For all URLs together."""
+"""Seconds for all URLs together."""
 AT_A_TIME = 16
 AGAIN = "see whether it can be reached from here, and look again"
 REFUSED = "see what is published there, or take the entry out"
 
 
 class _UnansweredError(Exception):
-    """No answer, or none that says anything about keys."""
+    """The server did not answer, or not with keys."""
 
 
 class _NoKeysError(Exception):

@@ -32,8 +32,8 @@ def add_verbs(verbs: Any) -> None:
 
 
 def write_lock(arguments: argparse.Namespace) -> int:
-    """Fine also when nothing is newer; writes nothing unless every image is there and fits its machines, and all keys
-    are keys."""
+    """Return the exit code: fine even if nothing is newer. Write the lock only when all images exist and fit their
+    machines, and all keys are valid."""
     from stampworks.cli import key_urls
     from stampworks.declaration import displayed, load_file, lock_file, lock_text
     from stampworks.planning import plan

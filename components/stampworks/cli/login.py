@@ -27,7 +27,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def write_connection(arguments: argparse.Namespace) -> int:
-    """Fine when the file is written, for its owner alone."""
+    """Write the connection file, which only its owner may read. Return the exit code."""
     from stampworks.operations.login import connect
     from stampworks.state.paths import write_whole
     from stampworks.text.printable import printable

@@ -122,13 +122,13 @@ def command() -> int:
     try:
         return main()
     finally:
-        gc.freeze()  # else Python looks through all objects for cycles once more before it ends
+        gc.freeze()  # prevent a last search for reference cycles at exit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; every expected error is a text on stderr and an exit code, and JSON for who asked for it."""
     words = list(sys.argv[1:] if argv is None else argv)
-    # everything after -- belongs to the command that `run` and `ssh` start
+    # Words after -- belong to the command that `run` and `ssh` start.
     split = words.index("--") if "--" in words else len(words)
     try:
         code = _call(words, split)
@@ -157,7 +157,7 @@ def _call(words: list[str], split: int) -> int:
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    """Also of a command line that the parser refuses."""
+    """Return whether the command line asks for JSON, even if the parser refuses it."""
     return "--json" in words or "--format=json" in words or ("--format", "json") in itertools.pairwise(words)
 
 

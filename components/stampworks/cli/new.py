@@ -88,7 +88,7 @@ def _range(name: str, folder: Path, source: DeclarationSource) -> str:
 
 
 def _taken(declaration: Declaration) -> tuple[str, ...]:
-    """Where nodes of no other cluster may be: its own are there, or pods and services that they speak to."""
+    """Return the ranges that nodes of another cluster may not use: those of this cluster's nodes, pods and services."""
     from stampworks.plan import traits_of
 
     network = declaration.network

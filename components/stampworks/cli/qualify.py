@@ -44,7 +44,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def qualify_nodes(arguments: argparse.Namespace) -> int:
-    """Fine when all of them passed. Those that failed take no jobs until they pass."""
+    """Return the exit code: fine when all nodes pass. Failed nodes take no jobs until they pass."""
     from stampworks import configuration, operations, qualification
     from stampworks.cli.output import Progress
     from stampworks.plan import BUDGET_MINUTES, fingerprint
@@ -79,7 +79,7 @@ def _minutes(text: str) -> int:
 
 
 def verify_certificate(arguments: argparse.Namespace) -> int:
-    """Fine when the signature is the key's and what it signs is a pass."""
+    """Return the exit code: fine when the signature matches the key and the certificate says pass."""
     from stampworks import qualification
 
     key = text_of(arguments.key) if arguments.key else ""

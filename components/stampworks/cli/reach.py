@@ -99,7 +99,7 @@ def log_in(arguments: argparse.Namespace) -> NoReturn:
 
     plan, roster = clusters.cluster_of(arguments.stack)
     node = arguments.node or _node_of(plan, roster, arguments.job)
-    # as ssh does it: the remote shell reads one line
+    # Join the words as ssh does: the remote shell reads one line.
     command = ssh_line(roster, node, " ".join(arguments.command))
     sys.stdout.flush()
     try:

@@ -49,7 +49,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def write_report(arguments: argparse.Namespace) -> int:
-    """Fine when the report is written, whatever it says."""
+    """Return the exit code: fine when the report is written, whatever its verdict."""
     from stampworks.views.report import report_html, report_json, report_markdown
 
     found = _of_file(arguments) if arguments.certificate else _of_stack(arguments)
@@ -75,7 +75,7 @@ def _of_file(arguments: argparse.Namespace) -> Report:
 
 
 def _of_stack(arguments: argparse.Namespace) -> Report:
-    """Also of a stack whose last `up` failed because of what was found: that is when a report is read."""
+    """Return the report of a stack, even if its last `up` failed because of the findings: then it is needed most."""
     from stampworks.cli.output import Progress
     from stampworks.views.report import report_of
 
@@ -139,7 +139,7 @@ def _key(resources: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _stamping(resources: Sequence[Mapping[str, Any]]) -> list[Event]:
-    """When the backend learned of each resource, and of its last change, to the second."""
+    """Return when the backend registered each resource and its last change, to the second."""
     from stampworks.views.report import Event
 
     at: dict[tuple[str, str], list[str]] = {}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FORMATS = ("markdown", "json")
 EFFECTS = ("replace", "restart", "data", "cost", "unknown")
 SIBLINGS_S = 20
-"""How long other stacks are looked at: a thousand small ones, and no longer whatever they declare."""
+"""Maximum seconds for the review of other stacks: enough for a thousand small ones."""
 
 
 def add_verbs(verbs: Any) -> None:
@@ -102,7 +102,8 @@ class SideError(Exception):
 
 
 def show_review(arguments: argparse.Namespace) -> int:
-    """Fine when nothing is refused and no rule is broken that was not; what nobody could tell is no pass."""
+    """Return the exit code: fine when nothing is refused and no additional rule fails. Unknown does not count as
+    pass."""
     from stampworks.views.review import review_json, review_markdown, unreadable_json, unreadable_markdown
 
     try:
@@ -261,7 +262,7 @@ def _stay_inside(opened: Opened, file: Path) -> None:
 
 
 def _named_files(source: DeclarationSource, folder: Path) -> dict[tuple[str, str], Path]:
-    """Where its roles and checks are."""
+    """Return the paths of roles and checks that a declaration names."""
     from stampworks.declaration import check_name, role_name
 
     extras = source.declaration.extras
@@ -304,7 +305,7 @@ def _siblings(stack: str, base: Opened, head: Opened) -> tuple[list[Sibling], li
             break
         try:
             before = _side(base, name)
-        except SideError:  # it was broken before: whether the change mends it, its own review says
+        except SideError:  # the base is already invalid: the review of the change itself judges it
             silent.append(f"whether stack {name} changes as well: base of it does not load")
             continue
         try:

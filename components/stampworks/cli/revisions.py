@@ -39,7 +39,7 @@ class Revision:
     """A commit of a repository."""
 
     repository: Path
-    """Where its work tree begins."""
+    """Root of its work tree."""
     commit: str
 
 
@@ -114,7 +114,7 @@ def _joined(folder: str, path: str) -> str:
 
 
 def _leaves(path: str) -> bool:
-    """Also a name that git cannot be asked for."""
+    """Return whether a path leaves the repository. This includes names that git cannot be asked for."""
     return path.startswith(("/", "../")) or path == ".." or bool(re.search("[\n\0\ud800-\udc7f\udd00-\udfff]", path))
 
 

@@ -26,7 +26,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def roll_nodes(arguments: argparse.Namespace) -> int:
-    """Fine when the next `up` knows of it."""
+    """Return the exit code: fine when the renewal is noted for the next `up`."""
     from stampworks import configuration, operations
     from stampworks.cli.drain import login
 

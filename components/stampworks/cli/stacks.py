@@ -1,4 +1,4 @@
-"""From a stack's name to what its file declares."""
+"""Find the declaration of a stack by its name."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _written_plan(file: Path) -> Plan:
             raise ValueError("Plan.groups: none of them is the controller")
         _check_known(plan)
         return plan
-    except (ValueError, RecursionError) as error:  # also what is not JSON
+    except (ValueError, RecursionError) as error:  # this includes text that is no JSON
         hint = "write it anew: pulumi stack output plan, or stampworks plan --json"
         raise exits.CliError(f"{file} is no plan of this release of stampworks: {error}", hint) from None
 
@@ -145,7 +145,7 @@ def project() -> Path:
 
 
 def folder() -> Path:
-    """Where Pulumi looks for the files of the project's stacks."""
+    """Return the folder in which Pulumi looks for the files of the project's stacks."""
     top = project()
     return top / stack_folder(top / "Pulumi.yaml")[0]
 

@@ -83,7 +83,7 @@ def _compare(stack: str, stamped: Plan, declared: Plan | Exception) -> None:
 
 
 def _differences(stamped: Plan, declared: Plan) -> list[str]:
-    """In words: the declared ones, or what else there is."""
+    """Return the declared differences in words; without any, the others."""
     from dataclasses import replace
 
     from stampworks.plan import settled
@@ -99,7 +99,7 @@ def _differences(stamped: Plan, declared: Plan) -> list[str]:
 
 
 def _first_line(error: Exception) -> str:
-    """Where the first problem is and what it is, and how many more there are."""
+    """Return position and text of the first problem, and the number of the others."""
     if problems := getattr(error, "problems", None):
         first, more = problems[0], len(problems) - 1
         return f"{first.where}: {_message(first)}" + (f" (and {more} more)" if more else "")

@@ -27,7 +27,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_status(arguments: argparse.Namespace) -> int:
-    """Fine when every planned node is there and takes jobs."""
+    """Return the exit code: fine when every planned node has joined and takes jobs."""
     from stampworks.cli.output import Progress
     from stampworks.operations import status_of
     from stampworks.text.printable import printable

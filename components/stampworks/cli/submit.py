@@ -151,7 +151,7 @@ def _submit_own(arguments: argparse.Namespace, source: JobSource) -> int:
 
 
 def _dry_run(arguments: argparse.Namespace, source: JobSource) -> int:
-    """Fine when there is something to submit; no cluster is asked."""
+    """Return the exit code: fine when the job could be submitted. The cluster is not asked."""
     from stampworks.operations import own_jobs
     from stampworks.operations.jobs import of_cluster
     from stampworks.plan import Roster

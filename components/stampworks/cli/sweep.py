@@ -24,7 +24,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def sweep_rooms(arguments: argparse.Namespace) -> int:
-    """Without --yes nothing is removed, and what would be is the answer no."""
+    """Return the exit code. Without --yes, only list the parts that would be removed, and answer no."""
     from stampworks import machine_room as room
     from stampworks.cli.output import Progress
     from stampworks.operations.errors import nearest

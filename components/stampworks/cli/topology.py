@@ -61,7 +61,7 @@ def _forms(plan: Plan, made: Topology) -> Mapping[str, Callable[[], str]]:
 
 
 def _slots(plan: Plan, made: Topology) -> dict[str, int]:
-    """In rank order, nodes with the ranks that a run has on them."""
+    """Return the ranks of a run on each node, in rank order."""
     from stampworks.schedulers.topology import ranks
 
     counts = dict(plan.training.ranks)

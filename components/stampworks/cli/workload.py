@@ -31,7 +31,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def lint_workload(arguments: argparse.Namespace) -> int:
-    """No where something cannot run, or would run without the fabric; warnings alone are fine."""
+    """Return the exit code: no when something cannot run, or would run without the fabric. Warnings alone are fine."""
     from stampworks.schedulers.workload import lint
     from stampworks.text.printable import printable
 
@@ -68,7 +68,7 @@ def _text(file: str) -> str:
 
 
 def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
-    """Each with what is written where; lists of objects one by one."""
+    """Yield each document with its nodes, which know their position; a list of objects yields each object."""
     import yaml
 
     loader = yaml.SafeLoader
@@ -114,7 +114,7 @@ def _place(node: yaml.Node, path: tuple[str | int, ...]) -> tuple[int, int]:
 
 
 def dotted(path: tuple[str | int, ...]) -> str:
-    """As one would say it: spec.containers[0].env."""
+    """Return a path as text: spec.containers[0].env."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 

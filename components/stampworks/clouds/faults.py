@@ -44,7 +44,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Injected:
-    """One fault in one place."""
+    """A fault at one place."""
 
     fault: str
     where: str

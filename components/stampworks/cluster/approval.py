@@ -29,7 +29,7 @@ def check_approved(name: str, plan: Plan, alone: bool) -> None:
 
     Alone in its stack, a cluster under another name is the stamped one renamed.
     """
-    if os.environ.get(REHEARSAL):  # nothing that it takes down is real
+    if os.environ.get(REHEARSAL):  # a rehearsal deletes nothing real
         return
     stamped = _stamped(name, alone)
     if stamped is None:
@@ -75,7 +75,7 @@ def _found() -> dict[str, str]:
 
 
 def _review(stamped: Plan, plan: Plan) -> Review:
-    from stampworks.planning.changes.review import ReviewedStack, review  # only where a plan changes
+    from stampworks.planning.changes.review import ReviewedStack, review  # import it only when a plan changes
 
     return review("", ReviewedStack("the cluster", stamped), ReviewedStack("the declaration", plan))
 

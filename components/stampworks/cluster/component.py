@@ -39,12 +39,12 @@ OUTPUTS = (
 
 
 def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
-    """Nothing is known of what an earlier version of the toolkit has rolled."""
+    """Return the generation of a group; empty after an `up` of a version that did not record it."""
     return (generations or {}).get(name, "")
 
 
 def _known_endings(ready: Output[Any], endings: Output[Any]) -> Output[list[dict[str, str]]]:
-    """Nothing where an earlier version of the toolkit has asked nobody."""
+    """Return the known endings; empty after an `up` of a version that did not ask for them."""
     return Output.all(ready, endings).apply(lambda both: list(both[1] or ()))
 
 
@@ -73,7 +73,7 @@ class Cluster(pulumi.ComponentResource):
     head: Output[str]
     """The controller's address, inside the cluster's own network."""
     nodes: Output[int]
-    """How many nodes take jobs."""
+    """Number of nodes that take jobs."""
     use: Output[str]
     """A command to begin with."""
     ssh: Output[str]
@@ -83,9 +83,9 @@ class Cluster(pulumi.ComponentResource):
     inventory: Output[str]
     """Inventory of the cluster for Ansible, as JSON."""
     mounts: Output[dict[str, str]]
-    """Where its file systems are, by where nodes mount them."""
+    """Locations of its file systems, by mount point on the nodes."""
     cost_tags: Output[dict[str, str]]
-    """By which what it costs is told from everything else; empty where nobody sends a bill."""
+    """Tags that assign costs to this cluster; empty if the cloud is free."""
     endings: Output[list[dict[str, str]]]
     """Capacity that was bought for a time and takes nodes along: group, reservation, at, or why that is unknown."""
     fingerprint: Output[str]
@@ -97,7 +97,7 @@ class Cluster(pulumi.ComponentResource):
     verification_key: Output[str]
     """The public key with which `stampworks verify` checks the certificate; empty where none is declared."""
     kubeconfig: Output[str]
-    """With what the administrator of its Kubernetes asks it; empty for another scheduler."""
+    """Credentials of the administrator of its Kubernetes; empty for another scheduler."""
 
     def __init__(self, name: str, what: Plan | Declaration, opts: ResourceOptions | None = None) -> None:
         """Stamp a stack's plan, or a declaration made in Python, which is judged and planned here."""
@@ -152,7 +152,7 @@ class Cluster(pulumi.ComponentResource):
         roster = self._roster(groups, roll)
         playbook = self._playbook(roster, self._secrets(keyring), may)
         if elastic:
-            # After the head is what the bundle says of it. A node that is quicker waits for it.
+            # The bundle describes the head, so it comes after it. A node that is faster waits for the bundle.
             file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
             clouds.elastic(plan).publish(self._base, place=place, file=file, opts=self._child(depends_on=[playbook]))
         self._prove(roll.certificate, roster, [playbook], signing_key)
@@ -273,7 +273,8 @@ class Cluster(pulumi.ComponentResource):
 
     def _storage(self, place: Place) -> dict[str, Stored]:
         made: dict[str, Stored] = {}
-        for one in sorted(self.plan.storage, key=lambda each: bool(each.repository)):  # before those that show it
+        # file systems before the repositories that refer to them
+        for one in sorted(self.plan.storage, key=lambda each: bool(each.repository)):
             made[one.name] = self._cloud.storage.create(
                 f"{self._base}-{one.name}",
                 cluster=self.plan.name,
@@ -303,7 +304,7 @@ class Cluster(pulumi.ComponentResource):
     def _found(
         self, storage: Mapping[str, Stored], volumes: Sequence[Disk], databases: Sequence[Database]
     ) -> Output[Attached]:
-        """Where nodes find what was made apart from them."""
+        """Return the locations at which nodes find storage, volumes and databases."""
         of, plan = self._cloud, self.plan
         mounts = Output.all(*(of.storage.mount(each, storage[each.name]) for each in plan.storage))
         serials = Output.all(*map(of.volumes.serial, volumes))
@@ -394,7 +395,7 @@ class Cluster(pulumi.ComponentResource):
                     for group in groups
                 ]
             ),
-            # as a whole: Pulumi looks for a circle behind each output that is taken by itself
+            # pass it as a whole: Pulumi searches each output taken by itself for cycles
             generations=roll.generations,
             tags=self._cloud.place.cost_tags(plan) or None,
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
@@ -467,13 +468,13 @@ class Cluster(pulumi.ComponentResource):
         self.verdict, self.certificate, self.verification_key = proof.verdict, proof.certificate, key.public_key
 
     def _register(self, ready: Output[Any]) -> None:
-        """With what every cluster says of itself."""
+        """Register the outputs that every cluster has."""
         plan = self.plan
         self.name = Output.from_input(plan.name)
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
         outputs = {name: getattr(self, name) for name in OUTPUTS}
-        if plan.managed or not plan.stamped:  # else the command line finds the stamped plan with the roll
+        if plan.managed or not plan.stamped:  # otherwise the command line finds the stamped plan with the roll
             outputs["plan"] = ready.apply(lambda _: _written(plan))
         self.register_outputs(outputs)

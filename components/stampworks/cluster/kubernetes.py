@@ -65,7 +65,7 @@ def assemble(
     kubeconfig: Output[str] = Output.secret(control_plane.kubeconfig)
     settings = {
         "kubeconfig": kubeconfig,
-        # Without it another authority or port would mean another Kubernetes, and every object would be made anew.
+        # Without it, a new authority or port would count as another Kubernetes, and every object would be replaced.
         "clusterIdentifier": control_plane.identity,
     }
     server, manifests = maker.server(control_plane), kubernetes.objects(plan)
@@ -78,7 +78,7 @@ def assemble(
     provider = pulumi.ProviderResource(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN, depends_on=[heard])
     )
-    kept = KubernetesQueues(  # before any object is changed or goes
+    kept = KubernetesQueues(  # before any object is changed or deleted
         base,
         **where,
         queues=kubernetes.queues(manifests),
@@ -101,7 +101,7 @@ def assemble(
 _OF_QUEUES = ("kueue", "jobset")
 """Add-ons whose objects the cluster makes: they have to answer before that."""
 _ANSWERS_S = 900
-"""How long such a one may take: its first node may just be starting."""
+"""Seconds that such an add-on may take: its first node may just be starting."""
 
 
 def releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
@@ -142,15 +142,15 @@ def _release(plan: Plan, one: AddOn) -> dict[str, Any]:
         # Operators start pods only once nodes exist, and a proof shows whether they work.
         "skipAwait": not waited,
         **({"timeout": _ANSWERS_S} if waited else {}),
-        "compat": "true",  # as the SDK says it
+        "compat": "true",  # as the SDK sends it
     }
 
 
 def _objects(
     base: str, manifests: Sequence[Manifest], opts: pulumi.ResourceOptions
 ) -> dict[tuple[str, str], pulumi.Resource]:
-    """One resource for each, after what it refers to and would be held by when that goes. Returns those that are in no
-    namespace, by kind and name."""
+    """Register a resource for each object, after the objects that it needs, or that must be deleted after it. Return
+    the objects outside of any namespace, by kind and name."""
     made: dict[tuple[str, str], pulumi.Resource] = {}
     for manifest in manifests:
         kind, metadata = manifest["kind"], manifest["metadata"]

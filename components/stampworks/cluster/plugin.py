@@ -19,7 +19,7 @@ from stampworks.planning.clouds import CLOUDS
 
 NAME = "stampworks"
 FOLDER = Path(sysconfig.get_path("data")) / "share" / NAME
-"""Where an installation puts the plugin: beside its interpreter, so that each environment has its own."""
+"""Folder in which an installation puts the plugin: beside its interpreter, so that each environment has its own."""
 
 
 def check_plugin() -> None:
@@ -70,7 +70,7 @@ def _is_mocked() -> bool:
 
 
 def _paths(project: Path) -> Iterator[str]:
-    """Where the project says that the plugin is. The engine has read the file before: its form is known to be good."""
+    """Yield the paths of the plugin in the project file. The engine has already checked the form of that file."""
     content: dict[str, Any] = yaml.safe_load(project.read_text())
     for one in (content.get("plugins") or {}).get("providers") or ():
         if one.get("name") == NAME:

@@ -1,4 +1,4 @@
-"""How a program ends that must not create anything."""
+"""End a program that must not create anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a Pulumi stack to the plan of its cluster."""
+"""Plan the cluster of a Pulumi stack."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plan_of_declaration(declaration: Declaration, origin: str) -> Plan:
 
 
 def _from_here(extras: Extras, directory: Path) -> Extras:
-    """With paths from the program's folder, which is the plugin's, too; most often it is the declaration's."""
+    """Return roles and checks with paths relative to the program's folder, in which the plugin runs, too."""
     here = Path.cwd()
     return Extras(
         tuple(replace(one, path=os.path.relpath(directory / one.path, here)) for one in extras.roles),

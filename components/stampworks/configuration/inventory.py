@@ -76,7 +76,7 @@ def inventory(
     roles = {role: names for role, names in members_by_role(plan, roster, attached).items() if names}
     variables = role_variables(plan, roster, scheduler_files) | installation(plan.release, content)
     variables |= _storage_variables(plan.release, attached)
-    if attached.database:  # its password comes with the secrets, like that of our own database
+    if attached.database:  # the password comes with the secrets, as for our own database
         variables["slurm_accounting_database"] = attached.database
         variables["slurm_accounting_authorities"] = attached.database_authorities
     variables |= check_programs(plan.extras, check_texts)
@@ -234,7 +234,7 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
     rebooting = {member.name for member in roster.members if noting.intersection(groups[member.group].hardware)}
     rebooting |= {name for client in plan.release.clients if client.name == "lustre" for name in everyone}
     over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
-    # these roles need instance credentials; where they are off, they stop what ran before
+    # These roles need instance credentials. On other clouds they stop the services that ran before.
     nodes = catalog.cloud_nodes().get(plan.cloud)
     with_rights = everyone if nodes and nodes.rights_from_address is True else []
     return {

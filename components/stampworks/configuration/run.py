@@ -197,7 +197,7 @@ async def _events(
     try:
         async for line in process.stdout:
             yield json.loads(line)
-    except (ValueError, RecursionError):  # also asyncio's error for a line that is too long
+    except (ValueError, RecursionError):  # includes asyncio's error for a line that is too long
         said = f"the player sent a line that is not an event of at most {EVENT_BYTES_MAX} bytes"
         yield {"event": "broken", "text": said}
         return

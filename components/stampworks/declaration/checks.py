@@ -20,7 +20,7 @@ from stampworks.declaration.wording import did_you_mean, shown
 
 Entry = Mapping[str, Any]
 CIRCLE_MAX = 8
-"""So many names of a circle are written out."""
+"""Maximum number of names of a circle in a message."""
 
 
 class FieldFinding(NamedTuple):
@@ -32,7 +32,7 @@ class FieldFinding(NamedTuple):
 
 
 def check(data: Entry) -> Iterator[FieldFinding]:
-    """Everything that is wrong between the fields."""
+    """Yield all problems between fields."""
     scheduler = data.get("scheduler", {})
     yield from _names(data, scheduler)
     yield from _tags(data.get("tags", ()))
@@ -157,7 +157,7 @@ def _uids(users: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 
 def _groups(groups: Sequence[Entry], users: Sequence[Entry]) -> Iterator[FieldFinding]:
-    """Each user has a group of their own, with their name and number: no other one may be that."""
+    """Refuse groups with the name or number of a user's own group."""
     for index, first in _repeated([group.get("gid") for group in groups]):
         message = f"a second group has the gid {groups[index]['gid']}"
         hint = f"groups[{first}] has it already; their files would be shared"
@@ -405,7 +405,7 @@ def _reference(kind: str, name: str, known: frozenset[str] | None, path: Path) -
 
 
 def _repeated(values: Sequence[Any]) -> Iterator[tuple[int, int]]:
-    """Where a value comes again, and where it came first."""
+    """Yield the positions of repeated values: the repetition and the first occurrence."""
     first: dict[Any, int] = {}
     for index, value in enumerate(values):
         if value is not None and first.setdefault(value, index) != index:
@@ -418,7 +418,7 @@ def _circles(preempts: Mapping[str, set[str]]) -> Iterator[list[str]]:
         try:
             TopologicalSorter(preempts).prepare()
         except CycleError as error:
-            *circle, _ = reversed(error.args[1])  # it lists each name behind those that it preempts
+            *circle, _ = reversed(error.args[1])  # the error lists each name behind the names that it preempts
             begin = circle.index(min(circle))
             circle = circle[begin:] + circle[:begin]
             yield [*circle, circle[0]]

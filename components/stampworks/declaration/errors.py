@@ -13,21 +13,21 @@ from stampworks.text.printable import printable, visible
 LINE_WIDTH_MAX = 100
 CARET_COLUMN_MAX = 60
 PROBLEMS_MAX = 100
-"""Nobody reads more at once, and a file with a thousand problems has few causes."""
+"""Maximum number of problems in a message: a file with a thousand problems has few causes."""
 
 BOLD, RED, CYAN, PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[36m", "\x1b[0m"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, and where."""
+    """A problem with its position."""
 
     file: str
-    """Or the name of another origin."""
+    """Path of the file, or the name of another origin."""
     line: int
-    """From 1; 0 when the place is not known."""
+    """Line, counted from 1; 0 if the position is unknown."""
     column: int
-    """From 1, in characters."""
+    """Column in characters, counted from 1."""
     path: str
     """The declared field, for example pools[0].count; empty for the declaration as a whole."""
     message: str
@@ -47,7 +47,7 @@ class DeclarationError(Exception):
     """All that is wrong in a declaration; its text is what the user reads."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        # One more than are shown, by which one can tell that there are more.
+        # Keep one more than are shown, so that the message can say that there are more.
         self.problems = in_reading_order(problems)[: PROBLEMS_MAX + 1]
         super().__init__(self.problems)
 
@@ -71,7 +71,7 @@ def in_reading_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def render(problems: Sequence[Problem], colour: bool = False) -> str:
-    """Each problem with its line, a caret and a hint, then how many there are."""
+    """Return each problem with its line, a caret and a hint, and the number of the others."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     if len(problems) > PROBLEMS_MAX:
         count, problems = f"the first {PROBLEMS_MAX} problems", problems[:PROBLEMS_MAX]
@@ -107,13 +107,13 @@ def _excerpt(source: str, index: int) -> tuple[str, int]:
 
 
 def _fitting(cells: list[str], width: int) -> list[str]:
-    """As many of the first cells as have room."""
+    """Return the first cells that fit."""
     ends = accumulate(_width(cell) for cell in cells)
     return [cell for cell, end in zip(cells, ends, strict=True) if end <= width]
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal it takes."""
+    """Return the terminal columns that a text needs."""
     return sum(_character_width(character) for character in text)
 
 

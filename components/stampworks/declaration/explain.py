@@ -33,7 +33,7 @@ BOOLEANS = {
 
 
 def problem(error: ErrorDetails, root: ValueNode, known: Fields) -> Problem:
-    """One complaint of pydantic as a problem at the user's own line."""
+    """Return a complaint of pydantic as a problem at the user's line."""
     path: Path = error["loc"]
     node, found = find(root, path)
     place = node.entry if error["type"] == "extra_forbidden" else node.place
@@ -42,7 +42,7 @@ def problem(error: ErrorDetails, root: ValueNode, known: Fields) -> Problem:
 
 
 def worth_saying(errors: Sequence[ErrorDetails], root: ValueNode, known: Fields) -> list[ErrorDetails]:
-    """Without the complaints that only follow from another problem."""
+    """Return the errors without those that only follow from another problem."""
     misspelled = meant(errors, known)
     return [error for error in errors if error["loc"] not in misspelled and not _follows(error, root)]
 
@@ -50,7 +50,8 @@ def worth_saying(errors: Sequence[ErrorDetails], root: ValueNode, known: Fields)
 def meant(errors: Sequence[ErrorDetails], known: Fields) -> set[Path]:
     """The keys that unknown ones look like: what they say is not known."""
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
-    # Only for the first keys: more are not shown, and a key that then looks missing is not worth a long search.
+    # Search only for the first keys: no more are shown, and a key that then looks missing does not justify a long
+    # search.
     near = ((path, similar(str(path[-1]), _keys(path[:-1], known))) for path in unknown[: PROBLEMS_MAX + 1])
     return {(*path[:-1], key) for path, key in near if key}
 
@@ -115,7 +116,7 @@ def _description(path: Path, known: Fields) -> str:
 
 
 def _key_hint(path: Path, known: Fields) -> str:
-    """Where an unknown key may have been meant to go: a near spelling here, another section, or any key of this one."""
+    """Return a hint for an unknown key: a near spelling here, another section, or the keys of this section."""
     *above, key = path
     here = _keys(tuple(above), known)
     if near := similar(str(key), here):
@@ -152,7 +153,7 @@ def _choice_hint(node: ValueNode, choices: list[str]) -> str:
 
 
 def _type_hint(kind: str, path: Path, node: ValueNode, known: Fields) -> str:
-    """How to write what was probably meant."""
+    """Return a hint on how to write a value of the expected type."""
     scalar = not isinstance(node.value, (list, dict))
     if kind == "model_type":
         return f"its keys are {alternatives(_keys(path, known), last='and')}"

@@ -14,7 +14,7 @@ from stampworks.declaration.nodes import Path
 
 @functools.cache
 def fields(model: type[Section] = Declaration) -> dict[str, FieldInfo]:
-    """In the order in which they are declared, sections before their fields."""
+    """Return all fields in the order of their declaration, sections before their fields."""
     return dict(_fields(model, ""))
 
 

@@ -1,4 +1,4 @@
-"""Where declarations stand: in files of their own, in Pulumi's stack files, on top of base files."""
+"""Read declarations from their own files or from Pulumi's stack files, on top of base files."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _content(path: Path, suffixes: tuple[str, ...]) -> bytes:
 
 
 def _opened(path: str, flags: int) -> int:
-    """Without waiting for whoever is at the other end of a pipe."""
+    """Open a file without waiting for the writer of a pipe."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

@@ -1,4 +1,4 @@
-"""From a file, its bases, or a value of Pulumi's configuration to a declaration, and what is wrong in it."""
+"""Load a declaration from a file with its bases, or from a value of Pulumi's configuration, with all problems in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class DeclarationSource:
     """A declaration together with the places where its values are written, and what is wrong in it."""
 
     sound: Declaration
-    """Without what is wrong: a read of that raises AbsentError, so that planning finds what is wrong elsewhere."""
+    """The declaration without invalid values. Reading such a value raises AbsentError, so that planning finds other
+    problems."""
     root: ValueNode
     problems: tuple[Problem, ...] = ()
     lock: Lock = NONE

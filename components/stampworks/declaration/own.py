@@ -15,7 +15,7 @@ from stampworks.declaration.wording import did_you_mean
 
 PROJECT = "Pulumi.yaml"
 META = ("main.yml", "main.yaml", "main.json", "main")
-"""Where Ansible looks for what a role depends on."""
+"""Files in which Ansible looks for the dependencies of a role."""
 META_SIZE_MAX_KIB = 64
 NOTHING = ([], *(word for word, value in WORDS.items() if value is None))
 CHECK_SIZE_MAX_KIB = 64

@@ -1,4 +1,4 @@
-"""From YAML text, or from plain data, to nodes.
+"""Parse YAML text or plain data into nodes.
 
 Less of YAML is read than it has: no aliases, no tags, no dates, no octal numbers and no second word for true. What is
 left means the same to every reader, and its size in memory follows the size of the file.

@@ -12,7 +12,7 @@ from stampworks.declaration.models import Change, Declaration
 
 
 class _Untitled(GenerateJsonSchema):
-    """Without the titles that pydantic makes from names, which say nothing new."""
+    """JSON schema without the titles that pydantic derives from names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False

@@ -12,7 +12,7 @@ class Syntax(NamedTuple):
     """A complaint with its position in the text."""
 
     at: int
-    """How many characters stand before the place."""
+    """Number of characters before the position."""
     message: str
     hint: str
 

@@ -43,7 +43,8 @@ EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z
 EXPERIMENT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,127}$"
 MIG_PATTERN = r"^all-(disabled|balanced|[1-7]g\.[0-9]{1,3}gb)$"
 
-# From the folder of the file that names it, and without what means something to a shell, a template or a terminal.
+# A path relative to the folder of the file that names it, without characters that a shell, a template or a terminal
+# interprets.
 PATH_PATTERN = r"^(?![/~])[A-Za-z0-9._+@ /-]{1,255}$"
 OWN_ROLE_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 OWN_CHECK_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
@@ -338,7 +339,7 @@ def machine_hint(value: str, cloud: str = "") -> str:
 
 
 def _machines_there_are() -> str:
-    """So many that their names help nobody."""
+    """Return the names of machines, or their number when there are too many."""
     counts = Counter(row.cloud for row in catalog.machines().values())
     return f"there are {', '.join(f'{count} of {cloud}' for cloud, count in counts.items())}: see docs/machines.md"
 
@@ -431,7 +432,7 @@ Repository = Annotated[str, TextForm(repository, f"^$|{NAME_PATTERN}|{BUCKET_PAT
 Experiment = Annotated[str, TextForm(experiment, EXPERIMENT_PATTERN)]
 OwnRole = Annotated[str, TextForm(own_role, PATH_PATTERN)]
 OwnCheck = Annotated[str, TextForm(own_check, PATH_PATTERN)]
-# Their names are data that grows with the catalog: a schema that listed them would refuse tomorrow's.
+# The names of machines are data that grows with the catalog: a schema that listed them would refuse later ones.
 MachineName = Annotated[str, TextForm(machine_name, "^.+$")]
 StorageKind = Annotated[str, TextForm(storage_kind, "^.+$")]
 BucketFolder = Annotated[str, TextForm(bucket_folder, FOLDER_PATTERN)]

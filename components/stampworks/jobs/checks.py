@@ -75,7 +75,8 @@ class Job:
 
 
 def folder_name(name: str, user: str) -> str:
-    """No name of a run or of a user has a dot, so that the jobs of two users never meet."""
+    """Return the name of a job's folder. Names of runs and users have no dot, so that folders of two users never
+    collide."""
     return f"{name}.{user}"
 
 

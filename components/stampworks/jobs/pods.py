@@ -18,11 +18,11 @@ from stampworks.schedulers.jobset import PodJob
 NAME = "stampworks/job"
 """The annotation with what a job is called: its JobSet has the user in its name, too."""
 GONE_S = 60
-"""So long after its end a JobSet with secrets is an object; its Secret goes with it."""
+"""Seconds that a JobSet with secrets is kept after its end; its Secret is deleted with it."""
 ACCELERATORS = "accelerators.json"
-"""In the job's folder: accelerators of a simulated node, of which no device plug-in gives pods any."""
+"""File in the job's folder with the accelerators of a simulated node, for which no device plugin exists."""
 _PORT = 29_500
-"""Each pod has an address of its own, and with it all ports."""
+"""Port of the coordinator. Each pod has its own address, so that ports never collide."""
 
 
 def object_name(job: Job, uid: int) -> str:

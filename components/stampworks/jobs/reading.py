@@ -1,4 +1,4 @@
-"""From a job file, or a command line, to a job and everything that is wrong in it."""
+"""Read a job file or a command line, and collect all problems in it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JobSource:
     """A job together with the places where its values are written, and what is wrong in it."""
 
     sound: JobFile
-    """Without what is wrong: a read of that raises AbsentError."""
+    """The job without invalid values. Reading such a value raises AbsentError."""
     root: ValueNode
     folder: Path
     """The folder that its relative paths start from."""

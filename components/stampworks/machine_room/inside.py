@@ -103,7 +103,7 @@ def boot_all(boots: list[dict[str, Any]], teller: socket.socket) -> dict[str, in
     pids, births = {}, os.pipe()
     for boot in boots:
         if os.fork() == 0:
-            os.close(opener)  # so that the gate shows the end of file when the parent is gone
+            os.close(opener)  # close it, so that the gate shows the end of file when the parent ends
             unshare_and_boot(boot, gate, births[1], teller)
         if os.wait()[1] == 0:  # the process in between; the first process of the node is not our child
             pids[boot["name"]] = int(os.read(births[0], 16))
@@ -194,7 +194,7 @@ def _overlay_options(boot: dict[str, Any]) -> str:
 
     lower = ":".join(quoted(layer) for layer in boot["layers"])
     options = f"lowerdir={lower},upperdir={quoted(boot['upper'])},workdir={quoted(boot['work'])}"
-    # in a user namespace overlayfs may not use the trusted attributes with which it marks deleted files
+    # In a user namespace overlayfs cannot use the trusted attributes with which it marks deleted files.
     return options + ",userxattr" if boot["mapped"] else options
 
 

@@ -130,7 +130,7 @@ class Room:
         if process := self.process:
             launcher = process.parent
             process.end(self.name)
-            if launcher and launcher.program == "unshare":  # it ends on its own, a moment later
+            if launcher and launcher.program == "unshare":  # the launcher ends by itself, a moment later
                 launcher.wait(self.name)
         self._process_file.unlink(missing_ok=True)
         for record in self.nodes.glob(f"*/{cgroups.RECORD}"):

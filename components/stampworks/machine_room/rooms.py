@@ -176,7 +176,7 @@ def room_drift(state: RoomState | None, network: NetworkSpec, rails: Sequence[Ra
     found = {(trunk.rail, trunk.leaf): trunk.rate_mbps for trunk in state.trunks}
     wanted = {(rail, trunk.leaf): trunk.rate_mbps for rail, trunk in trunks(rails)}
     for trunk in state.trunks:
-        if trunk.in_use:  # it goes with the last node of its leaf, and jobs there may still need it
+        if trunk.in_use:  # the trunk goes with the last node of its leaf: jobs there may still need it
             wanted.setdefault((trunk.rail, trunk.leaf), trunk.rate_mbps)
     for key in sorted(found.keys() | wanted.keys()):
         if found.get(key) != wanted.get(key):

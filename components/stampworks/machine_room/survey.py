@@ -17,7 +17,7 @@ from pathlib import Path
 NETWORK = 1 << 30  # CLONE_NEWNET
 NAMESPACES = Path("/run/netns")
 
-# From the kernel's rtnetlink.h, if_link.h, if_addr.h and pkt_sched.h.
+# Constants of the kernel's rtnetlink.h, if_link.h, if_addr.h and pkt_sched.h.
 GET_LINK, GET_ADDRESS, GET_DISCIPLINE = 18, 22, 38
 REQUEST_ALL, ERROR, DONE = 0x301, 2, 3
 HEADER, LINK, ADDRESS, DISCIPLINE = (struct.Struct(form) for form in ("=LHHLL", "=BxHiII", "=BBBBI", "=BxHiIII"))

@@ -95,7 +95,7 @@ def _expect_in_range(fault: Fault, severity: float | None) -> None:
 
 
 def _places(plan: Plan, roster: Roster, fault: Fault, node: str, rail: str) -> list[tuple[str, str]]:
-    """Where it can be, of what was asked for."""
+    """Return the places that a fault can have, limited to the requested ones."""
     known = {each.name: each for pool in plan.pools for each in pool.nodes}
     leaves = {leaf.name for leaf in plan.fabric.leaves}
     interfaces = [each.interface for each in plan.fabric.rails]

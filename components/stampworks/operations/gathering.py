@@ -14,7 +14,7 @@ from stampworks.plan import Group, Refusal, Roster
 
 _STARTS = "pulumi up restarts dead nodes"
 _LOOKS = 2
-"""How often nobody has to be there, before nobody is."""
+"""Number of looks without members before a group counts as empty."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class WantedMembers:
     group: str
     names: tuple[str, ...]
     count: int
-    """How many of them, the first ones, always run."""
+    """Number of nodes that always run, from the first one on."""
 
     @property
     def always(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def _let_go(
     names = {name for each in all_ for name in each.names}
     leaving = [*cloud(now.cloud).misplaced(now.cluster, now.region, always), *becoming]
     if reasons := {name: REPLACED if name in names else LEAVES for name in leaving}:
-        from stampworks.operations.slurm.service import SlurmService  # only nodes of a Slurm leave this way
+        from stampworks.operations.slurm.service import SlurmService  # only nodes of Slurm leave in this way
 
         vacate_for_good(SlurmService(now), reasons, timeout_minutes, progress)
         cloud(now.cloud).dismiss(now.cluster, now.region, always, reasons)

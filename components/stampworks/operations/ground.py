@@ -1,4 +1,4 @@
-"""Where a proof takes place: what it asks of a scheduler, in the same words whichever runs the jobs."""
+"""The requests of a proof to a scheduler, the same for every scheduler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stampworks.text.reasons import DrainReason
 
 _LOOK_S = 30.0
 _LOOKS = 16
-"""At one time: each is an ssh."""
+"""Number of nodes looked at in parallel: each look is an ssh connection."""
 Progress = Callable[[str], None]
 
 
@@ -26,7 +26,7 @@ class ProofHeldError(OperationError):
 
 @dataclass(frozen=True)
 class NodeStanding:
-    """How a node stands with its scheduler."""
+    """The state of a node in its scheduler."""
 
     busy: str = ""
     """Jobs that run on it, in words; empty for none."""
@@ -35,12 +35,12 @@ class NodeStanding:
     out: str = ""
     """Why it takes no jobs, whoever is to blame; empty for one that does."""
     silent: bool = False
-    """It does not answer, and may be about to."""
+    """Whether it does not answer now; it may answer soon."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """One start of some programs, a rank on each node."""
+    """The end of a start of some programs, a rank on each node."""
 
     code: int
     """0 when all of them ended well; 124 when they took too long."""
@@ -66,22 +66,22 @@ class ProvingGround(Protocol):
         """Return the reason for each held node."""
 
     def take(self, names: Sequence[str]) -> bool:
-        """Nobody else's job starts on these nodes from now on; False when another proof was quicker."""
+        """Reserve these nodes: no other job starts on them. Return False when another proof was faster."""
 
     def extend(self, seconds: float) -> None:
         """Makes sure that they stay ours for so much longer."""
 
     def give_back(self) -> None:
-        """They are everybody's again, but for those that are held."""
+        """Release the nodes, except those that are held."""
 
     def let_in(self, names: Sequence[str]) -> None:
         """Nodes that a proof holds back take our programs."""
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
-        """They take no jobs, each for its reason; who is held in the meantime keeps the reason it has."""
+        """Hold nodes with a reason each. A node that is already held keeps its reason."""
 
     def busy(self) -> dict[str, str]:
-        """By node, what runs there that is not ours."""
+        """Return the nodes on which work of others runs, with a sentence about each."""
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
         """Return the nodes that take no jobs, and why; wait for one that is about to answer."""

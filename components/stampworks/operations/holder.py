@@ -32,7 +32,7 @@ def is_gone(holder: str) -> bool:
 
 
 def _space() -> str:
-    """In which numbers of processes mean the same: this boot, and the namespace that we are in."""
+    """Return an id of the space in which process numbers are unique: this boot and this namespace."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
         return f"{boot}.{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -40,7 +40,7 @@ def _space() -> str:
 
 
 def _begun(process: int) -> str:
-    """When a process began, in ticks since the boot; nothing when there is none."""
+    """Return the start of a process in ticks since the boot; empty if there is no such process."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     return ""

@@ -29,10 +29,10 @@ class JobRequest:
     """Nodes of the queue that are not meant."""
     machine: Machine
     path: str
-    """Where Python finds the programs on a node."""
+    """Python path of the programs on a node."""
     program: tuple[str, ...]
     notice_s: int = 0
-    """So long before its time is up it is told; 0: as long as is usual."""
+    """Seconds before the time limit at which the run is warned; 0 means the default."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class Job:
     """Id by its scheduler: a number on Slurm, team and name on Kubernetes."""
     user: str
     nodes: tuple[str, ...]
-    """Its nodes; none while it waits."""
+    """Nodes of the job; empty while it waits."""
     wanted: int
     since: int | None
-    """When it started, or is expected to, in seconds of Unix time."""
+    """Start or expected start, in seconds of Unix time."""
     why: str
     """Why it waits, or how it ended."""
     queue: str = ""
     account: str = ""
     submitted: int | None = None
-    """These are seconds of Unix time, too; None where the scheduler does not say."""
+    """Submission, in seconds of Unix time; None if the scheduler does not report it."""
     ended: int | None = None
     gpus: int | None = None
     """Accelerators that it holds or held, or asks for while it waits."""
@@ -63,7 +63,7 @@ class Job:
     place: int | None = None
     """Place of a waiting job in its queue, from 1; None where the scheduler does not say."""
     hours: float | None = None
-    """So long it has run, over all tasks of an array; None where nobody knows."""
+    """Hours that it has run, over all tasks of an array; None if unknown."""
     gpu_hours: float | None = None
 
 

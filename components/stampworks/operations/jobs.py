@@ -51,7 +51,7 @@ class RunRequest:
     nodes: int = 0
     """0 means all of them."""
     pool: str = ""
-    """Without one those of the default queue."""
+    """Pool of the run; by default the pools of the default queue."""
     user: str = "root"
     file: str = ""
     """Content of a JSON file of options."""
@@ -194,7 +194,7 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
             yield Piece(job, found["log"], found["events"])
         if not live or job.state not in (*AT_WORK, "stopped"):
             return
-        # one that makes room, or whose time is up, is on its way back into the queue for a moment
+        # A job that makes room, or whose time is up, is briefly `stopped` before it is requeued.
         stopped = (stopped or time.monotonic()) if job.state == "stopped" else 0.0
         if stopped and time.monotonic() - stopped > _BACK_S:
             return
@@ -345,7 +345,7 @@ def _by_reason(out: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _found(plan: Plan, roster: Roster, name: str) -> Job:
-    """By its name or its id: on Kubernetes the name with its team, on Slurm its number."""
+    """Return the job with this name or id: on Kubernetes name and team, on Slurm a number."""
     known = of_cluster(plan, roster).jobs()
     run = re.sub(r"^[a-z0-9-]+/", "", name)
     of_name = [job for job in known if job.name == run]
@@ -415,7 +415,7 @@ def _without(job: Job, found: Any) -> Job:
 
 
 def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job | None:
-    """How a run ended, by its own word first, then the scheduler's, then its programs' exit code."""
+    """Return how a run ended: its own word first, then the scheduler's, then the exit status of its programs."""
     if queued and queued.state in AT_WORK:
         return queued
     told = found.get("run")
@@ -431,7 +431,8 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
             return _of_exit(job, code)
         return replace(queued, exit_code=code) if queued.exit_code is None else queued
     broke_off = code not in (None, 0, 75) and isinstance(last, dict) and last.get("why") != "failed"
-    if isinstance(last, dict) and last.get("what") == "end" and not broke_off:  # else it is of the attempt before
+    # otherwise the event belongs to an earlier attempt
+    if isinstance(last, dict) and last.get("what") == "end" and not broke_off:
         ways: dict[object, State] = {"finished": "finished", "preempted": "stopped", "failed": "failed"}
         text = str(last.get("text") or "")
         return replace(job, state=ways.get(last.get("why"), "failed"), why=text)

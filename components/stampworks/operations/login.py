@@ -19,7 +19,7 @@ class Connection:
 
     user: str
     plan: Plan
-    """As it was stamped when this was written, without reasons."""
+    """Plan that was stamped when the connection was written, without reasons."""
     roster: Roster
     """Members of the cluster when it was written, with their host keys. ssh logs in as the user, with her own key."""
     kubeconfig: str = ""

@@ -18,7 +18,7 @@ OWN_FILES = {
 
 
 def login_commands(plan: Plan, roster: Roster) -> dict[str, str]:
-    """For each user with keys the command that logs in to a login node, or to the head where there is none."""
+    """Return the command of each user with keys that logs in to a login node, or to the head if there is none."""
     places = [group.name for group in plan.login] or [CONTROLLER]
     node = next((member.name for member in roster.members if member.group in places), "")
     if not node:

@@ -20,7 +20,7 @@ def members(of: str, cluster: str, region: str) -> Roster:
 
 
 def endings(of: str, cluster: str, region: str) -> tuple[Ending, ...]:
-    """When capacity ends that nodes of a cluster are in, as the cloud says it now."""
+    """Return the ends of the capacity of a cluster's nodes, as the cloud reports them now."""
     return cloud(of).endings(cluster, region)
 
 

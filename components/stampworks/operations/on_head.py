@@ -17,7 +17,7 @@ from typing import Any
 RUNS_MAX = 1000
 """The newest are listed."""
 CHUNK_BYTES = 1 << 18
-"""So much of a file is read at a time."""
+"""Bytes that are read at a time."""
 TEXT_BYTES = 1 << 22
 NODES_MAX = 1000
 TAIL_BYTES = 1 << 16
@@ -71,7 +71,7 @@ def _lost(folder: Path) -> list[str]:
 
 
 def make(runs: Path) -> dict[str, Any]:
-    """Where the runs of all users lie; each may only touch their own."""
+    """Create the folder of all runs; each user may change only their own."""
     if not runs.is_dir():
         runs.mkdir(parents=True, exist_ok=True)
         runs.chmod(0o1777)
@@ -79,7 +79,7 @@ def make(runs: Path) -> dict[str, Any]:
 
 
 def write(folder: Path, files: dict[str, str]) -> dict[str, Any]:
-    """Each file whole or not at all; in a folder of one's own only."""
+    """Write each file completely or not at all, and only into the user's own folder."""
     folder.mkdir(exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():

@@ -67,7 +67,8 @@ def claim(folder: Path, seen: str) -> str:
                 age = time.time() - path.lstat().st_mtime
                 if age < _SUBMITTED_S:
                     return f"another command has been submitting it for {age:.0f} s"
-                path.rename(folder / f".{CLAIM}.{own}")  # one of several commands does this
+                # the rename is atomic: only one of several concurrent commands succeeds
+                path.rename(folder / f".{CLAIM}.{own}")
             except FileNotFoundError:
                 continue
             (folder / f".{CLAIM}.{own}").unlink()

@@ -25,7 +25,7 @@ from stampworks.plan import Plan, Roster
 
 _PROGRAM = ClusterProgram(on_storage, 600.0, "the cluster answered something else about a job's folder")
 _PART_BYTES = 16 << 20
-"""So much is sent at a time."""
+"""Bytes of one transfer."""
 SECRET_BYTES_MAX = 64 << 10
 
 
@@ -124,7 +124,7 @@ def submit(plan: Plan, roster: Roster, prepared: Prepared) -> int | str:
     try:
         number = scheduler.submit_own(job, prepared.secrets, prepared.after)
     except UnknownError as error:
-        if prepared.secrets and not on_slurm:  # its Secret comes after the job, and may be missing
+        if prepared.secrets and not on_slurm:  # the Secret is created after the job, and may be missing
             hint = f"stampworks cancel {job.name}, and submit it again: without its Secret it would not start"
             raise UnknownError(str(error).splitlines()[0], hint) from None
         number = _although_lost(scheduler, job, error)

@@ -72,7 +72,7 @@ class _Work:
     strangers: frozenset[str] = frozenset()
     """Nodes that have joined just now, whom the playbook makes part of the cluster afterwards: nobody misses them."""
     done: list[str] = field(default_factory=list)
-    """They take jobs again, or did not when they were made anew."""
+    """Nodes that take jobs again, or that took none before the roll."""
     proven: dict[str, NodeVerdict] = field(default_factory=dict)
     """Verdicts of rolls on unchanged nodes: of this one and, under the same terms, of the one before."""
     seen: dict[str, Member] = field(default_factory=dict)
@@ -151,7 +151,8 @@ def _terms(order: Order) -> str:
 
 
 def _known(service: Service) -> dict[str, NodeStanding]:
-    """Nothing where the scheduler was not configured yet: then nothing was begun either."""
+    """Return the nodes that the scheduler knows; empty when it is not configured yet, because then no roll has
+    begun."""
     with contextlib.suppress(OperationError):
         return service.look()
     return {}
@@ -215,7 +216,7 @@ def _make_head_anew(work: _Work) -> None:
 
 
 def _make_logins_anew(work: _Work) -> None:
-    """One after the other, so that people can go to another one. Jobs that were submitted there go on."""
+    """Renew login nodes one after the other, so that users can log in to another one. Their jobs continue."""
     plan = work.plan
     names = [node.name for group in plan.login for node in group.nodes]
     for name in [each for each in names if each in work.pending]:

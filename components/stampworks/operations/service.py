@@ -14,8 +14,8 @@ from stampworks.text.reasons import DrainReason
 
 Progress = Callable[[str], None]
 _TIMES = 5
-"""How often nodes are held that are free again when their jobs are through. Slurm forgets once, as it switches one off;
-who is free each time, somebody gives back."""
+"""Number of times that nodes are held again. Slurm may forget a reason once, when it powers a node down; a node that is
+free each time is being resumed by a user."""
 
 
 class Service(Protocol):
@@ -47,7 +47,7 @@ class Service(Protocol):
         """Returns once no job runs on these nodes; `else_` says what becomes of them when time is up."""
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
-        """They take no jobs, each for its reason, whatever kept jobs from them before."""
+        """Hold nodes with a reason each, which replaces earlier reasons."""
 
     def give_back_own(self, names: Iterable[str]) -> None:
         """Return the nodes that the toolkit itself holds, and no person or proof."""

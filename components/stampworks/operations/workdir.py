@@ -39,7 +39,7 @@ class Workdir:
 
     @property
     def contents(self) -> dict[str, Path]:
-        """One file for each digest."""
+        """Return one file for each digest."""
         return {value: self.folder / name for name, kind, value in self.entries if kind != "link"}
 
 

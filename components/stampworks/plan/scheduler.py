@@ -99,7 +99,7 @@ class User:
     keys: tuple[str, ...] = field(default=(), metadata=UNORDERED)
     """Public ssh keys, each one line."""
     home: str = ""
-    """On storage that all nodes see; empty where each node has one of its own."""
+    """Path on storage that all nodes share; empty when each node has its own homes."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class StoppedError(Exception):
 
 @dataclass
 class Call:
-    """One operation on one resource: the data of the engine, and a way to report progress."""
+    """An operation on a resource: the data of the engine, and a way to report progress."""
 
     urn: str
     id: str
@@ -84,7 +84,7 @@ class Call:
 
 
 class Handler(ABC):
-    """One type of resource. Its docstring is its description in the schema."""
+    """A type of resource. Its docstring is its description in the schema."""
 
     table: ClassVar[PropertyTable]
     refresh: ClassVar[bool] = False

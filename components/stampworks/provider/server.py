@@ -31,7 +31,7 @@ from stampworks.wire.values import UNKNOWN, PropertyChange, changes, decode, enc
 R = TypeVar("R")
 Context = grpc.aio.ServicerContext[Any, Any]
 
-_MESSAGE_BYTES_MAX = 400 << 20  # as the engine's own limit
+_MESSAGE_BYTES_MAX = 400 << 20  # the engine's own limit
 _PARENT_POLL_S = 0.5
 _GRACE_S = 2.0
 _RUN_OUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})

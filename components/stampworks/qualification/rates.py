@@ -93,7 +93,7 @@ def of_storms(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> C
                 "bytes": 64 << 20,
             },
         }
-        programs = ("checkpoint", "tools") if subject.mounts else ("tools",)  # only a shared one counts
+        programs = ("checkpoint", "tools") if subject.mounts else ("tools",)  # only a shared file system counts
         yield from _judged(subject, Ask(programs, same, options, 600.0, "checkpoint of all nodes, tools"), evidence)
 
 

@@ -26,7 +26,7 @@ class EngineError(Exception):
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of the engine."""
+    """A run of the engine."""
 
     code: int
     events: Sequence[Mapping[str, Any]]
@@ -65,7 +65,7 @@ class State:
 
 
 class Engine:
-    """One stack with a private home, backend and passphrase below a folder."""
+    """A stack with a private home, backend and passphrase below a folder."""
 
     def __init__(self, folder: Path, stack: Stack, ports: Mapping[str, int]) -> None:
         self._folder, self._stack = folder, stack
@@ -153,7 +153,7 @@ class Engine:
         command = ["pulumi", *words, "--non-interactive", "--color", "never"]
         try:
             with self._starting:
-                # in a session of its own, so that Ctrl-C is passed on once
+                # Use a session of its own, so that Ctrl-C reaches the process once.
                 process = self._running = subprocess.Popen(
                     command,
                     cwd=folder,

@@ -33,7 +33,7 @@ class ResourceStep:
 
 @dataclass(frozen=True)
 class Phase:
-    """One run of the engine, or several that belong together."""
+    """A run of the engine, or several that belong together."""
 
     name: str
     verdict: Verdict

@@ -23,7 +23,7 @@ from stampworks.rehearsal.rules import rules_of, without_sdk
 from stampworks.wire.protocol import provider_pb2_grpc
 
 R = TypeVar("R")
-_MESSAGE_BYTES_MAX = 400 << 20  # as the engine's own limit
+_MESSAGE_BYTES_MAX = 400 << 20  # the engine's own limit
 _GRACE_S = 1.0
 
 

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 NOTICE_S = 60
-"""So long before its time is up a run is told, unless it asks for more, and saves what it has."""
+"""Seconds before the time limit at which a run is warned, unless it asks for more; it then saves its state."""
 NOTICE_MAX_S = 65535
 """Slurm takes no more (man sbatch, --signal)."""
 COMMENT = "stampworks:"
@@ -14,17 +14,17 @@ COMMENT = "stampworks:"
 LOG, EXIT, EVENTS, SCRIPT, ON_NODE, ENDED = "log", "exit", "events.jsonl", "batch.sh", "node.sh", "ended"
 """Files in the run's folder. What the first program of an attempt of an elastic run ended with is in the last one."""
 OTHERS_S = 5
-"""So long the other programs may take to end after the first one."""
+"""Seconds that other programs have to end after the first one."""
 LOST = 69
-"""How a program ends that nobody answers on the first node (EX_UNAVAILABLE)."""
+"""Exit status of a program when the first node does not answer (EX_UNAVAILABLE)."""
 NOTICED_S = 300
-"""So long after that Slurm may take to notice that the node is gone; it does within about a minute. So long it may also
-be silent before it is asked no more."""
+"""Seconds that Slurm may take after that to notice the lost node; usually a minute. Slurm may also be silent for this
+long before it is no longer asked."""
 
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One program on some nodes, a task on each, started again as often as Slurm wants."""
+    """A program on some nodes, a task on each, restarted as often as Slurm wants."""
 
     name: str
     workload: str
@@ -36,7 +36,7 @@ class BatchJob:
     gres: str
     """All accelerators of a node; empty for none."""
     path: str
-    """Where Python finds the programs."""
+    """Python path of the programs."""
     program: tuple[str, ...]
     notice_s: int = NOTICE_S
     elastic: bool = False

@@ -16,11 +16,11 @@ from stampworks.plan import Plan
 USER = "stampworks/user"
 """The annotation with whose run it is."""
 FILES = "files-u"
-"""How the Job begins in whose pod a user looks at files, before the user's number and a dash."""
+"""Prefix of the Job in whose pod a user reads files; the user's number and a dash follow."""
 FILES_LABEL = "stampworks/files"
 """The label of these Jobs."""
 SECRETS = "-secrets"
-"""How the Secret of a user's job ends, behind the user's number."""
+"""Suffix of the Secret of a user's job, behind the user's number."""
 
 Rule = tuple[str, str, str, Sequence[str]]
 """Group, version, resource and operations."""

@@ -18,17 +18,17 @@ VERSION = "jobset.x-k8s.io/v1alpha2"
 WORKLOAD = "stampworks/workload"
 """The label of JobSets that are runs."""
 POD = "pod.sh"
-"""In the run's folder: what each pod starts."""
+"""File in the run's folder with the command of each pod."""
 STOPPED = 75
-"""How a program ends that was asked to, and can go on (EX_TEMPFAIL)."""
+"""Exit status of a program that stopped on request and can continue (EX_TEMPFAIL)."""
 UNKNOWN = 255
 """Exit code by containerd for a program that was gone at its restart, as after that of its node."""
 RESTARTS_MAX = 20
 """A run that never gets anywhere ends, at last."""
 LOST_S = 30
-"""So long a node may be silent before its pod is given up: usually it is five minutes."""
+"""Seconds of a node's silence after which its pod is given up; the default is five minutes."""
 KEPT_S = 7 * 24 * 3600
-"""So long after its end a run is still an object, of which its pods are a part. How it ended its folder knows."""
+"""Seconds that a run and its pods are kept as objects after the end. Its folder records the result."""
 _ELASTIC: Mapping[str, Any] = {"backoffLimitPerIndex": 0, "successPolicy": {"rules": [{"succeededIndexes": "0"}]}}
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _JOB = "batch.kubernetes.io/controller-uid"
@@ -37,7 +37,7 @@ _PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 
 @dataclass(frozen=True)
 class PodJob:
-    """One program on some nodes, a pod on each, started again when a node is lost or others are more urgent."""
+    """A program on some nodes, a pod on each, restarted when a node is lost or another job preempts it."""
 
     name: str
     workload: str
@@ -63,7 +63,7 @@ class PodJob:
     """Claims of the team's namespace that are mounted, by path."""
     read_only: tuple[str, ...]
     path: str
-    """Where Python finds the programs."""
+    """Python path of the programs."""
     program: tuple[str, ...]
     notice_s: int = NOTICE_S
     elastic: bool = False
@@ -72,11 +72,11 @@ class PodJob:
     devices: Mapping[str, str] = field(default_factory=dict)
     """Devices of the fabric that each pod takes of a node."""
     room: Mapping[str, str] = field(default_factory=dict)
-    """So much of a node's cores and memory is nobody else's."""
+    """Cores and memory of a node that the pod reserves."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables about the fabric for libraries."""
     told: str = ""
-    """Where pods see a ConfigMap of the run's name with what they start; empty where that lies in the folder."""
+    """Mount path of a ConfigMap with the run's options; empty when the run's folder holds them."""
 
 
 def manifest(pods: PodJob) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _pod(pods: PodJob, container: str) -> dict[str, Any]:
     if pods.told:
         mounts.append({"name": "told", "mountPath": pods.told, "readOnly": True})
         volumes.append({"name": "told", "configMap": {"name": pods.name}})
-    # No quota counts a pod that asks for nothing, and Kueue never admits it.
+    # A pod without requests counts for no quota, and Kueue never admits it.
     counted = {ACCELERATOR: pods.accelerators} if pods.accelerators else {} if pods.room else {"cpu": "1"}
     limits = {**counted, **pods.devices}
     program = {
@@ -215,7 +215,7 @@ def _elsewhere(pools: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _one_a_node(pods: PodJob) -> dict[str, Any]:
-    """Where there is no accelerator to take whole, nothing else keeps two pods of a run apart."""
+    """Return an anti-affinity. Without accelerators to reserve, nothing else keeps two pods of a run apart."""
     own = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": pods.name}}
     return {
         "maxSkew": 1,

@@ -25,7 +25,7 @@ _NODE = "node"
 """Trainer's name of the container that trains, and of its job."""
 _WORKER, _LAUNCHER = "worker.sh", "launcher.sh"
 _GIVEN, _KEYS, _PORT = "/etc/stampworks/ssh", "/tmp/stampworks-ssh", 2222  # noqa: S108  (in a container of its own)
-"""Where pods of an MPIJob have its keys, where these are as ssh wants them, and where sshd listens, whoever it is."""
+"""Paths of an MPIJob's keys as mounted and as ssh needs them, and the port on which sshd listens without root."""
 _SSH = (
     *(f"-p {_PORT}", f"-i {_KEYS}/id_rsa", f"-o UserKnownHostsFile={_KEYS}/known_hosts"),
     *("-o StrictHostKeyChecking=yes", "-o ConnectionAttempts=10"),

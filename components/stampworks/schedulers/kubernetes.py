@@ -27,8 +27,8 @@ DEFAULT_QUEUE = "default"
 """Kueue's LocalQueue for jobs that name none. No declared queue has this name."""
 OURS = {"app.kubernetes.io/managed-by": "stampworks"}
 UNCOUNTED = ("vpc.amazonaws.com/", "rdma/", "hugepages-", "ephemeral-storage")
-"""How what no quota counts begins: what comes with the accelerators of a node, or is its scratch. Kueue lets nothing
-start that asks for something else."""
+"""Beginnings of resources that no quota counts: they come with a node's accelerators, or are its scratch. Kueue admits
+no workload that requests any other resource."""
 
 Manifest = dict[str, Any]
 
@@ -93,7 +93,7 @@ def teams(plan: Plan) -> tuple[Account, ...]:
 
 
 def claimants(plan: Plan) -> tuple[Account, ...]:
-    """In whose namespaces pods see file systems: who measures from an image sees what runs see."""
+    """Return the teams whose namespaces have the file systems: a proof from an image sees the same as runs."""
     proofs = Account(PROOF_NAMESPACE, (), share=0, accelerators_max=0)
     return (*teams(plan), *([proofs] if plan.pools and plan.scheduler.workloads_image else []))
 
@@ -119,7 +119,7 @@ def _amount(resource: str, number: int) -> str:
 
 
 def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
-    """By the name of a node that the plan names: its pool, and where it stands in the fabric."""
+    """Return the labels of planned nodes by name: pool and place in the fabric."""
     made = topology.of_plan(plan)
     keys = [key(level) for level in made.levels]
     domains = {place.node: dict(zip(keys, place.domains, strict=False)) for place in made.places}
@@ -212,13 +212,13 @@ def _by_pools(plan: Plan) -> dict[frozenset[str], list[Queue]]:
 
 
 def shares(plan: Plan) -> dict[str, dict[str, int]]:
-    """By team and pool: how many nodes are its own."""
+    """Return the number of nodes that each team owns, by team and pool."""
     own = {pool.name: own_nodes(teams(plan), pool.count) for pool in pools(plan)}
     return {team.name: {pool: nodes[team.name] for pool, nodes in own.items()} for team in teams(plan)}
 
 
 def own_accelerators(plan: Plan, team: Account) -> int:
-    """As many as a team's quota has: those of its nodes, as far as its limit lets it have them."""
+    """Return the accelerators of a team's quota: those of its nodes, up to its limit."""
     nodes = shares(plan)[team.name]
     return sum(_own(ACCELERATOR, pool, nodes[pool.name], team.accelerators_max) for pool in pools(plan))
 
@@ -254,12 +254,12 @@ def _own(resource: str, pool: Group, nodes: int, most: int) -> int:
 
 
 def claims(plan: Plan) -> dict[str, str]:
-    """By the path where pods see it, what each namespace of pods claims."""
+    """Return the claims of each pod namespace, by mount path."""
     return {path: name for name, path in shared(plan).items()}
 
 
 def level_labels(plan: Plan) -> tuple[str, ...]:
-    """By which nodes say where they stand in the fabric, the outermost first; none where nobody knows."""
+    """Return the labels with the places of nodes in the fabric, the outermost level first; empty if unknown."""
     made = topology.of_plan(plan)
     return _labelled(plan)[0] or (tuple(key(level) for level in made.levels) if made.placed else ())
 
@@ -297,7 +297,7 @@ def _claim(plan: Plan, team: Account, name: str, where: str, leads: Manifest) ->
     it bears a digest: one that leads elsewhere is another one, for no volume can be led anew."""
     volume = f"{plan.name}-{team.name}-{name}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
     modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]
-    size = {"storage": "1Gi"}  # nobody counts it
+    size = {"storage": "1Gi"}  # Kubernetes requires a size and ignores it here
     made = {
         "accessModes": modes,
         "capacity": size,
@@ -402,7 +402,7 @@ _LED_TO = "services of teams must not have externalIPs: they would receive traff
 """Why the server refuses such pods, jobs and services."""
 _ANY_TAINT, _CORDONED, _OF_OURS = "", "node.kubernetes.io/unschedulable", "stampworks/"
 _KEPT_AWAY = f"each.?key.orValue('') in ['{_ANY_TAINT}', '{_CORDONED}'] || each.key.startsWith('{_OF_OURS}')"
-# One that is a default of the whole cluster is written into pods, and into no template.
+# A cluster-wide default class is written into pods, and not into templates.
 _UNCLASSED = (
     "pod.?priorityClassName.orValue('') == '' || "
     "(request.resource.resource == 'pods' && !pod.priorityClassName.startsWith('system-'))"
@@ -468,7 +468,7 @@ def _policy(
     }
     spec = {
         "failurePolicy": "Fail",
-        # In full, with what the server would add: who applies it a second time is else told of a conflict.
+        # Write all defaults of the server: otherwise a second apply conflicts with them.
         "matchConstraints": {
             "matchPolicy": "Equivalent",
             "namespaceSelector": {"matchExpressions": [of_teams]},

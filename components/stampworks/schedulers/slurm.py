@@ -23,7 +23,7 @@ CONTROLLER_PORT = 6817
 DATABASE_PORT = 6819
 TOPOLOGY_PLUGINS = {"flat": "default", "tree": "tree", "block": "block"}
 IMAGINED_S = 30
-"""After how long a node for scheduling only counts as not started, and as idle: Slurm wants numbers."""
+"""Seconds after which a node for scheduling only counts as not started, and as idle: Slurm requires values."""
 START_S, END_S = 1800, 120
 """Elastic nodes: a machine with eight GPUs boots and proves itself for minutes; it ends its programs when it goes."""
 MEMORY_PERCENT = 90
@@ -63,7 +63,7 @@ def cgroup_conf(plan: Plan) -> str:
     settings: list[Setting] = [
         ("CgroupPlugin", "cgroup/v2"),
         ("ConstrainDevices", "yes"),
-        # as proctrack/linuxproc does: else a program that a shell has started never hears that its job has to go
+        # Signal children, as proctrack/linuxproc does: otherwise a program that a shell started is not told to stop.
         ("SignalChildrenProcesses", "yes"),
     ]
     if divided(plan):
@@ -199,7 +199,7 @@ def _health_settings(plan: Plan) -> list[Setting]:
         ("HealthCheckProgram", HEALTH),
         ("HealthCheckInterval", look_s),
         ("HealthCheckNodeState", "ANY,CYCLE"),
-        # before a job starts, on all of its nodes; and there is a step that whoever logs in to one of them belongs to
+        # Run the prolog on all nodes before a job starts, and create the step that logins on a node belong to.
         ("PrologFlags", "Contain"),
         ("Prolog", f"{HELPERS}/prolog"),
         ("Prolog", f"{HELPERS}/output"),
@@ -321,7 +321,7 @@ def _queue_line(plan: Plan, queue: Queue, members: Members) -> str:
         *(shares(plan, queue) if divided(plan) else []),
         *([("TRESBillingWeights", billing(plan, queue))] if scheduler.accounting else []),
         *([("PriorityTier", tier(plan, queue))] if tiers else []),
-        # without a time of its own no queue's node is ever switched off
+        # Without a time of their own, nodes of no queue are ever powered down.
         *([("SuspendTime", IMAGINED_S)] if imagined else []),
         *([("ResumeTimeout", IMAGINED_S), ("SuspendTimeout", 1)] if imagined and elastic(plan) else []),
         *([("SuspendTime", scheduler.idle_minutes * 60)] if starting.intersection(queue.pools) else []),

@@ -24,7 +24,7 @@ USE_HUGE_PAGES = "FI_EFA_USE_HUGE_PAGE"
 NET, PROVIDER = "NCCL_NET", "FI_PROVIDER"
 """Say which network NCCL has to use, and which provider libfabric."""
 RDMA = ("rdma/", "nvidia.com/")
-"""How the names of devices begin that plug-ins of InfiniBand and RoCE offer; each cluster chooses the rest itself."""
+"""Prefixes of the device names of InfiniBand and RoCE plugins; each cluster chooses the remainder."""
 TOPOLOGY = {
     "kueue.x-k8s.io/podset-required-topology": "required",
     "kueue.x-k8s.io/podset-preferred-topology": "preferred",
@@ -34,8 +34,8 @@ OVER_TCP: Mapping[str, Mapping[str, str]] = {
     "infiniband": {"NCCL_NET": "socket", "NCCL_IB_DISABLE": "1"},
     "roce": {"NCCL_NET": "socket", "NCCL_IB_DISABLE": "1"},
 }
-"""By the kind of fabric: settings of NCCL, and the values with which it leaves the fabric alone. EFA is a plug-in's,
-InfiniBand and RoCE are its own."""
+"""Settings of NCCL by kind of fabric, and the values with which it bypasses the fabric. EFA uses a plugin, InfiniBand
+and RoCE are built in."""
 SHM = "/dev/shm"  # noqa: S108  (nothing of ours is written there)
 TRAINJOB, RUNTIMES = "TrainJob", ("TrainingRuntime", "ClusterTrainingRuntime")
 """Kinds of Kubeflow's Trainer: a job has its pods from a runtime, which runs nothing until a job names it."""
@@ -80,7 +80,7 @@ class _Pods:
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]
     count: int
-    """With those of other templates that they train with."""
+    """Number of pods, including other templates of the same training."""
 
     @property
     def accelerators(self) -> float:
@@ -237,7 +237,7 @@ def _amounts(plan: Plan, among: Sequence[Group], asked: Mapping[str, Any], path:
 
 
 def _shm(pods: _Pods, name: Any) -> Iterator[Remark]:
-    """One that is a path of the node is refused whatever it is."""
+    """Yield remarks on shared memory. A volume with a path of the node is refused."""
     for index, each in enumerate(map(_map, _list(pods.spec.get("volumes")))):
         memory = _map(each.get("emptyDir")).get("medium") == "Memory"
         if each.get("name") == name and not memory and "hostPath" not in each:

@@ -62,7 +62,7 @@ They make the same sentence about many entries equal, so that it appears once.
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """One side of a comparison: a stack, its plan, and its state in the backend."""
+    """A side of a comparison: a stack, its plan, and its state in the backend."""
 
     name: str
     plan: Plan

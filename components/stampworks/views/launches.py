@@ -1,4 +1,4 @@
-"""How a cloud starts the nodes of a plan, and how these reach the internet."""
+"""Launches of nodes by a cloud, and their way to the internet."""
 
 from __future__ import annotations
 

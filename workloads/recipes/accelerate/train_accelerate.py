@@ -39,7 +39,7 @@ def main() -> None:
         if step % 20 == 0:
             accelerator.print(f"step {step}: loss {loss.item():.4f}", flush=True)
     accelerator.end_training()
-    if session.stopped:  # else the job would count as finished, and not go on
+    if session.stopped:  # exit, or the job would count as finished, and would not continue
         raise SystemExit(75)
 
 

@@ -30,7 +30,8 @@ def settings(cuda: bool) -> dict[str, Any]:
 def main() -> None:
     """Train, save checkpoints of DeepSpeed, and continue from the last one."""
     cuda = torch.cuda.is_available()
-    # Else gloo's collectives within a node are compiled at the first start: minutes, and a compiler on each node.
+    # Otherwise gloo's collectives within a node are compiled at the first start: this takes minutes, and a compiler on
+    # each node.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed("nccl" if cuda else "gloo")
     rank, world = dist.get_rank(), dist.get_world_size()

@@ -70,13 +70,14 @@ def main() -> None:
         report_to=[],
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
-        ddp_backend="nccl" if torch.cuda.is_available() else "gloo",  # else MPI where torch has it, as Debian's
+        # name it: the default is MPI if torch was built with it, as on Debian
+        ddp_backend="nccl" if torch.cuda.is_available() else "gloo",
         accelerator_config={"dispatch_batches": False},
     )
     samples = Samples()
     survive = Survive(folder, samples)
     Trainer(model, options, train_dataset=samples, callbacks=[survive]).train()
-    if survive.session.stopped:  # else the job would count as finished, and not go on
+    if survive.session.stopped:  # exit, or the job would count as finished, and would not continue
         raise SystemExit(75)
 
 

@@ -39,7 +39,7 @@ def main() -> None:
         if step % 50 == 0 and session.rank == 0:
             print(f"step {step}: loss {loss.item():.4f}", flush=True)
     dist.destroy_process_group()
-    if session.stopped:  # else the job would count as finished, and not go on
+    if session.stopped:  # exit, or the job would count as finished, and would not continue
         raise SystemExit(75)
 
 

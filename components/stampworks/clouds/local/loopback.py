@@ -28,10 +28,10 @@ def send() -> None:
     ) as receiver:
         if receiver.stdin is None or receiver.stdout is None:
             raise TypeError("this process was started without pipes")
-        receiver.stdout.readline()  # it is in its namespace now
+        receiver.stdout.readline()  # the receiver is in its namespace
         ip(f"link add left type veth peer name right netns {receiver.pid}", *up("left", SENDER))
         print("plugged in", file=receiver.stdin)
-        receiver.stdout.readline()  # it listens now
+        receiver.stdout.readline()  # the receiver listens
         with socket.create_connection((RECEIVER, PORT), timeout=5) as connection:
             end = time.monotonic() + SECONDS
             while time.monotonic() < end:

@@ -101,7 +101,7 @@ class Extras(Section):
 
 
 class Proof(Section):
-    """How the finished cluster is measured against its plan; `up` is through when it has passed."""
+    """Measurement of the finished cluster against its plan; `up` finishes when it has passed."""
 
     level: Literal["none", "quick", "standard", "burn-in"] = Field(
         default="standard",
@@ -127,7 +127,8 @@ class Proof(Section):
 
 
 class Roll(Section):
-    """How nodes that run get what they can only boot with, a new release for one: in waves, each within one leaf."""
+    """Renewal of running nodes for settings that only apply at boot, such as a new release: in waves, each within one
+    leaf."""
 
     max_unavailable_percent: int = Field(
         default=25,

@@ -64,7 +64,7 @@ class UserGroup(Section):
 
 
 class Queue(Section):
-    """Where jobs wait for the nodes of some pools."""
+    """A queue of jobs for the nodes of some pools."""
 
     name: QueueName = Field(description="Name of the queue.", json_schema_extra=REPLACE)
     pools: Annotated[tuple[PoolName, ...], FromList] = Field(
@@ -92,7 +92,7 @@ class Queue(Section):
 
 
 class Priority(Section):
-    """How urgent a job is, and whom it may push aside."""
+    """The urgency of jobs, and the priorities that they may preempt."""
 
     name: Name = Field(description="Name of the priority.", json_schema_extra=REPLACE)
     weight: int = Field(
@@ -175,8 +175,8 @@ class Scheduler(Section):
         "by its digest; proofs and runs start from it.",
         json_schema_extra=IN_PLACE,
     )
-    # As many ranges as EKS takes (Amazon EKS User Guide, "View and manage Amazon EKS and Fargate service quotas": not
-    # adjustable; read 2026-11-27).
+    # At most as many ranges as EKS accepts (Amazon EKS User Guide, "View and manage Amazon EKS and Fargate service
+    # quotas": not adjustable; read 2026-11-27).
     api_from: Annotated[tuple[PublicCidr, ...], FromList] = Field(
         default=(),
         max_length=40,

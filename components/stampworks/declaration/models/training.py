@@ -27,7 +27,7 @@ class Tracker(Section):
 
 
 class Checkpoints(Section):
-    """Where runs save what they have learned."""
+    """The place and number of checkpoints."""
 
     directory: Directory = Field(
         default="",

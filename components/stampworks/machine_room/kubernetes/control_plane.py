@@ -279,7 +279,7 @@ def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
             (
                 program("kube-apiserver"),
                 f"--etcd-servers=http://127.0.0.1:{_ETCD_PORT}",
-                "--bind-address=0.0.0.0",  # in the room's network, which nothing outside reaches
+                "--bind-address=0.0.0.0",  # the room's network cannot be reached from outside
                 f"--secure-port={API_PORT}",
                 f"--advertise-address={addresses.gateway}",
                 "--endpoint-reconciler-type=none",

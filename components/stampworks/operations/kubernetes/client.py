@@ -24,21 +24,21 @@ _TIMEOUT_S = 120
 _SOON_S, _AT_MOST_S = 5, 20
 """Limit for one request, and for the several that kubectl makes of one command."""
 _NEW_S, _AGAIN_S = 300.0, 5.0
-"""How long one that was just made may be silent."""
+"""Seconds that a new server may be silent, and seconds between tries."""
 _FAILED_THERE = "command terminated with exit code"
 _UNHEARD = {
     "The connection to the server": "does not answer",
     "Unable to connect to the server": "does not answer",
     "error: You must be logged in to the server": "does not accept the credentials",
 }
-"""How a line begins with which kubectl says that nothing was heard, and what that means."""
+"""Beginnings of kubectl's messages about a silent server, and their meaning."""
 Manifest = Mapping[str, Any]
 OURS_ONLY = "--selector=" + ",".join(f"{key}={value}" for key, value in OURS.items())
 """Chooses what the toolkit has made among what there is."""
 
 
 class NotRunningError(OperationError):
-    """There is none to ask."""
+    """The cluster has no server to ask."""
 
 
 class RefusedError(OperationError):
@@ -110,7 +110,7 @@ class KubernetesApi:
         return cls(plan.name, plan.cloud, plan.region, config_of(roster))
 
     def nodes(self) -> dict[str, dict[str, Any]]:
-        """By their names."""
+        """Return the nodes by name."""
         return {name_of(node): node for node in self.listed("nodes")}
 
     def listed(self, kinds: str, *more: str, limit_s: float = _TIMEOUT_S) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ class KubernetesApi:
                 return
 
     def listed_soon(self, kinds: str, *more: str) -> list[dict[str, Any]]:
-        """For who only looks: a server that cannot be reached from here is no reason to wait."""
+        """Return objects within a short time limit, for commands that only read."""
         return self.listed(kinds, *more, f"--request-timeout={_SOON_S}s", limit_s=_AT_MOST_S)
 
     def create(self, manifest: Manifest) -> None:
@@ -235,7 +235,7 @@ def holds(workload: Manifest) -> tuple[str, ...]:
 
 
 def placed(workload: Manifest) -> tuple[str, ...]:
-    """Where its pods are to be, in the order of their ranks."""
+    """Return the nodes of its pods, in the order of ranks."""
     found: list[str] = []
     for pods in maps_at(workload, "status", "admission", "podSetAssignments"):
         levels = texts_at(pods, "topologyAssignment", "levels")

@@ -1,4 +1,4 @@
-"""Where the folders of runs are looked at, when no node has programs of ours: in a pod that sees what pods of runs see.
+"""Read folders of runs in a pod with the same mounts as their pods, when nodes have no programs of ours.
 
 It is in the namespace of proofs, on whichever node, takes nothing of it, and ends by itself. Its name has a digest of
 what it is made from: one from another image, or with other claims, serves those who declare that. It has the time, too:
@@ -49,7 +49,7 @@ def close_of_users(server: KubernetesApi) -> None:
 
 
 def _open(server: KubernetesApi, plan: Plan) -> str:
-    """One that is there and has not ended serves everybody. Returns its name."""
+    """Return the name of a running pod, which serves all commands; start one if needed."""
     pod = _pod(plan)
     name = name_of(pod)
     there = {name_of(each): each for each in server.listed("pods", *_WHERE, _ALL)}

@@ -31,7 +31,7 @@ _BESIDE = {"trainjob.trainer.kubeflow.org": ("trainingruntimes.trainer.kubeflow.
 """Objects that are printed with a kind; a ConfigMap always is."""
 _GONE_S = 60
 MANIFEST = "jobset.json"
-"""In the folder of a user's job: its JobSet, as it was submitted."""
+"""File in the folder of a user's job: its JobSet as submitted."""
 _OF_JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _NOT_STARTED = (
     *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
@@ -77,7 +77,7 @@ class KubernetesJobs:
         if secrets:
             try:
                 self._server.said(["create", "--filename=-"], json.dumps(pods.secret(job, of, dict(secrets), uid)))
-            except BaseException:  # without them its pods would wait for ever, on nodes that they hold
+            except BaseException:  # clean up, or pods would wait forever and hold their nodes
                 self._server.said(["delete", _KIND, of.name, f"--namespace={of.team}", "--wait=false"])
                 raise
         return f"{of.team}/{of.name}"
@@ -102,7 +102,7 @@ class KubernetesJobs:
             raise OperationError(left, "their nodes may be lost: see stampworks status, and submit it again") from error
 
     def every_job(self, ended: bool) -> tuple[Job, ...]:  # noqa: ARG002
-        """Also those that came to Kueue by another way."""
+        """Return all jobs, including workloads that were not submitted by the toolkit."""
         ours = self.jobs()
         ids = {job.id for job in ours}
         gangs = kubernetes_status.status(self._plan, self._roster).gangs
@@ -258,7 +258,7 @@ def _owner(job: Any) -> tuple[str, str]:
 
 
 def _through(job: Any) -> bool:
-    """Its first program has ended well: what is left waits for pods of nodes that do not answer any more."""
+    """Return whether its first program has succeeded: the rest waits for pods of nodes that no longer answer."""
     return kubernetes.is_true(job, "SuccessCriteriaMet")
 
 
@@ -303,7 +303,7 @@ def _seconds(when: str) -> int | None:
 
 
 def _pods(job: Any) -> int:
-    """As many as are there at a time."""
+    """Return the number of pods that run at a time."""
     at_a_time = count_at(job, "template", "spec", "parallelism", otherwise=1)
     return count_at(job, "replicas", otherwise=1) * at_a_time
 

@@ -43,7 +43,7 @@ def _expect_fit_for_mpi(plan: Plan, image: str, user: str) -> None:
 
 
 def _as_declared(plan: Plan) -> Roster:
-    """As if all of it were there. What nodes are called is no matter, and a plan need not know it."""
+    """Return a roster in which all declared nodes exist. Their names do not matter, and the plan may not know them."""
     members = tuple(
         Member(f"{group.name}-{number}", group.name, "", "", (), "")
         for group in plan.pools

@@ -293,10 +293,9 @@ def _uncordon(server: KubernetesApi, names: Sequence[str]) -> dict[str, dict[str
 
 
 def runs(server: KubernetesApi) -> dict[str, tuple[str, ...]]:
-    """By node, what somebody runs there: gangs that were let start, whose pods may be about to come, and other pods:
-    those of a gang among them that has to make room, and saves what it has. A gang that goes on without some of its
-    nodes keeps them to its end in Kueue's books, and runs nothing there; and no pod of one comes to a node that is not
-    proven, for which it waits."""
+    """Return the work on each node: admitted gangs, even before their pods start, and other pods, including those of
+    gangs that make room and save their state. Kueue reserves all nodes of a gang until it ends, but a node that the
+    gang has lost runs nothing. Gangs do not count on unproven nodes: they wait there."""
     found: dict[str, list[str]] = {}
     gangs: set[tuple[str, str, str]] = set()
     there = server.listed("nodes,pods,workloads.kueue.x-k8s.io", "--all-namespaces")
@@ -320,7 +319,7 @@ def runs(server: KubernetesApi) -> dict[str, tuple[str, ...]]:
 
 
 def _left(pods: Iterable[Manifest]) -> dict[tuple[str, str], set[str]]:
-    """By gang, the nodes on which its pods have ended while others of its pods go on."""
+    """Return the nodes of each gang on which its pods have ended while others continue."""
     ended: dict[tuple[str, str], set[str]] = {}
     at_work: dict[tuple[str, str], set[str]] = {}
     for pod in pods:

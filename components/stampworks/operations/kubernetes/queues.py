@@ -40,7 +40,7 @@ def keep(server: KubernetesApi, queues: Queues) -> None:
 
 
 def in_what_goes(server: KubernetesApi, queues: Queues) -> list[str]:
-    """In words: each gang that has not ended and is in a team or a queue of this cluster that is none of these."""
+    """Return a sentence about each gang that has not ended and whose team or queue is to be removed."""
     try:
         there = server.listed_soon(_KINDS, "--all-namespaces")
     except RefusedError as error:

@@ -63,10 +63,9 @@ class KubernetesService:
 
     def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
         """Do nothing: no roll restarts the scheduler."""
-        # no roll starts the scheduler anew
 
     def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
-        """To Kubernetes it is another node, that nobody has held yet but for its proof."""
+        """Do nothing: to Kubernetes a new machine is another node, held only for its proof."""
         labels = scheduling.node_labels(plan)
         for pool in plan.pools:
             own = [node.name for node in pool.nodes if node.name in names]

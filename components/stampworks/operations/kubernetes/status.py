@@ -47,7 +47,7 @@ class PoolStatus:
 
     name: str
     nodes: int
-    """As planned."""
+    """Number of planned nodes."""
     ready: int
     accelerators: int
     used: int
@@ -81,13 +81,13 @@ class Gang:
     state: State
     pods: int
     nodes: tuple[str, ...]
-    """Its nodes, in the order of its ranks; none while it waits."""
+    """Nodes of the gang in the order of ranks; empty while it waits."""
     domains: tuple[str, ...]
-    """Where they stand, on the level right above nodes."""
+    """Domains of the nodes on the level right above them."""
     why: str
     """Why it waits."""
     since: int | None
-    """When it was let start, in seconds of Unix time; None while it waits."""
+    """Time of admission in seconds of Unix time; None while it waits."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class KubernetesStatus:
     teams: tuple[TeamStatus, ...]
     gangs: tuple[Gang, ...]
     endings: tuple[Ending, ...] = ()
-    """When capacity ends that nodes are in, as the cloud says it."""
+    """Ends of the capacity of nodes, as the cloud reports them."""
     scheduling_only: ClassVar[tuple[str, ...]] = ()
     """Nodes for scheduling only are nodes as all others here."""
 
@@ -192,7 +192,7 @@ def _objects(plan: Plan, roster: Roster | None) -> list[dict[str, Any]]:
         found = server.listed_soon(kinds)
         for where in namespaces(plan, roster):
             found += server.listed_soon(of_teams, where)
-    except RefusedError as error:  # its cluster may be well all the same
+    except RefusedError as error:  # the cluster itself may be healthy
         why = str(error).splitlines()[0]
         raise UnknownError(why, server.remedy(why)) from None
     return found
@@ -216,7 +216,7 @@ def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
 
 
 def _too_few(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
-    """Where the cloud names nodes, they are counted, by what they are labelled with."""
+    """Yield pools with missing nodes, counted by label where the cloud names nodes."""
     for pool in kubernetes.pools(plan):
         own = _own(pool, nodes)
         if len(own) != pool.count:

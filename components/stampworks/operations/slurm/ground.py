@@ -22,7 +22,7 @@ from stampworks.text.reasons import DrainReason
 _START_S = 10.0
 """The nodes are free and nobody else's: what does not start by then does not start."""
 _LATE_S = 20.0
-"""Where a node is not well, srun may wait so long for those that are: who is not is drained by then."""
+"""Seconds that srun may wait for healthy nodes when a node fails: the failed node is drained by then."""
 
 
 class SlurmGround:
@@ -113,7 +113,7 @@ class SlurmGround:
 
 
 def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> list[str]:
-    """How a job of ours with a rank on each node begins."""
+    """Return the beginning of an srun command with a rank on each node."""
     return [
         "srun",
         f"--reservation={reservation.NAME}",

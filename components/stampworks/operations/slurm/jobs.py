@@ -217,7 +217,7 @@ def _hours(job: slurm.Queued, state: State) -> float | None:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Nothing where one of them is not known."""
+    """Return the sum, or None if a value is unknown."""
     known = list(values)
     return None if None in known else sum(value for value in known if value is not None)
 

@@ -70,7 +70,7 @@ def wait_until_free(
         if time.monotonic() - started >= timeout_minutes * 60:
             raise _still_busy(busy, timeout_minutes, else_)
         jobs = sorted({job.id for _, job in busy})
-        # at every look, for this is also where whoever asked can interrupt the wait
+        # Report at every look: here the caller can interrupt the wait.
         progress(f"waiting for {_jobs(jobs)} on {', '.join(sorted({name for name, _ in busy}))}")
         time.sleep(poll_s)
 
@@ -112,7 +112,8 @@ def _expect_no_steps(roster: Roster, names: Iterable[str]) -> None:
 
 
 def _runs_steps(roster: Roster, node: str) -> bool:
-    """One of these processes runs no step: it keeps the control groups of all, and is told so."""
+    """Return whether a job step runs on the node. Slurm's infinite process, which only keeps the control groups, does
+    not count."""
     code, found, said = remote.hear(roster, node, ["pgrep", "-x", "-a", "slurmstepd"], remote.TIMEOUT_S)
     if code > 1:
         raise UnknownError(f"{node}: pgrep ended with exit code {code}: {said}", f"look there: stampworks ssh {node}")

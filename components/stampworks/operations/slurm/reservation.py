@@ -30,7 +30,7 @@ class Lease:
     roster: Roster
     holder: str
     until: float
-    """By our clock."""
+    """End of the reservation on our clock."""
 
     def extend(self, seconds: float) -> None:
         """Makes sure that it holds for so much longer."""
@@ -40,14 +40,14 @@ class Lease:
             self.until = time.monotonic() + 60 * minutes
 
     def give_back(self) -> None:
-        """Only what is still ours; what is left ends with its time."""
+        """Delete what is still ours; the rest ends at its time limit."""
         with contextlib.suppress(OperationError):
             if _holder(self.roster) == self.holder:
                 _scontrol(self.roster, "delete")
 
 
 def take(roster: Roster, nodes: Sequence[str]) -> Lease | None:
-    """Nobody else's job starts on these nodes from now on; None when another proof was quicker."""
+    """Reserve these nodes: no other job starts on them. Return None when another proof was faster."""
     ours = holder.ourselves()
     settings = ["starttime=now", f"duration={LEASE_MINUTES}", "users=root", "flags=ignore_jobs", f"comment={ours}"]
     try:

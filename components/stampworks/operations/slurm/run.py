@@ -129,7 +129,7 @@ def _too_few(of: str, able: int, wanted: int, left_out: Mapping[str, str], hint:
 
 
 def _lines(left_out: Mapping[str, str]) -> tuple[str, ...]:
-    """One line a reason, with all nodes that have it."""
+    """Return one line for each reason, with all nodes that have it."""
     reasons: dict[str, list[str]] = {}
     for name, why in left_out.items():
         reasons.setdefault(why, []).append(name)

@@ -12,9 +12,9 @@ HOMES, TEAMS = "home", "teams"
 
 
 def place_of_homes(declaration: Declaration, notes: Notes) -> str:
-    """Where homes and folders of groups are mounted; empty where nodes share no storage that can have them."""
+    """Return the mount point of homes and folders of groups; empty when nodes share no suitable storage."""
     if traits_of(declaration.scheduler.kind).runs_pods:
-        return ""  # nobody logs in to its nodes
+        return ""  # users do not log in to its nodes
     chosen = [(index, each) for index, each in enumerate(declaration.storage) if each.homes]
     for index, storage in chosen:
         if problem := _unfit(storage):

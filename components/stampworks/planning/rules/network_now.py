@@ -62,7 +62,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding("addresses.free", "unknown", f"state of the network: {unread}", unread.hint, "network.cidr")
         return
     if (one := subnets.get(NODES)) is None:
-        return  # it does not exist yet
+        return  # the network does not exist yet
     started = [group for group in plan.groups if group.launch]
     takes = [(group.count * each, subnet.name) for group in started for subnet, each in taken_by(plan, group)]
     coming = max(0, sum(each for each, subnet in takes if subnet == NODES) - held)

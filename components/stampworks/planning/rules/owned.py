@@ -61,7 +61,7 @@ class OwnedStorage:
     zones: tuple[str, ...]
     """Zones in which it has an address."""
     tier: str
-    """As a declaration has it; empty for none."""
+    """The tier as declared; empty for none."""
     capacity: int
     efa: bool
     region: str

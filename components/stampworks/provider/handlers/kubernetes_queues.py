@@ -43,4 +43,3 @@ class KubernetesQueues(Handler):
 
     async def delete(self, call: Call) -> None:
         """Do nothing: the resource creates nothing."""
-        # it has made nothing

@@ -32,7 +32,6 @@ class KubernetesServer(Handler):
 
     async def delete(self, call: Call) -> None:
         """Do nothing: the cloud's own resource deletes the server."""
-        # its cloud ends it
 
 
 def server(call: Call) -> KubernetesApi:

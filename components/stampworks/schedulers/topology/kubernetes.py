@@ -50,7 +50,8 @@ def labels(topology: Topology, pools: Mapping[str, Sequence[str]]) -> str:
 
 
 def read_labels(text: str, levels: Sequence[str], keys: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
-    """Each node's domains from what `labels` wrote, or `kubectl get nodes -o json`; none where one of them is missing.
+    """Return each node's domains from the output of `labels`, or of `kubectl get nodes -o json`; empty if a level is
+    missing.
 
     Clouds set keys of their own, with values in characters of their own: `of_places` makes a topology of them.
     """

@@ -1,4 +1,4 @@
-"""One model of where nodes stand in the network, from which every scheduler's own form of it is written.
+"""The model of nodes' places in the network, from which the forms of all schedulers are written.
 
 A place is the way from the outermost level down to a node: of levels `spine` and `leaf` the node gpu-001 may have the
 domains `spine1` and `leaf3`. All nodes have a domain on every level, or none at all: schedulers want it so. Places are
@@ -18,7 +18,7 @@ from typing import Any
 from stampworks.plan import Domain, Plan, from_dict, to_json
 
 FABRIC = "fabric"
-"""Where a scheduler needs one thing above all domains, it has this name."""
+"""Name of the domain above all others, for schedulers that need one."""
 MANAGEMENT = "management"
 """The same for where nodes stand that are on no fabric."""
 LEVELS_MAX = 15
@@ -38,7 +38,7 @@ class NodeDomains:
 
     node: str
     domains: tuple[str, ...]
-    """One for each level, the outermost first; none for a node that is on no fabric, or of which it is not known."""
+    """Domain on each level, the outermost first; empty if the node is on no fabric, or its place is unknown."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Topology:
     levels: tuple[str, ...]
     """The outermost first, without the node itself."""
     places: tuple[NodeDomains, ...]
-    """In rank order; those without domains last."""
+    """Places in rank order; nodes without domains last."""
 
     def __post_init__(self) -> None:
         _check_levels(self.levels)
@@ -65,7 +65,7 @@ class Topology:
         return found
 
     def children(self, level: int) -> dict[str, list[str]]:
-        """By domain of a level: the domains of the next one, or the nodes."""
+        """Return the children of each domain of a level: domains of the next level, or nodes."""
         if level == len(self.levels) - 1:
             return self.domains(level)
         found: dict[str, dict[str, None]] = {}

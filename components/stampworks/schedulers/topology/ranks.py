@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from stampworks.schedulers.topology.model import NODE, Topology, TopologyError
 
 Slots = Mapping[str, int]
-"""How many ranks each node has, in rank order."""
+"""Number of ranks on each node, in rank order."""
 
 
 def order(topology: Topology, nodes: Iterable[str] | None = None) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def order(topology: Topology, nodes: Iterable[str] | None = None) -> tuple[str, 
 
 
 def crossings(topology: Topology, nodes: Sequence[str]) -> tuple[int, ...]:
-    """How often a ring over the nodes, in this order, leaves a domain, for each level."""
+    """Return how often a ring over the nodes in this order leaves a domain, for each level."""
     domains = {place.node: place.domains for place in topology.placed}
     ring = [domains[node] for node in nodes if node in domains]
     pairs = [(one, ring[index - 1]) for index, one in enumerate(ring)]
@@ -52,7 +52,7 @@ def read_slurm_hostfile(text: str) -> dict[str, int]:
 
 
 def mpi_hostfile(slots: Slots) -> str:
-    """For `mpirun --hostfile`, which goes through it from the top."""
+    """Return a file for `mpirun --hostfile`, which fills nodes from the top."""
     return "".join(f"{node} slots={count}\n" for node, count in slots.items())
 
 
@@ -68,7 +68,7 @@ def read_mpi_hostfile(text: str) -> dict[str, int]:
 
 
 def rankfile(slots: Slots, cores: Mapping[str, int]) -> str:
-    """For Open MPI's `mpirun --rankfile`: each rank by itself, on its part of its node's cores.
+    """Return a file for Open MPI's `mpirun --rankfile`: each rank with its part of the node's cores.
 
     Open MPI binds a rank to the slots that it is given, and counts logical cores socket by socket (Open MPI 5.0.8, its
     documentation of mapping and binding, 8.8 Rankfiles, read 2026-11-22): equal parts in rank order keep sockets apart.

@@ -43,7 +43,7 @@ def tree_yaml(topology: Topology) -> str:
 
 
 def _switches(topology: Topology) -> Iterator[tuple[str, list[str], bool]]:
-    """Each with what hangs from it, and whether that are nodes."""
+    """Yield each switch with its children, and whether these are nodes."""
     inner = len(topology.levels) - 1
     for level in range(inner, -1, -1):
         for name, below in topology.children(level).items():

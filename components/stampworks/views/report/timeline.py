@@ -71,7 +71,7 @@ def _seconds(text: str) -> int | None:
     found = _TIME.fullmatch(text)
     try:
         return timegm(tuple(map(int, found.groups()[:6]))) if found else None
-    except ValueError:  # such as a 13th month
+    except ValueError:  # for example month 13
         return None
 
 
