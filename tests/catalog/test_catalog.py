@@ -46,7 +46,7 @@ def test_nics_add_up_to_what_the_vendor_says_of_the_node(name: str) -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_nics_are_shared_out_evenly(name: str) -> None:
-    """Each accelerator has as many NICs as any other, or each NIC as many accelerators."""
+    """All accelerators of a machine have the same number of NICs, or all NICs the same number of accelerators."""
     machine = REAL[name]
     if machine.accelerators and isinstance(machine.nics, int) and machine.nics:
         assert machine.accelerators % machine.nics == 0 or machine.nics % machine.accelerators == 0
@@ -133,7 +133,7 @@ def test_a_nic_for_the_fabric_alone_needs_another_one() -> None:
 
 
 def test_every_machine_that_is_asked_for_is_there() -> None:
-    """By the names that people use, on the cloud that has it."""
+    """Machines are found by their common names, on the cloud that has them."""
     asked = {
         "aws": "p4d p4de p5 p5-4xlarge p5e p5en p6-b200 p6-b300 p6e-gb200 g6 g6e trn1 trn2 m7i",
         "azure": "nd-a100-v4 nd-h100-v5 nd-h200-v5 nd-gb200-v6 nd-gb300-v6 nd-mi300x-v5 d8s-v5",
@@ -253,15 +253,15 @@ def test_the_newest_release_is_the_latest_month() -> None:
 
 
 def test_a_release_runs_one_system() -> None:
-    """Each that is for some clouds says which, and every one what its nodes run."""
+    """A release for some clouds lists them, and every release names the system of its nodes."""
     for release in catalog.releases().values():
         assert set(release.clouds) <= set(catalog.CLOUDS)
         assert len({"debian", "ubuntu", "amzn"} & set(release.versions["base"])) == 1
 
 
 def test_a_lustre_client_is_of_the_releases_kernel() -> None:
-    """Its package is for one kernel, which the release brings; else the kernel would not load it. Amazon Linux has one
-    for its own kernels, whichever that is."""
+    """The package is for one kernel, which the release brings; another kernel would not load it. Amazon Linux has a
+    package for each of its own kernels."""
     found = [release for release in catalog.releases().values() if release.clients["lustre"].packages]
     brought = [release for release in found if release.suite != "al2023"]
     for release in brought:

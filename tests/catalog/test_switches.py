@@ -40,7 +40,7 @@ def test_what_nics_are_built_with_fits_them() -> None:
 
 @pytest.mark.parametrize("protocol", ["infiniband", "roce"])
 def test_machines_with_nics_that_switches_are_sold_for_have_one(protocol: str) -> None:
-    """But for rates of which no design was found, 100 Gb/s of RoCE."""
+    """Only rates without a published design have no switch: 100 Gb/s of RoCE."""
     rates = {
         machine.nic_rate_gbps
         for machine in catalog.machines().values()

@@ -34,7 +34,7 @@ def alone(cluster: StandIn, file: Path, tmp_path: Path, monkeypatch: pytest.Monk
     """Her connection, where there is no project and no Pulumi; ssh is the stand-in's."""
     ssh = tmp_path / "hers" / "ssh"
     ssh.parent.mkdir()
-    # one that logs in would look for Slurm's programs where they are on a node
+    # a login shell would look for Slurm's programs at their paths on a node
     cluster.program("bash", '#!/bin/sh\n[ "$1 $2" = "-l -c" ] || exit 99\nexec sh -c "$3"\n')
     via = shlex.join(cluster.roster.reach)
     ssh.write_text(f'#!/bin/sh\nexec {via} "$@"\n')
@@ -48,7 +48,7 @@ def alone(cluster: StandIn, file: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_file_is_hers_alone(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has the plan, the host keys and the ways in, and no key."""
+    """The file contains the plan, host keys and addresses, and no private key."""
     assert file.stat().st_mode & 0o777 == 0o600
     found = json.loads(file.read_text())
     assert (found["connection"], found["user"], found["plan"]["name"]) == (1, "alice", "local")
@@ -112,7 +112,7 @@ def test_nobody_is_somebody_else(verb: list[str], alone: Path, capsys: pytest.Ca
 def test_an_administrator_names_the_user(
     cluster: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody submits as root by accident."""
+    """Root must name a user, so that no job runs as root by accident."""
     monkeypatch.delenv("STAMPWORKS_USER")
     assert main(["submit", "training", "demo"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
@@ -173,7 +173,7 @@ def test_a_file_that_is_no_good(
 
 
 def test_a_file_that_others_may_write(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It names the command that ssh connects through."""
+    """The file names the command through which ssh connects."""
     connections.read.cache_clear()
     capsys.readouterr()
     alone.chmod(0o620)
@@ -183,7 +183,7 @@ def test_a_file_that_others_may_write(alone: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_connection_of_another_release_is_written_anew(file: Path, cluster: StandIn) -> None:
-    """Its own error asks for that."""
+    """The error of an outdated connection says so."""
     Path("other.json").write_text(json.dumps({"connection": 99}))
     assert main(["login", "--as", "alice", "--to", "other.json"]) == exits.FINE
     assert json.loads(Path("other.json").read_text())["user"] == "alice"
@@ -201,7 +201,7 @@ def test_a_connection_in_its_place_needs_no_name(
     assert main(["status"]) == exits.FINE
     assert capsys.readouterr().out.splitlines()[-6] == "cluster local on local: pass"
     monkeypatch.chdir(tmp_path / "project")
-    assert main(["status"]) == exits.UNKNOWN  # there is no Pulumi
+    assert main(["status"]) == exits.UNKNOWN  # no Pulumi exists in this environment
 
 
 def test_what_asks_slurm_asks_no_kubernetes(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:

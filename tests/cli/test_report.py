@@ -46,7 +46,7 @@ def proof(certificate: str) -> dict[str, Any]:
 
 
 def test_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its certificate, checked with its key; its plan; and when it was stamped, in the backend's words."""
+    """The report contains the verified certificate, the plan, and the times from the backend."""
     plan = stacks.plan_of("local")
     certificate = dataclasses.replace(CERTIFICATE, fingerprint=fingerprint(plan))
     (backend / "local.json").write_text(state(proof(signed(certificate, PRIVATE))))
@@ -63,7 +63,7 @@ def test_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[
 
 
 def test_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing else is needed: no project, no Pulumi. Whose it is, its key tells."""
+    """A file needs no project and no Pulumi; its key identifies the signer."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/nowhere")
     Path("cert.json").write_text(FILE)
@@ -79,7 +79,7 @@ def test_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_a_report_of_a_failure_is_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is written, whatever it says: also that the certificate was changed."""
+    """The report is written for any verdict, including a forged certificate."""
     (tmp_path / "cert.json").write_text(FILE.replace("gpu-001", "gpu-009"))
     (tmp_path / "key.pem").write_text(PUBLIC)
     files = [str(tmp_path / "cert.json"), "--key", str(tmp_path / "key.pem")]
@@ -129,7 +129,7 @@ def test_what_is_no_certificate(tmp_path: Path, project: Path, capsys: pytest.Ca
 def test_of_a_run_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a certificate's file; what is no record is refused, since it was asked for."""
+    """An invalid record is refused, because the user asked for it."""
     monkeypatch.chdir(tmp_path)
     Path("cert.json").write_text(FILE)
     Path("record.json").write_text(json.dumps(a_run()))

@@ -73,7 +73,7 @@ def test_tags_make_no_values(repository: Repository, capsys: Capsys, text: str) 
     ],
 )
 def test_a_project_file_that_is_broken(repository: Repository, capsys: Capsys, text: str, said: str) -> None:
-    """It is an error of its side, in a revision and in a folder."""
+    """A broken project file is an error of its side, in a revision and in a folder."""
     good = repository.git("rev-parse", "HEAD")
     repository.write("Pulumi.yaml", text)
     bad = repository.commit()
@@ -112,7 +112,7 @@ def test_many_stacks(repository: Repository, capsys: Capsys) -> None:
 
 @pytest.mark.parametrize("limit", ["FILES_MAX", "ANSWER_MAX"])
 def test_many_files(repository: Repository, capsys: Capsys, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    """It has an end in files, too, and so has what git says of them; each is counted over all roles and bases."""
+    """Number and size of files are limited over all roles and bases."""
     with_role(repository)
     for name in range(20):
         repository.write(f"stacks/roles/motd/{name}-{'x' * 200}", "")
@@ -123,7 +123,7 @@ def test_many_files(repository: Repository, capsys: Capsys, monkeypatch: pytest.
 
 
 def test_each_object_is_read_once(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And is there under each of its names."""
+    """Each object is available under all of its names."""
     with_role(repository)
     for name in ("a", "b", "c"):
         repository.write(f"stacks/roles/motd/{name}", "the same\n")
@@ -145,7 +145,7 @@ def test_each_object_is_read_once(repository: Repository, tmp_path: Path, monkey
 
 
 def test_a_long_chain_of_bases(repository: Repository, capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is followed as far as it may be read, and no file further."""
+    """The chain is followed up to the limit, and no further file is read."""
     for number in range(40):
         repository.write(f"stacks/base/{number}.yaml", f"extends: {number + 1}.yaml\n")
     repository.edit("stacks/Pulumi.one.yaml", "all.yaml", "0.yaml")
@@ -189,7 +189,7 @@ def test_a_role_behind_a_link(repository: Repository, capsys: Capsys) -> None:
 
 
 def test_another_repository_in_a_role(repository: Repository, capsys: Capsys) -> None:
-    """Its content is not in this repository: changes are unknown, and a stack without that role is not affected."""
+    """Its content is unknown, so its changes are unknown; stacks without that role are not affected."""
     with_role(repository)
     own = "".join(f"    {line}\n" for line in (BASE + "name: three").splitlines())
     repository.write("stacks/Pulumi.three.yaml", f"config:\n  stampworks:cluster:\n{own}")
@@ -207,7 +207,7 @@ def test_another_repository_in_a_role(repository: Repository, capsys: Capsys) ->
 
 
 def test_a_long_name_of_a_stack(repository: Repository, capsys: Capsys) -> None:
-    """It is there as little as any other."""
+    """A name that is too long is simply not found."""
     assert main(["review", "-s", "x" * 5000, "--base", "HEAD", "--head", "."]) == exits.WRONG_INPUT
     assert capsys.readouterr().err.startswith("there is no stack xxx")
 
@@ -246,7 +246,7 @@ def test_an_object_that_is_broken(repository: Repository, capsys: Capsys) -> Non
 
 
 def test_a_project_above_the_repository(repository: Repository, capsys: Capsys) -> None:
-    """Its revisions are not in it."""
+    """The project's revisions are outside of the repository."""
     (repository.folder / "Pulumi.yaml").unlink()
     (repository.folder.parent / "Pulumi.yaml").write_text("name: test\n")
     assert "is not in the repository in" in wrong(capsys, "--base", "HEAD", "--head", "HEAD")
@@ -264,7 +264,7 @@ def test_a_name_that_no_file_can_have(repository: Repository, capsys: Capsys) ->
 
 
 def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsys) -> None:
-    """As it was at each revision: without it, another image would be a change that nobody made."""
+    """Each revision has its own lock: otherwise another image would look like a change."""
     repository.write("stacks/one.lock.json", "[]")
     repository.commit()
     said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
@@ -274,7 +274,7 @@ def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsy
 
 
 def test_what_was_read_of_an_account_comes_with_it(repository: Repository, capsys: Capsys) -> None:
-    """As it was at each revision, so that a review without credentials knows it."""
+    """Each revision has its own facts, so that a review without credentials knows them."""
     repository.write("stacks/one.facts.json", "[]")
     repository.commit()
     said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")

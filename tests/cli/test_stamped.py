@@ -76,7 +76,7 @@ def test_nothing_is_said_of_a_file_that_says_what_was_stamped(
 def test_what_is_not_stamped_yet_changes_nothing(
     old: str, new: str, text: str, stamped: Plan, edit: Edit, cluster: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line on stderr says how the file differs, and every verb answers as before."""
+    """A line on stderr describes the difference; every verb uses the stamped plan."""
     cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001", gres="", gres_used=""))
     assert main(["status"]) == exits.FINE
     before = capsys.readouterr()
@@ -123,7 +123,7 @@ def test_what_was_never_stamped_is_as_its_file_has_it(project: Path, edit: Edit)
 
 
 def test_what_another_release_has_stamped(stamped: Plan, backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its plan may have other fields: the file is all that is left, and that is said."""
+    """Plans of other releases may have other fields: the file is used, with a warning."""
     text = written(stamped).replace('"queues"', '"lines"')
     hold(backend, {"type": ROLL, "inputs": {"plan": text}})
     assert clusters.plan_of("local") == stamped
@@ -143,7 +143,7 @@ def test_a_stack_with_several_clusters(stamped: Plan, backend: Path, capsys: pyt
 
 
 def test_a_backend_that_does_not_answer(stamped: Plan, backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody guesses from the file, and a plan's file needs no backend."""
+    """The file is not used as a guess, and a plan's file needs no backend."""
     (backend / "pulumi").write_text("#!/bin/sh\necho 'error: no bucket' >&2; exit 1\n")
     assert main(["status"]) == exits.UNKNOWN
     assert capsys.readouterr().err == (

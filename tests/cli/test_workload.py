@@ -59,7 +59,7 @@ def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_lists_and_several_documents_are_looked_at_one_by_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As kubectl prints them, and as charts do."""
+    """Lists as kubectl prints them and files with several documents are supported."""
     indented = "".join(f"    {line}\n" for line in JOB.splitlines())
     file.write_text(f"# nothing\n---\nkind: List\nitems:\n  -\n{indented}---\n{JOB}---\nkind: ConfigMap\n")
     assert lint(file) == exits.NO

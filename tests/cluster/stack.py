@@ -69,7 +69,7 @@ class Stack(Project):
 
     @property
     def state(self) -> Path:
-        """Where this stack's machine room is."""
+        """Return the folder of this stack's machine room."""
         return self.folder / "state"
 
     @property
@@ -114,7 +114,7 @@ class Stack(Project):
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Within it, the machine room's own functions mean this stack's rooms."""
+        """Let functions of the machine room use this stack's rooms within the context."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("STAMPWORKS_STATE", str(self.state))
             yield
@@ -163,7 +163,7 @@ class Stack(Project):
         os.kill(int(outer.split("-")[0]), signal.SIGKILL)
 
     def traces(self) -> list[str]:
-        """Everything on this machine that still belongs to the stack's machine room."""
+        """Return everything on this machine that still belongs to the stack's room."""
         marks = str(self.state).encode()
         left = [str(path) for path in self.state.rglob("rooms/*") if not path.name.startswith(".")]
         for file in ("mountinfo", "cmdline"):
@@ -175,7 +175,7 @@ class Stack(Project):
         return {**super().environment(), "STAMPWORKS_STATE": str(self.state), "STAMPWORKS_USER": "root"}
 
     def passes(self, *argv: str) -> str:
-        """Without what the engine has to warn of, and with no other warning."""
+        """Return the output without the engine's own warnings; fail on any other warning."""
         lines = super().passes(*argv).splitlines(keepends=True)
         said = "".join(line for line in lines if not any(each in line for each in self.warned))
         assert "warning:" not in said, said

@@ -1,4 +1,4 @@
-"""Where a real Kueue places gangs on 64 and 512 simulated nodes, and what it says of those that wait."""
+"""Placement of gangs by a real Kueue on 64 and 512 simulated nodes, and its messages about those that wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHANGES_ITS_CLUSTER = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module", params=[1, pytest.param(8, marks=pytest.mark.long)], ids=["64 nodes", "512 nodes"])
 def times(request: pytest.FixtureRequest) -> int:
-    """How often there are 64 nodes; gangs that fill a team's part of them are as much larger."""
+    """Return the factor on 64 nodes, by which gangs that fill a team's share are larger, too."""
     return int(request.param)
 
 
@@ -50,7 +50,7 @@ def stack(up: KubernetesStack) -> Iterator[KubernetesStack]:
 
 
 def test_a_gang_is_in_one_rack_and_the_next_one_in_the_next(stack: KubernetesStack) -> None:
-    """Each has a rack of its own, whole."""
+    """Each gang has a whole rack."""
     for name in ("first", "second"):
         stack.submit(gang(name, OWN, LEAF_NODES, required=True))
     found = [stack.seen(name, "running") for name in ("first", "second")]
@@ -96,7 +96,7 @@ def test_a_queue_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
 
 @pytest.mark.long
 def test_a_job_that_names_no_queue_waits_in_the_default_one(stack: KubernetesStack) -> None:
-    """Nobody is past a quota because of a label that is missing."""
+    """A missing label does not bypass the quota."""
     nameless = gang("nameless", OWN, 2)
     del nameless["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
     stack.submit(nameless)
@@ -227,7 +227,7 @@ def test_a_more_urgent_gang_goes_first_within_its_team(stack: KubernetesStack, t
 @CHANGES_ITS_CLUSTER
 @pytest.mark.long
 def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, times: int) -> None:
-    """And the next `up` brings the node back."""
+    """The next `up` restarts the node."""
     stack.submit(gang("survivor", OWN, LEAF_NODES // 2, required=True))
     lost = stack.seen("survivor", "running")["nodes"][0]
     stack.kubectl("delete", "node", lost)

@@ -74,7 +74,7 @@ def test_a_head_with_a_new_disk_has_the_old_queue(stamped: Stack) -> None:
 
 
 def test_destroy_stops_at_what_is_protected(stamped: Stack) -> None:
-    """Its preview finds that one part may not be deleted, and nothing is."""
+    """The preview finds a protected part, and nothing is deleted."""
     refused = stamped.run("destroy", "--yes")
     assert refused.returncode != 0
     assert "cannot be deleted" in refused.stdout

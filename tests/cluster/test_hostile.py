@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 PLANTED = "planted-by-the-test-of-secrets"
 SAMPLE_S, YOUNG = 0.1, 10
 LOGS = ("Marshaling property for RPC[", "Unmarshaling property for RPC[", "Planner decided to ")
-"""How those lines of Pulumi's own log begin that hold what goes over its wire."""
+"""Beginnings of lines in Pulumi's own log that contain its messages."""
 LOOSE = ("sw-", "stampworks", "pulumi", "slurm", "tmp")  # files of ours, of Pulumi or of Python that could be in /tmp
 # Secrets of a node: path and owner. No other user can read them.
 ON_NODES = {
@@ -54,7 +54,7 @@ class Watched:
     """Pulumi's own log of the first `up`, at its most talkative."""
 
     def watch(self, over: threading.Event) -> None:
-        """At each look who is young, which may become another program; of the others some, or it would take a core."""
+        """Look at young processes, which may become another program, and at a sample of the others, to save time."""
         looks: Counter[str] = Counter()
         while not over.wait(SAMPLE_S):
             for process in Path("/proc").glob("[0-9]*"):
@@ -157,7 +157,7 @@ def test_the_search_finds_what_is_there(watched: Watched, tmp_path: Path) -> Non
 
 
 def test_nothing_that_is_printed_or_run_holds_a_secret(watched: Watched) -> None:
-    """No output, no command line and no environment, of the toolkit, of Pulumi, of Ansible or of a node."""
+    """This covers outputs, command lines and environments of the toolkit, Pulumi, Ansible and nodes."""
     secrets = watched.secrets()
     assert {name: found for name, text in watched.said.items() if (found := betrayed(secrets, text))} == {}
     assert [each for each in watched.processes if betrayed(secrets, each)] == []
@@ -166,7 +166,7 @@ def test_nothing_that_is_printed_or_run_holds_a_secret(watched: Watched) -> None
 
 
 def test_only_pulumi_itself_logs_a_secret(watched: Watched) -> None:
-    """Its log holds all that goes over its wire, as docs/commands.md warns; nothing of ours says one beside that."""
+    """Pulumi's log contains all its messages, as docs/commands.md warns; no log of the toolkit has a secret."""
     secrets = watched.secrets()
     betraying = [line for line in watched.logged if betrayed(secrets, line.encode())]
     assert any(line.startswith("{") for line in betraying), "it does no longer: take the warning out"
@@ -187,7 +187,8 @@ def test_what_pulumi_keeps_is_encrypted(watched: Watched) -> None:
 
 
 def test_secrets_are_where_they_must_be_and_nowhere_else(watched: Watched) -> None:
-    """On this machine and on the nodes, logs and leftovers included, each file with a secret is for its owner alone."""
+    """Files with secrets are readable only by their owner, on this machine and on nodes, including logs and
+    leftovers."""
     secrets, nodes = watched.secrets(), watched.stack.nodes()
     for node, expected in ON_NODES.items():
         listed = watched.stack.shell(node, f"stat -c '%n %a %U' {' '.join(expected)}")

@@ -39,7 +39,7 @@ def stamped(stack: Stack) -> Stack:
 
 @pytest.mark.parametrize("_", [pytest.param(number, marks=[pytest.mark.long] * (number >= 2)) for number in range(10)])
 def test_a_kill_at_any_moment_is_put_right(stamped: Stack, _: int) -> None:
-    """Nothing is left over, nothing is there twice, and no process outlives its engine."""
+    """Nothing is left over or created twice, and no process outlives its engine."""
     stack = stamped
     operation, victim, moment_s = draw()
     said = f"{victim} killed {moment_s:.2f} s into {operation}:\n"

@@ -97,11 +97,11 @@ NASTY = """it's "bad" `reboot` $(reboot) | a=b state=idle; ü\\n 'quoted' "q\"""
 
 
 def test_a_person_drains_a_node(stamped: Stack) -> None:
-    """With any reason; it is drained from then on, through whatever `up` does in the next test."""
+    """The drain has any reason, and stays through the `up` of the next test."""
     drained = stamped.stampworks("drain", "-s", "test", "gpu-001", "--reason", NASTY, "--wait")
     assert drained.returncode == 0, drained.stderr
     assert held(stamped) == {"gpu-001": ("person", NASTY)}
-    # and another as an `up` that was killed leaves it
+    # another one in the state that a killed `up` leaves
     stamped.shell("head", "scontrol update nodename=gpu-002 state=drain reason='stampworks: gets a new disk'")
     assert held(stamped)["gpu-002"] == ("stampworks", "gets a new disk")
 
@@ -113,7 +113,7 @@ def held(stack: Stack) -> dict[str, tuple[str, str]]:
 
 
 def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> None:
-    """Without a flag: the group and what follows from it, the roll, the roster and the playbook, and nothing else."""
+    """The preview shows the group, and the roll, roster and playbook that depend on it, without --refresh."""
     others = {name: node["instance"] for name, node in stamped.nodes().items() if name != "gpu-002"}
     stamped.kill("gpu-002")
     shown = stamped.preview()
@@ -162,7 +162,7 @@ def test_a_node_that_leaves_finishes_its_job_first(stamped: Stack) -> None:
 
 
 def test_a_room_that_ended_is_made_again(stamped: Stack) -> None:
-    """When the whole machine room is gone, as after a reboot, up brings the cluster back with its data."""
+    """The room is gone, as after a reboot, and `up` restores the cluster with its data."""
     stamped.end_room()
     stamped.up()
     assert "12 unchanged" in stamped.up()

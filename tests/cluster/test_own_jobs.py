@@ -201,7 +201,7 @@ def test_tasks_and_an_order(slurm: Stack) -> None:
 
 @pytest.mark.long
 def test_a_folder_as_its_image(slurm: Stack) -> None:
-    """It sees that root, its own folder and the declared mounts, and its writes leave nothing there."""
+    """The job sees that root, its own folder and the declared mounts; its writes do not persist."""
     slurm.shell("head", IMAGE)
     text = (
         "image: /shared/image\nmounts: [shared]\nrun: cat /etc/which; echo x > /written; cat /shared/image/etc/which\n"
@@ -231,7 +231,7 @@ def test_nothing_is_copied_for_a_wrong_file(slurm: Stack) -> None:
 
 
 def test_a_command(slurm: Stack) -> None:
-    """Its words arrive as they are."""
+    """The words of the command arrive unchanged."""
     done = slurm.stampworks("submit", "-s", "test", "--user", "alice", "--wait", "--", "echo", "a  b", "$HOME", "'")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1:] == ["a  b $HOME '"]

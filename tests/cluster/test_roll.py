@@ -91,7 +91,7 @@ def test_a_named_node_is_made_anew_and_no_other(stamped: Stack) -> None:
 
 
 def test_jobs_outlive_a_new_image(stamped: Stack) -> None:
-    """Each node, and the head, gets it when its own jobs are through: none is lost, none is started anew."""
+    """Each node, and the head, is renewed when its own jobs have ended: no job is lost or restarted."""
     before = disks(stamped)
     runs = [submit(stamped, "until test -e /shared/go; do sleep 0.2; done", f"--nodelist=gpu-00{n}") for n in (1, 2)]
     waits = submit(stamped, "true", "--nodelist=gpu-001")
@@ -141,7 +141,7 @@ def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
 
 
 def test_the_next_up_goes_on(stamped: Stack) -> None:
-    """After the repair: who failed is proven again first, then the others have their turn."""
+    """After the repair the failed node is proven first, then the others follow."""
     before = disks(stamped)
     stamped.edit("shm_broken: gpu-001", "shm_broken: none")
     stamped.shell("gpu-001", "mount -o remount,size=50% /dev/shm")

@@ -186,7 +186,7 @@ def as_alice(stack: Machines, command: str) -> str:
 
 
 def hosts(stack: Machines) -> list[str]:
-    """Where a job on two nodes has run."""
+    """Return the nodes of a job of two nodes."""
     return sorted(as_alice(stack, "srun --nodes=2 hostname").split())
 
 
@@ -223,7 +223,7 @@ def accounted(stack: Machines) -> list[tuple[str, ...]]:
 
 
 def test_one_up_makes_machines_with_systemd_a_cluster(stamped: Machines) -> None:
-    """Nothing of the small init is there, what the roles have defined runs, and a user's job does, accounted for."""
+    """Nothing of the small init is used, the services of the roles run, and a user's job is accounted for."""
     for node, services in SERVICES.items():
         assert stamped.shell(node, "readlink /proc/1/exe; command -v runsvdir || echo none").split() == [
             "/usr/lib/systemd/systemd",
@@ -255,7 +255,7 @@ def test_jobs_outlive_slurmd(stamped: Machines) -> None:
 
 
 def test_jobs_outlive_slurmctld(stamped: Machines) -> None:
-    """It finds them in its state, and takes new ones."""
+    """The new slurmctld finds them in its state, and takes new ones."""
     job = begun(stamped)
     stamped.shell("head", "systemctl restart slurmctld")
     wait_for(lambda: "is UP" in stamped.shell("head", "scontrol ping || true"), WAIT_S)
@@ -268,7 +268,7 @@ def test_an_up_applies_a_changed_unit(stamped: Machines) -> None:
     nodes, job = stamped.nodes(), begun(stamped)
     before = {node: runs(stamped, node) for node in SERVICES}
     tasks = stamped.copy / "playbooks/roles/slurm_worker/tasks"
-    # in the configuration alone: a change of the image would mean new disks
+    # Change only the configuration: a change of the image would mean new disks.
     service, configure = (tasks / "service.yml").read_text(), (tasks / "configure.yml").read_text()
     assert "/slurmd, -D," in service
     (tasks / "changed.yml").write_text(service.replace("/slurmd, -D,", "/slurmd, -D, -v,"))
@@ -294,7 +294,7 @@ def test_a_worker_that_lost_power_comes_back_by_itself(stamped: Machines) -> Non
 
 
 def test_a_head_that_lost_power_comes_back_by_itself(stamped: Machines) -> None:
-    """With its queue and its accounts: a job that ran meanwhile has not noticed."""
+    """Its queue and accounts are kept: a running job has not noticed."""
     assert hosts(stamped) == ["gpu-001", "gpu-002"]
     job = begun(stamped)
     saved = f"find /var/lib/stampworks/state/slurmctld/job_state -newer /shared/alice/{job}.1"
@@ -315,7 +315,7 @@ def comes_back(stack: Machines, node: str, before: dict[str, str]) -> None:
 
 
 def begun_at(stack: Machines, node: str) -> str:
-    """When a node's slurmd has begun, as slurmctld was told by it."""
+    """Return the start of a node's slurmd, as slurmctld knows it."""
     return next(
         word for word in as_alice(stack, f"scontrol show node {node}").split() if word.startswith("SlurmdStartTime=")
     )

@@ -49,7 +49,7 @@ def main():
 if __name__ == "__main__":
     main()
 """,
-    "train.py": "import sums\nsums.main()\n",  # only the environment has it
+    "train.py": "import sums\nsums.main()\n",  # only the job's environment has this module
     "job.sh": JOB + TORCHRUN,
 }
 """Her repository, as it is on her own machine."""
@@ -74,7 +74,7 @@ def heard(login_: Sequence[str], command: str, given: str = "") -> subprocess.Co
 
 
 class Person:
-    """Somebody who has logged in with their own key, where the stack says."""
+    """A user who has logged in with an own key, as the stack's output says."""
 
     def __init__(self, stack: Stack, name: str) -> None:
         self._login = login(outputs(stack)["logins"][name], name, key_of(stack, name))
@@ -99,7 +99,7 @@ class Person:
 
 
 def test_her_home_is_the_same_everywhere(slurm: Stack) -> None:
-    """And hers alone; her team has a folder whose files are its own."""
+    """Only she can read it; her team has a folder whose files belong to the team."""
     alice, bob = Person(slurm, "alice"), Person(slurm, "bob")
     assert alice.says("hostname; pwd; stat -c '%a %U %G' .").splitlines() == ["login-001", HOME, "700 alice alice"]
     nodes = "srun --nodes=4 sh -c 'cd && echo $HOME $(stat -c %i .)' | sort -u"

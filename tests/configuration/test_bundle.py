@@ -81,7 +81,7 @@ _Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(
 
 
 def test_a_node_tells_itself_what_others_are_told(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """But for the way by which others get to it, and for its neighbours, which may not be there yet."""
+    """The only differences are the connection and the neighbours, which may not exist yet."""
     plan, roster = case
     member = started(plan)
     told = of_node(made(case, tmp_path), member, monkeypatch, tmp_path)
@@ -121,7 +121,7 @@ def test_the_same_bundle_is_the_same_bytes(case: Case, tmp_path: Path) -> None:
 
 
 def test_roles_of_the_user_come_along(case_of: Callable[..., Case], tmp_path: Path) -> None:
-    """They are played where the others are, before the node is looked at."""
+    """They run in their usual place, before the first health check."""
     role = tmp_path / "roles/motd/tasks"
     role.mkdir(parents=True)
     (role / "main.yml").write_text("---\n- name: Say hello\n  ansible.builtin.debug: {msg: hello}\n")
@@ -158,7 +158,7 @@ def test_a_node_that_is_not_well_takes_no_jobs(health: str, played: list[str], c
 def test_an_older_ansible_plays_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the suite's own, on a machine whose image was made before there was another one in it."""
+    """The image may have been built before a newer Ansible existed, as with the suite's own."""
     program = runpy.run_path(str(bundle.CONFIGURE))
     for version in ("2.16.3", "2.9.27"):
         monkeypatch.setattr("ansible.release.__version__", version)

@@ -78,19 +78,19 @@ def said(facts: dict[str, Any]) -> list[str]:
 
 
 def test_a_cluster_that_is_as_planned_has_no_drift() -> None:
-    """Not a word, or every preview would have one."""
+    """The output is empty: otherwise every preview would have a message."""
     assert said(FACTS) == []
 
 
 def test_a_slurm_that_was_built_is_of_the_version_that_its_tag_says() -> None:
-    """Nobody packages it for some systems."""
+    """Some systems have no packages of it."""
     facts = put("gpu-001/built", {"slurm": "slurm-24-11-7-1"})
     del facts["gpu-001"]["packages"]["slurm-client"]
     assert said(facts) == []
 
 
 def test_a_rail_without_address_needs_none() -> None:
-    """As one of InfiniBand, which is looked for all the same."""
+    """A rail of InfiniBand has none, but its device is checked."""
     inventory = copy.deepcopy(INVENTORY)
     inventory["all"]["hosts"]["gpu-001"]["node_rails"][0]["address"] = ""
     without = put("gpu-001/interfaces/rail1/addresses", [])

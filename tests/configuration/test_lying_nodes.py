@@ -136,7 +136,7 @@ def test_a_node_that_repeats_a_secret_does_not_spread_it(lie: Lie) -> None:
         lie({"liar": count + " no more"})
     assert "[secret]" in str(caught.value)
     assert SECRET[:32] not in str(caught.value)
-    # and at any place where somebody might cut, of an answer that is a result
+    # The secret is at any position, so that cutting the text may split it. The answer is a result.
     text = "".join("x" * 991 + SECRET for _ in range(4))
     with pytest.raises(PlaybookFailed, match=r"liar: Look : Look at the node\n") as caught:
         lie({"liar": answering(changed=False, failed=True, msg=text)})

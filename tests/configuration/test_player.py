@@ -81,7 +81,7 @@ ROLES = [
 
 
 def test_own_roles_run_before_the_first_look_at_health(tmp_path: Path) -> None:
-    """In their order, each a play whose group is its switch; everything else stays as it is."""
+    """Each role is a play whose group switches it on; the rest stays in order."""
     site = playbooks_dir() / "site.yml"
     ours = yaml.safe_load(site.read_text())
     composed, whole = player.with_own_roles(tmp_path, site, ROLES)
@@ -119,7 +119,7 @@ def test_own_roles_are_found_by_name_whatever_their_folder_is_called(tmp_path: P
 
 
 def test_without_own_roles_the_playbook_is_ours(tmp_path: Path) -> None:
-    """As it stands, so that `ansible-playbook` by hand does the same."""
+    """The playbook is used unchanged, so that `ansible-playbook` by hand does the same."""
     site = playbooks_dir() / "site.yml"
     assert player.with_own_roles(tmp_path, site, []) == (site, yaml.safe_load(site.read_text()))
 
@@ -188,7 +188,7 @@ def test_nodes_that_start_anew_are_told_together() -> None:
 
 
 def test_a_look_says_what_would_change_and_what_hosts_say() -> None:
-    """In a module's own words, or by the task's name where it has none, as when its result is not to be seen."""
+    """A change is described by the module, or by the task's name if its result is hidden."""
     translate = player.Translator(["Base"], check=True)
     results = [
         {"changed": True, "drift": ["/etc/hosts differs"], "diff": [{"before": "s3cret"}]},
@@ -270,7 +270,7 @@ def test_a_tunnel_is_given_time(tmp_path: Path) -> None:
     ],
 )
 def test_a_message_is_found_wherever_a_module_put_it(result: dict[str, Any], text: str) -> None:
-    """No failure is without a word."""
+    """Every failure has a message."""
     assert player.message(result) == text
 
 
@@ -317,7 +317,7 @@ def test_the_player_ends_when_nobody_listens(tmp_path: Path) -> None:
     process.stdin.close()
     assert process.wait(timeout=50) == 128 + signal.SIGTERM
     process.stdout.close()
-    assert not folder.exists()  # it holds secrets
+    assert not folder.exists()  # the folder holds secrets
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in _text(path)]
 
 

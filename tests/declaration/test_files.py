@@ -1,4 +1,4 @@
-"""Where declarations stand, and how one extends another."""
+"""Tests of the files of declarations, and of their bases."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_extends() -> None:
 
 
 def test_extends_is_relative_to_its_file() -> None:
-    """Each file of a chain names its base as seen from where it stands itself, also below a stack's configuration."""
+    """Each file names its base relative to itself, also below a stack's configuration."""
     Path("stacks/bases").mkdir(parents=True)
     Path("stacks/bases/root.yaml").write_text(EXAMPLE)
     Path("stacks/bases/middle.yaml").write_text("extends: root.yaml\nname: middle\n")

@@ -74,7 +74,7 @@ DATA["training"] = {
 
 
 def texts(value: Any, path: Place = ()) -> Iterator[Place]:
-    """Where in the example text stands."""
+    """Yield the positions of text in the example."""
     if isinstance(value, str):
         yield path
     for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
@@ -151,7 +151,8 @@ def refused_or_carried(data: Any, path: Place) -> None:
         assert from_json(Plan, to_json(plan)) == plan
         return
     found = [(each.path, each.message) for each in refused.problems]
-    # there, or where a name is meant that now is another one; a role's path is its name, and so that of its variables
+    # The problem is at the text itself, or at a field that refers to the name. A role's path is its name, and that of
+    # its variables.
     place = spelled(path[:3] if path[0] == "extras" else path)
     assert any(at.startswith(place) or said.startswith("no ") for at, said in found), found
     assert all(line.isprintable() for line in str(refused).split("\n"))
@@ -216,13 +217,13 @@ def test_any_text(path: Place, text: str) -> None:
 @settings(relaxed, max_examples=20_000)
 @given(st.sampled_from(TEXTS), st.text(st.characters(), max_size=80))
 def test_any_text_at_length(path: Place, text: str) -> None:
-    """And with much more of it."""
+    """Long texts do not change that."""
     assume(text not in OURS)
     refused_or_carried(with_text(path, text), path)
 
 
 def test_words_of_ours_are_known() -> None:
-    """Also those that this example does not choose."""
+    """The list includes words that this example does not use."""
     assert {"gpu", "head", "sim-a100-small", "flat", "files"} <= OURS
     assert OURS & {*TRICKS} == {"head", "slurm"}
 
@@ -283,7 +284,7 @@ def test_the_height_of_bases_is_bounded() -> None:
 
 
 def test_stack_names() -> None:
-    """No stack's name leads out of the folder of stacks."""
+    """No name of a stack leaves the folder of stacks."""
     Path("stacks").mkdir()
     Path("Pulumi.outside.yaml").write_text(EXAMPLE)
     for trick in TRICKS:

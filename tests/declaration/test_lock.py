@@ -72,7 +72,7 @@ def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path) -> None:
 
 
 def test_nodes_without_a_way_out_boot_an_image_of_our_own(tmp_path: Path) -> None:
-    """They could install nothing; whether an image has everything, the lock says."""
+    """Such nodes cannot install packages; the lock says whether an image is complete."""
 
     def problems(**lock: Any) -> list[tuple[str, str]]:
         file = locked(tmp_path, json.dumps({**LOCK, **lock}))
@@ -108,7 +108,7 @@ def test_the_image_of_another_release(tmp_path: Path) -> None:
 
 
 def test_the_lock_of_another_region(tmp_path: Path) -> None:
-    """Each region has images of its own."""
+    """Image ids differ by region."""
     other = {**LOCK, "region": "us-west-2"}
     problem = "region: the images were looked up in us-west-2, and each region has its own"
     text = " ".join(refusal(locked(tmp_path, json.dumps(other))).split())
@@ -187,14 +187,14 @@ NO_KEYS = "is not a lock file of stampworks: keys is a mapping of lists of publi
     ],
 )
 def test_what_is_no_lock(tmp_path: Path, text: str, said: str) -> None:
-    """It is named, with what to do, and nothing is planned with it."""
+    """The error names the file and the remedy, and no plan uses it."""
     refused = refusal(locked(tmp_path, text))
     assert f"test.lock.json: {said}" in refused
     assert "hint: `stampworks lock -s STACK` looks its images up again" in refused
 
 
 def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
-    """Nobody waits for whoever is at its other end."""
+    """Reading does not wait for the other end of the pipe."""
     file = locked(tmp_path, "")
     (tmp_path / "test.lock.json").unlink()
     os.mkfifo(tmp_path / "test.lock.json")
@@ -202,7 +202,7 @@ def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """In an order that does not change."""
+    """The order of entries is stable."""
     images = {name: LockedImage(f"ami-{name}", "debian", "2026-11-02") for name in "ba"}
     lock = Lock("us-east-1", images, parts={"1.34/vpc-cni": "v1.20.4-eksbuild.2", "1.34/coredns": "v1.12.4-eksbuild.1"})
     text = lock_text(lock)

@@ -153,7 +153,7 @@ def test_points_at_the_value(path: tuple[str | int, ...]) -> None:
     old = f'"{written}"' if behind.startswith('"') else written
     assert behind.startswith(old)
     lines = EXAMPLE.split("\n")
-    lines[place.line - 1] = f"{before}12.5{behind.removeprefix(old)}"  # no field takes a fraction
+    lines[place.line - 1] = f"{before}12.5{behind.removeprefix(old)}"  # no field accepts fractions
     found = answer("\n".join(lines))
     assert isinstance(found, DeclarationError)
     assert (spelled(path), place.line, place.column) in [(each.path, each.line, each.column) for each in found.problems]

@@ -86,7 +86,7 @@ def test_one_problem(plan: Plan, tmp_path: Path, line: str, message: str) -> Non
 
 
 def test_what_is_left_out(plan: Plan, tmp_path: Path) -> None:
-    """One whole node of the default queue, called as the file is."""
+    """Defaults are one whole node of the default queue, and the name of the file."""
     file = tmp_path / "Train Llama.yaml"
     file.write_text("run: hostname\n")
     source = read_job(file, {})

@@ -85,7 +85,7 @@ def test_it_runs_once_until_it_is_to_be_another(room: Room) -> None:
 
 
 def test_another_file_makes_it_another_one(room: Room) -> None:
-    """As a certificate that was made anew, which no program notices."""
+    """A renewed certificate restarts the program, which would not notice it."""
     file = room.folder / "settings"
     file.write_text("one")
     settled = Daemon("reader", program("reader").argv, reads=(file,))
@@ -168,7 +168,7 @@ def test_a_door_moves_when_its_port_is_somebody_elses(room: Room) -> None:
 
 
 def test_a_starter_that_is_killed_leaves_none_that_nobody_knows(room: Room, tmp_path: Path) -> None:
-    """It waits for a word until somebody has written down who it is."""
+    """A new program waits until its identity is recorded."""
     child = os.fork()
     if child == 0:
         with pytest.MonkeyPatch.context() as patch:

@@ -106,7 +106,7 @@ print(exports.parent.exists())
 
 
 def test_a_disk_of_its_own_for_what_nodes_share_is_named(tmp_path: Path) -> None:
-    """It is out of inodes, for once; and while it is mounted the room cannot be removed."""
+    """The file system is out of inodes; while it is mounted the room cannot be removed."""
     environment = {**os.environ, "STAMPWORKS_STATE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [*CONTAINED, sys.executable, "-c", SHARED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)

@@ -82,7 +82,7 @@ def test_what_the_roles_do_becomes_a_layer(cache: Path, spec: ImageSpec) -> None
 
 
 def test_a_failed_installation_leaves_no_image(cache: Path, spec: ImageSpec) -> None:
-    """Its error comes through as it was, and nothing half done stays."""
+    """Its error is unchanged, and no partial image stays."""
 
     def install(builder: room.Builder) -> None:
         raise ZeroDivisionError
@@ -127,7 +127,7 @@ def test_an_image_is_named_by_what_went_into_it(cache: Path, spec: ImageSpec, ch
 
 
 def test_the_base_system_holds_nothing_of_this_host(image: room.NodeImage) -> None:
-    """No mirror, no resolver, no name, no host keys: a node has its own or none."""
+    """The image has no mirror, resolver, name or host keys: each node has its own or none."""
     tree = Path(image.layers[-1])
     for trace in ("etc/apt/sources.list", "etc/resolv.conf", "etc/hostname", "etc/apt/apt.conf.d/99mmdebstrap"):
         assert not (tree / trace).exists()

@@ -72,7 +72,7 @@ def test_who_has_threads_left_is_waited_for() -> None:
 
 
 def test_a_stopped_process_is_frozen(sleeper: subprocess.Popen[bytes]) -> None:
-    """It lives, but does not move."""
+    """A frozen process is alive."""
     process = identify(sleeper.pid)
     assert process is not None
     os.kill(sleeper.pid, signal.SIGSTOP)
@@ -88,7 +88,7 @@ def test_what_is_no_instance_is_nobody(text: str) -> None:
 
 
 def test_nobody_has_a_number_that_is_free() -> None:
-    """No process, no identity."""
+    """A free number has no identity."""
     assert identify(2**22 + 1) is None
 
 
@@ -158,7 +158,7 @@ def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
 
 
 def test_a_command_that_fails_says_what_it_said() -> None:
-    """Where, what, and the program's own last words."""
+    """The error has place, step, and the program's last output."""
     with pytest.raises(RoomError) as failed:
         run(["sh", "-c", "echo no such thing >&2; exit 3"], "here", "cannot do it", timeout=60)
     assert str(failed.value) == "here: cannot do it: no such thing"
@@ -171,7 +171,7 @@ def test_a_command_that_fails_silently_says_its_code() -> None:
 
 
 def test_a_command_that_hangs_is_ended() -> None:
-    """With the time it was given."""
+    """The error has the time limit."""
     with pytest.raises(
         RoomError, match=r"^here: cannot wait: sleep did not finish within 0\.1 s\n  hint: run the same"
     ):
@@ -191,7 +191,7 @@ def test_a_missing_program_comes_with_the_command_that_brings_it(monkeypatch: py
 
 @pytest.mark.cluster
 def test_a_watched_command_is_heard_line_by_line() -> None:
-    """Its output arrives while it runs; its exit is its verdict."""
+    """Output is delivered line by line while the program runs; its exit status decides."""
     said: list[str] = []
     watch(["sh", "-c", "echo one; echo two >&2"], "here", "cannot", said.append, timeout=60)
     assert sorted(said) == ["one", "two"]

@@ -39,7 +39,7 @@ def sweep(images: Path) -> list[int]:
 
 
 def test_those_asked_for_last_stay_with_what_they_lie_on(images: Path) -> None:
-    """Also one that is old, when somebody asked for it just now."""
+    """An old image stays if it was used recently."""
     retention.touch(images / "node-10")
     assert sweep(images) == [*range(retention.KEPT - 1), 10]
     assert sweep(images) == [*range(retention.KEPT - 1), 10]
@@ -74,7 +74,7 @@ def test_an_image_stays_as_long_as_a_disk_lies_on_it(images: Path, tmp_path: Pat
 
 
 def test_what_nobody_described_stays(images: Path) -> None:
-    """And everything that it might lie on."""
+    """Images without a description stay, with all layers that they may use."""
     (images / "node-10" / retention.PARTS).unlink()
     retention.sweep(images, lambda _: None)
     assert numbers(images, "node") == [*range(retention.KEPT), 10]

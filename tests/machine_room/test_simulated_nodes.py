@@ -36,7 +36,7 @@ def drift(
 def test_an_amount_is_the_same_however_the_server_writes_it(
     said: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else an `up` would wait for a node that is as it should be."""
+    """Otherwise an `up` would wait for a node that is already right."""
     assert drift(monkeypatch, {**CAPACITY, **said}) == []
 
 
@@ -52,8 +52,8 @@ def test_what_it_lacks_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is ready after its first report, when Kubernetes has removed its own taint; other taints are no fault
-    of its own."""
+    """The node is ready after its first report, when Kubernetes has removed its own taint; other taints do not
+    count."""
     missing = [("gpu-001", "not ready")]
     assert drift(monkeypatch, CAPACITY, "Unknown") == missing
     assert drift(monkeypatch, CAPACITY, "True", "node.kubernetes.io/not-ready") == missing
@@ -72,6 +72,6 @@ def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> 
 def test_who_leaves_is_known_before(
     labels: Mapping[str, Any], capacity: Mapping[str, str], leave: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For what runs there ends first."""
+    """Their jobs are ended first."""
     monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(CAPACITY, "True"))
     assert nodes.leaving("c", nodes.SimulatedPool("gpu", labels, capacity)) == leave

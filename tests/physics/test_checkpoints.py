@@ -1,4 +1,4 @@
-"""How fast checkpoints are written and read."""
+"""Times to write and read checkpoints."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from stampworks.physics.rails import collective_on_rails
 
 from tests.physics.published import modelled
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 MACHINES = modelled()
 OF_A_NODE = [row for row in MACHINES if row.nvlink_nodes == 1]
@@ -137,7 +137,7 @@ def test_more_nodes_are_never_faster(
 def test_nvlink_that_is_used_has_the_higher_floor(
     machine: catalog.Machine, nodes: int, operation: Operation, size_bytes: int | None
 ) -> None:
-    """And the same ceiling, below which it stays. Where only latency counts, the two are much the same."""
+    """The ceiling is the same, and the floor stays below it; where only latency counts, both floors are similar."""
     assume(nodes * machine.accelerators > 1)
     plain, used = (collective_on_machines(operation, nodes, size_bytes, machine, nvlink) for nvlink in (False, True))
     assert used.ceiling == plain.ceiling

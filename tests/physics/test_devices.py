@@ -29,7 +29,7 @@ REAL = [row for row in catalog.machines().values() if not row.simulated]
     ],
 )  # fmt: skip
 def test_what_is_healthy_lies_between(judge: Callable[[catalog.Machine], Bounds], machine: str, healthy: float) -> None:
-    """Nothing that was measured is called impossible, and no vendor's floor is called too low."""
+    """No measurement is above the ceiling, and no vendor's threshold is below the floor."""
     bounds = judge(NAMES[machine])
     assert bounds.floor.value < healthy < bounds.ceiling.value
 
@@ -77,14 +77,14 @@ def test_storage_of_many_clients() -> None:
     ],
 )  # fmt: skip
 def test_an_unknown_fact_is_named(judge: Callable[[catalog.Machine], Bounds], machine: str, text: str) -> None:
-    """Nothing is guessed in its place."""
+    """No value is guessed in its place."""
     with pytest.raises(UnknownFactError) as error:
         judge(NAMES[machine])
     assert str(error.value) == text
 
 
 def test_figures_have_four_digits() -> None:
-    """And no exponent that somebody would have to read."""
+    """Figures have no exponent."""
     shown = [figure(value) for value in (0.00012345, 3.14159, 12345.6, 2e9, 400.0)]
     assert shown == ["0.0001234", "3.142", "12350", "2000000000", "400"]
 

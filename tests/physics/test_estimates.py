@@ -46,7 +46,7 @@ def test_gpt_3() -> None:
 def test_published_gpu_hours(
     parameters: float, tokens: float, gpu_hours: float, peak: float, mfu: tuple[float, float]
 ) -> None:
-    """At the ends of a plausible share of the peak they lie on either side."""
+    """Estimates with the lowest and highest plausible share enclose the published value."""
     least, most = (asked(parameters, tokens, tflops=share * peak).gpu_days or 0 for share in reversed(mfu))
     assert least < gpu_hours / 24 < most
 
@@ -59,7 +59,7 @@ def test_a_published_number_of_hours_that_does_not_tell_the_speed() -> None:
 
 @pytest.mark.parametrize(("active", "thin", "said"), [(37e9, 4.0, True), (37e9, 1.0, False), (671e9, 4.0, False)])
 def test_a_thin_fabric_is_said_of_models_with_experts(active: float, thin: float, said: bool) -> None:
-    """Nobody published by how much it slows them, so it is no number."""
+    """The slowdown is not published, so that it is a remark without a number."""
     model = Transformer(671_000_000_000, active=int(active))
     found = estimate(Question(model, 10**12, gpus=2048, machine=P5, oversubscription=thin)).assumptions
     lines = [each for each in found if each.startswith("fabric: ")]
@@ -123,7 +123,7 @@ def test_long_samples_are_split() -> None:
 
 
 def test_money() -> None:
-    """Only where a price was given."""
+    """Money appears only with a price."""
     answer = asked(70e9, 1.4e12, machine=P5, mfu=0.4, usd_per_gpu_hour=2.0)
     assert answer.usd == pytest.approx((answer.gpu_days or 0) * 48)
     unpriced = asked(70e9, 1.4e12, machine=P5, mfu=0.4)
@@ -153,7 +153,7 @@ def test_what_nobody_said_is_unknown() -> None:
 
 
 def test_a_machine_without_a_share_takes_that_of_published_runs() -> None:
-    """Their median, and their range beside it."""
+    """The median of published runs is used, with their range."""
     answer = asked(70e9, 15e12, gpus=1024, machine=P5)
     assert answer.gpu_days_range is not None
     assert answer.gpu_days_range[0] < (answer.gpu_days or 0) < answer.gpu_days_range[1]

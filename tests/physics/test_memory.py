@@ -136,7 +136,7 @@ def test_states_are_said_to_the_last_byte() -> None:
     ],
 )
 def test_the_plainest_layout_that_fits(model: Transformer, ranks: int, batch: int | None, suggested: str) -> None:
-    """On accelerators of 80 GiB: each layout before it does not fit, or has no work for its copies."""
+    """Accelerators have 80 GiB: no simpler layout fits, or its copies have no work."""
     layouts = [*memory.plainest(ranks, 8, model.heads, model.layers)]
     found = memory.suggested(model, layouts, 80, batch)
     assert found is not None
@@ -181,8 +181,8 @@ def test_splitting_more_never_keeps_more(nodes: int, power: int, recomputed: boo
 
 
 def test_plain_layers_keep_what_was_published() -> None:
-    """Without a gate 34 bytes of a layer's width and a token, on one rank (arXiv 2205.05198, section 4.1, without the
-    attention scores; read 2026-11-22)."""
+    """Without a gate, a layer keeps 34 bytes per token and unit of width on one rank (arXiv 2205.05198, section 4.1,
+    without the attention scores; read 2026-11-22)."""
     shape = Transformer(
         1, layers=1, hidden=1000, heads=10, kv_heads=10, ffn=4000, vocabulary=1, sequence=1, gated=False
     )

@@ -44,7 +44,7 @@ def test_a_cluster_within_its_budget() -> None:
 
 
 def test_a_cluster_beyond_its_budget_is_an_error() -> None:
-    """It contradicts itself: nobody can run it and keep to what it says."""
+    """The declaration contradicts itself: the cluster cannot run within the budget."""
     _, most = month(on_aws({}))
     [it] = found(on_aws({"monthly_usd": 100_000}))
     assert it.outcome == "fail"
@@ -101,7 +101,7 @@ def test_where_nothing_is_sold_no_rule_speaks() -> None:
 
 
 def test_what_watches_is_said() -> None:
-    """On AWS its own budgets do; elsewhere nothing does, and nobody should think so."""
+    """AWS has budgets of its own; on other clouds a warning says that nothing watches."""
     [why] = [each.why for each in on_aws({"monthly_usd": 5}).reasons if each.path == "budget"]
     assert "AWS Budgets counts what has the tag stampworks:cluster" in why
     pool = {"name": "gpu", "machine": "a3-highgpu-8g", "count": 2}
@@ -115,7 +115,7 @@ BLOCK = {**POOL, "purchase": "block", "reservation": "cr-0fedcba9876543210"}
 
 
 def test_somebody_has_to_be_told_when_a_block_ends() -> None:
-    """Its nodes are terminated, whatever runs on them."""
+    """The nodes of the block are terminated, whatever runs on them."""
     [it] = found(on_aws({}, pools=[BLOCK]), "purchase.end")
     assert (it.outcome, it.place, it.subject) == ("warn", "budget.notify", "gpu")
     assert it.text == "the nodes of pool gpu end half an hour before their block does, and nobody gets mail about it"

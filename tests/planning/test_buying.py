@@ -1,4 +1,4 @@
-"""How machines are bought: what that costs, in which numbers they come, and what holds them."""
+"""Purchases of machines: their costs, counts, and limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_block_without_a_name_and_spot_without_storage() -> None:
 
 
 def test_prices_grow_old() -> None:
-    """One of this quarter passes, an older one warns, and without a day or a date nobody can tell."""
+    """A price of this quarter passes, an older one warns, and one without a date is unknown."""
     plan = on_aws(gpu())
     price = catalog.price("aws", "p5", "us-east-1", "on-demand")
     assert isinstance(price, catalog.Price)
@@ -71,7 +71,7 @@ def test_prices_of_the_head_and_of_storage_grow_old_too() -> None:
 
 
 def test_a_price_that_nobody_knows_anywhere() -> None:
-    """Where there are no regions, none is named."""
+    """Clouds without regions name none."""
     fields = {"cloud": "hosts", "pools": [{"name": "gpu", "machine": "dgx-h100", "count": 2}]}
     weka = {"name": "data", "kind": "weka", "capacity": 1000, "mount": "/data"}
     plan = planned({"version": 1, "name": "test", **fields, "storage": [weka]})
@@ -184,7 +184,7 @@ def test_machines_in_any_number_say_nothing_of_it() -> None:
     ],
 )
 def test_a_group_takes_so_many_nodes(machine: str, count: int, verdicts: list[str]) -> None:
-    """Where its cloud says how many; on one fabric it may be less, and where nobody made the group there is none."""
+    """The cloud's limit applies; a fabric may lower it, and without a documented group it is unknown."""
     row = catalog.machines()[machine]
     pools = [{"name": "gpu", "machine": machine, "count": count}]
     cidr = {"cidr": "10.0.0.0/16" if row.cloud == "aws" else "10.0.0.0/10"}

@@ -50,7 +50,7 @@ def test_disks_come_and_go_with_their_nodes() -> None:
 
 
 def test_a_part_without_a_price_makes_the_sum_unknown() -> None:
-    """Nothing is taken from the region beside it."""
+    """Prices of other regions are not used."""
     plan = on_aws({"count": 2}, region="eu-north-1")
     [gateway] = [each for each in cost(plan).charges if each.what == "NAT gateway"]
     assert (gateway.usd_per_hour, gateway.why) == (None, "no price of a NAT gateway in eu-north-1 is known")
@@ -58,7 +58,7 @@ def test_a_part_without_a_price_makes_the_sum_unknown() -> None:
 
 
 def test_a_managed_database_is_named_without_a_price() -> None:
-    """Nobody has read one, and the sum says so."""
+    """No price was read, and the sum says so."""
     found = cost(on_aws({"count": 2}, scheduler={"accounting": True, "database": "managed"}))
     [database] = [each for each in found.charges if each.what == "database of the accounting"]
     assert (database.usd_per_hour, database.why) == (None, "no price of a managed database in us-east-1 is known")
@@ -73,7 +73,7 @@ def test_the_page_says_what_the_first_cluster_costs() -> None:
 
 
 def test_what_a_sum_leaves_out() -> None:
-    """No total pretends to be complete: what is billed by use is named."""
+    """Items that are billed by use are listed beside the total."""
     last = "traffic to other zones and to the world, requests, and what is written to logs"
     plan = on_aws({"count": 2})
     assert cost(plan).usd_per_hour is not None

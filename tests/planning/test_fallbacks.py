@@ -20,7 +20,7 @@ LADDER = [
 
 
 def test_what_is_tried_instead() -> None:
-    """In the order in which it is declared; only what is not bought before can be asked to be close to others."""
+    """The declared order counts; only purchases on demand can ask for placement close to others."""
     [pool] = elastic(purchase="reserved", reservation="cr-1", fallbacks=LADDER).pools
     assert [(each.name, each.placed_together) for each in pool.offers] == [
         ("reserved cr-1", False),
@@ -62,7 +62,7 @@ def test_what_is_tried_instead() -> None:
     ],
 )
 def test_fall_backs_that_are_none(fallbacks: list[dict[str, str]], said: str) -> None:
-    """Each says which one, and what to do about it."""
+    """Each problem names the fallback and has a hint."""
     assert said in refusal({"count_min": 0, "fallbacks": fallbacks})
 
 
@@ -76,7 +76,7 @@ def test_fall_backs_are_for_elastic_nodes(pool: dict[str, int]) -> None:
 
 
 def test_fall_backs_where_nothing_starts_nodes() -> None:
-    """It is said of the cloud; and what a cloud does not sell is no fall-back there."""
+    """The problem is about the cloud; a purchase that the cloud lacks is no valid fallback."""
     machine = next(each for each in catalog.machines().values() if each.cloud == "azure").name
     pool = {"machine": machine, "count_min": 0, "fallbacks": [{"purchase": "spot"}]}
     said = refusal(pool, cloud="azure", region="eastus")
@@ -103,12 +103,12 @@ def test_what_fall_backs_cost() -> None:
     ],
 )
 def test_the_least_and_the_most(purchase: Any, others: tuple[float, ...], usd: tuple[float, float]) -> None:
-    """With 4 to 16 nodes at 1 USD, the dearest way counts."""
+    """With 4 to 16 nodes at 1 USD, the most expensive purchase counts."""
     assert least_and_most(replace(elastic().pools[0], purchase=purchase), 1, *others) == usd
 
 
 def test_another_fall_back_is_read_by_its_name() -> None:
-    """And their order counts."""
+    """The order counts, too."""
     one, other = elastic(fallbacks=[{"purchase": "spot"}]), elastic(fallbacks=LADDER[1:])
     [change] = review(one, other).changes
     assert (change.written, change.policy) == ("pools[gpu].fallbacks[block cr-2]", "in place")

@@ -38,7 +38,7 @@ def test_a_limit_that_is_too_low() -> None:
 
 
 def test_what_is_reserved_is_within_the_limit_already() -> None:
-    """It was counted when it was reserved, if it is the account's own."""
+    """It was counted at its reservation, if the account owns it."""
     own, shared = reservation(), reservation(own=False)
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 3072.0}, *limits(STANDARD)]}
     assert not [each for each in said("quota", plan_of(pool=RESERVED), reservations=[own], **facts) if each[0] == P]
@@ -57,7 +57,7 @@ def test_what_is_reserved_is_within_the_limit_already() -> None:
     ids=["too small", "another type", "ended"],
 )
 def test_what_does_not_start_in_a_reservation_counts(fields: dict[str, Any], beside: int, taken: int) -> None:
-    """Only nodes that have their place in it are within the limit already."""
+    """Only nodes with a place in the reservation are within the limit."""
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 100.0}, *limits(STANDARD)]}
     plan = plan_of(pool=RESERVED)
     [told] = [each for each in said("quota", plan, reservations=[reservation(**fields)], **facts) if each[0] == P]
@@ -124,14 +124,14 @@ def test_a_way_whose_limit_nobody_knows() -> None:
 
 
 def test_a_limit_that_nobody_lists() -> None:
-    """It is not read as none, and not as zero."""
+    """The limit is unknown, neither absent nor zero."""
     [finding] = [each for each in said("quota", plan_of(), machine_limits=limits(STANDARD)) if each[0] == P]
     assert (finding[1], finding[3].rpartition(": ")[2]) == ("unknown", "the account lists no such limit")
     assert finding[4] == "see the limit in the console of Service Quotas"
 
 
 def test_other_limits() -> None:
-    """One network more, a way out of it, and what its file systems hold."""
+    """The limits of networks, gateways and file systems are checked."""
     facts: dict[str, Any] = {
         "network_limits": [
             {"name": "VPCs per Region", "value": 5.0},

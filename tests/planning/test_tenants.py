@@ -25,7 +25,7 @@ def test_partitions_of_infiniband_and_vlans_of_ethernet() -> None:
 
 @given(st.lists(st.integers(1, 9), max_size=12))
 def test_nobody_shares_a_node_or_a_number(sizes: list[int]) -> None:
-    """And one more tenant leaves all others where they are."""
+    """An additional tenant leaves all others unchanged."""
     asked = [(f"tenant{number}", nodes) for number, nodes in enumerate(sizes) if sum(sizes) <= 64]
     placed = tenants(INFINIBAND, asked)
     taken = [node for each in placed for node in range(each.first, each.last + 1)]

@@ -164,7 +164,7 @@ def test_one_mistake_is_one_problem(cloud: str) -> None:
 
 @pytest.mark.parametrize("cloud", SOUND)
 def test_one_misspelled_key_is_one_problem(cloud: str) -> None:
-    """Its meaning is unknown, and its default is not assumed."""
+    """Its meaning is unknown, so that no default is assumed."""
     data = yaml.safe_load(SOUND[cloud])
     for path in leaves(data):
         if isinstance(path[-1], str):
@@ -181,7 +181,7 @@ UNLOCKED = (
 
 
 def test_rules_come_along() -> None:
-    """With what planning finds: at its own field, and nothing where something is wrong already."""
+    """Findings of rules appear beside planning's, at their own fields, and not for wrong values."""
     data = yaml.safe_load(SOUND["aws"])
     data["pools"][0] |= {"purchase": "block"}
     data["pools"][1] |= {"zone": "us-east-1a"}
@@ -218,7 +218,7 @@ def test_a_mistake_makes_no_rule_say_no(cloud: str) -> None:
 
 
 def leaves(data: Any, path: Path = ()) -> Iterator[Path]:
-    """And each list and mapping above them."""
+    """Yield the paths of leaves, and of the lists and mappings above them."""
     if path:
         yield path
     if isinstance(data, (dict, list)):
@@ -227,7 +227,7 @@ def leaves(data: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def broken(data: Any, path: Path) -> Any:
-    """With something that is no value anywhere."""
+    """Return the data with a value at the path that is valid nowhere."""
     changed, inside = copied(data, path)
     inside[path[-1]] = object()
     return changed
@@ -240,7 +240,7 @@ def misspelled(data: Any, path: Path) -> Any:
 
 
 def copied(data: Any, path: Path) -> tuple[Any, Any]:
-    """And in the copy what holds the value at a path."""
+    """Return a copy of the data, and the container of the value at the path."""
     changed = inside = deepcopy(data)
     for step in path[:-1]:
         inside = inside[step]

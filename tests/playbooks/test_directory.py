@@ -91,7 +91,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             here = Site(made, directory, folder)
             try:
                 with pytest.raises(PlaybookFailed, match="See that the directory answers"):
-                    made.play()  # nobody answers yet
+                    made.play()  # the server does not run yet
                 here.serve(Person("dora", 20_001, [here.key("dora")]), Person("eve", 20_002, [here.key("eve")]))
                 made.play()
                 yield here
@@ -105,9 +105,8 @@ def test_a_second_run_changes_nothing(site: Site) -> None:
 
 
 def test_they_are_the_same_on_every_node(site: Site) -> None:
-    """With the directory's numbers, and the cluster's home. A group that is called sudo gives nobody rights, and
-    neither does one with a number of the system's.
-    """
+    """Users have the directory's ids and the cluster's home. A group called sudo, or with a system id, gives no
+    rights."""
     for node in EVERYBODY:
         said = site.cluster.shell(node, "id dora; getent passwd dora; getent group sudo")
         assert said.splitlines() == [

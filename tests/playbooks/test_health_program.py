@@ -54,7 +54,7 @@ def test_a_node_that_the_other_one_has_given_back_is_free(
         ({"held": "health: 7 of 8 accelerators", "out": True}, (True, "health: rail0 has no carrier")),
         ({"held": "person alice: new fans", "out": True}, (True, "person alice: new fans")),
         ({"held": "proof: rail0 is slow", "out": True}, (True, "proof: rail0 is slow")),
-        ({"held": "health: of yesterday"}, (True, "health: rail0 has no carrier")),  # somebody has uncordoned it
+        ({"held": "health: of yesterday"}, (True, "health: rail0 has no carrier")),  # a user has uncordoned it
         ({"out": True}, (True, "")),
         ({"taint": "stampworks/unproven"}, (False, "")),
     ],

@@ -28,7 +28,7 @@ COLLECTIONS = Path(__file__).parents[2] / "playbooks" / "collections"
 
 
 def test_what_a_command_said_is_in_the_error() -> None:
-    """With its exit code and itself."""
+    """The error has the command and its exit status."""
     with pytest.raises(Refused, match=r"^sh -c echo no >&2; exit 4: exit code 4: no$"):
         run(["sh", "-c", "echo no >&2; exit 4"])
 
@@ -40,7 +40,7 @@ def test_a_missing_program_is_said_with_the_cause() -> None:
 
 
 def test_a_command_that_hangs_is_ended() -> None:
-    """Nothing on a node may keep a run from ending."""
+    """No command on a node keeps a run from ending."""
     with pytest.raises(Refused, match=r"sleep 9: no answer within 0\.1 s"):
         run(["sleep", "9"], timeout=0.1)
 
@@ -62,7 +62,7 @@ OTHERS = "UUID=1 / ext4 defaults 0 1\n"
 
 
 def test_fstab_keeps_the_lines_of_others() -> None:
-    """Only what stands between our marks is ours."""
+    """Only lines between our marks are changed."""
     text, had = mounts.OURS.put(OTHERS, [mounts.fstab_line(SHARED)])
     assert text == f"{OTHERS}{mounts.OURS.begin}/exports/shared /shared none bind 0 0\n{mounts.OURS.end}"
     assert had == {}
@@ -117,7 +117,7 @@ def mount(
 
 
 def test_a_missing_mount_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when fstab is right already."""
+    """This includes a mount whose line in fstab is already right."""
     result, commands = mount(tmp_path, monkeypatch, "/")
     assert result["changed"]
     assert commands == [f"mount {tmp_path}/here"]
@@ -134,7 +134,7 @@ def test_checking_mounts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_missing_source_is_said() -> None:
-    """With what to look at."""
+    """The error names the command to look with."""
     with pytest.raises(Refused, match="/shared: there is no /not/there on this node to mount: is its storage declared"):
         mounts.mount_now({**SHARED, "source": "/not/there"})
 
@@ -167,7 +167,7 @@ def test_what_is_no_longer_declared_is_unmounted(tmp_path: Path, monkeypatch: py
 
 
 def test_nothing_to_mount_makes_no_fstab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a node that never had any storage."""
+    """The node never had any storage."""
     monkeypatch.setattr(mounts, "FSTAB", tmp_path / "fstab")
     assert not mounts.answer({"mounts": []}, False)["changed"]
     assert not mounts.FSTAB.exists()
@@ -195,7 +195,7 @@ def test_what_comes_from_another_source_is_mounted_anew(tmp_path: Path, monkeypa
 
 
 def test_a_replaced_mount_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until nobody uses it, at every run: its line stays, and nothing else is mounted over it."""
+    """The run fails while it is in use: its line stays, and nothing is mounted over it."""
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
     umount = Umount()
     umount.busy = True

@@ -59,7 +59,7 @@ def start(aws: Simulated, plan: Plan | None = None, count: int = 2, group: str =
 
 
 def start_head(aws: Simulated, plan: Plan) -> str:
-    """As the engine has it made: in no group, and with its name."""
+    """Start the head as the engine does: in no group, and with its name."""
     image = aws.publish("/test/head")
     [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
     made_from = tags.template(plan.controller, plan.release, CONTENT)

@@ -212,7 +212,7 @@ def test_another_region(aws: Simulated, declared: Path, lock: Call) -> None:
 
 
 def test_a_lock_of_ones_own_images_is_left_alone(aws: Simulated, declared: Path, lock: Call) -> None:
-    """Else the next `up` would give every node the distribution's. Nobody is asked what is newer."""
+    """Otherwise the next `up` would give every node the distribution's image. Nobody asks for newer ones."""
     file = declared.parent / "test.lock.json"
     published(aws, "debian", 2)
     lock()
@@ -338,7 +338,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: the image of nodes in us-east-1 was not 
 def test_nobody_answers(
     aws: Simulated, lock: Call, action: str, code: str, message: str, status: int, why: str, hint: str
 ) -> None:
-    """Where, what, why and what to do, in a line each; the exit code says that nobody could tell."""
+    """The error has place, problem, reason and remedy, each in a line; the exit code is UNKNOWN."""
     published(aws, "debian", 2)
     aws.fail(action, code, message, status=status)
     assert refused(aws, lock, 3)[:2] == [NOT_LOOKED_UP + why, f"  hint: {hint}"]

@@ -48,7 +48,7 @@ LIMIT = (
 
 
 def test_why_there_are_too_few_is_said(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While an `up` waits and when it has waited long enough: nothing else starts nodes that always run."""
+    """The reason is shown during and after the wait: no other part starts nodes that always run."""
     start(aws)
     aws.tried("gpu", AT, STOCK_OUT)
     line = f"gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}"
@@ -138,7 +138,7 @@ def test_what_a_group_has_tried_before_it_went_on_is_not_said(aws: Simulated) ->
 
 
 def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
-    """It is one line of bounded length, and moves no cursor. What only AWS can decode is left out."""
+    """The message is one line of limited length without control characters. Encoded parts are left out."""
     start(aws, count=1)
     aws.tried("gpu", AT, f"so\n\t it \u202eis {'x' * 5000}")
     [found] = members.refusals(CLUSTER, REGION, ["gpu"])
@@ -218,7 +218,7 @@ def test_that_a_group_starts_nothing_any_more_is_said(aws: Simulated) -> None:
 
 
 def test_that_the_head_is_gone_is_said(aws: Simulated, plan: Plan) -> None:
-    """No group starts another one, and the engine takes it for what it was: an `up` alone would wait for ever."""
+    """No group starts another head, and the engine keeps the old state: an `up` alone would wait for ever."""
     head = start_head(aws, plan)
     assert members.refusals(CLUSTER, REGION, ["head"]) == ()
     aws.client("ec2").stop_instances(InstanceIds=[head])

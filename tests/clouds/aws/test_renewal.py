@@ -151,7 +151,7 @@ def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeyp
 
 
 def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While somebody waits for the machine that its group should start, and at the end."""
+    """The reason is shown while the `up` waits for the group's machine, and at the end."""
     stamped(aws, plan)
     new, said = with_launch(plan, disk_gib=300), list[str]()
     monkeypatch.setattr(renewal, "PATIENCE_S", 1)
@@ -167,7 +167,7 @@ def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monke
 
 
 def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have names, a group and disks as nodes with jobs have."""
+    """They have names, a group and disks, as nodes with jobs."""
     plan = planned(login_nodes=1)
     start(aws, plan)
     start(aws, plan, count=1, group="login")
@@ -233,7 +233,8 @@ def test_who_does_not_come_back_is_named(aws: Simulated, plan: Plan, monkeypatch
 
 
 def test_a_disk_that_aws_does_not_make_is_said(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once and for whom; the others come back meanwhile. It is tried again, with that image or another one."""
+    """The error names the node at once; the others continue. The next `up` tries again, with the same or another
+    image."""
     before, new, boots = stamped(aws, plan), with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
     booting.REFUSED.add("ami-2")
     with pytest.raises(AwsError) as caught:
@@ -267,7 +268,7 @@ def test_a_disk_that_is_on_its_way_is_waited_for(aws: Simulated, plan: Plan, mon
 
 
 def test_a_machine_that_is_broken_itself_goes(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where somebody says so: its disk is what it should be, and a new one would mend nothing."""
+    """The user requests it: its disk is current, so that a new disk would not help."""
     before, boots = stamped(aws, plan), Boots(aws, monkeypatch)
     renewal.condemn(plan, ["gpu-001"], "alice says: a dead GPU", machine=True)
     assert renewal.outdated(plan, CONTENT) == {"gpu-001": "another machine: alice says: a dead GPU"}
@@ -408,7 +409,7 @@ class Scheduler:
         raise AssertionError("nobody asked for it")
 
     def wait_until_free(self, *_: object) -> None:
-        """Nothing runs."""
+        """Return at once: no jobs run."""
 
     await_answers = take_in = wait_until_free
 
@@ -428,7 +429,7 @@ class Scheduler:
         operations.roll(order, None, self.happened.append, self.play, lambda _: None)
 
     def did(self) -> list[str]:
-        """Without what is only said while somebody waits."""
+        """Return the actions without progress messages."""
         done, self.happened[:] = [each for each in self.happened if not each.startswith(("waiting", "head: "))], []
         return done
 
@@ -460,7 +461,7 @@ def test_a_new_image_is_one_up(aws: Simulated, plan: Plan, monkeypatch: pytest.M
 def test_an_image_that_does_not_boot_stops_it_and_one_up_goes_back(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One node is out of service then. With the image of before it is made anew first; the others are as before."""
+    """One node is out of service then. With the previous image it is renewed first; the others are unchanged."""
     slurm, before = with_head(aws, plan, monkeypatch)
     Boots(aws, monkeypatch)
     booting.BROKEN.add("ami-2")

@@ -96,7 +96,7 @@ CHANGES = [
         ],
     ),
 ]
-"""With these the first has what other stacks have, too: each kind of resource once."""
+"""Changes that give the first stack each kind of resource once."""
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def project(stack: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As this one, with images that were looked up."""
+    """Return a copy of this project, with looked-up images."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(ROOT / "stacks", folder / "stacks")
     shutil.copy(ROOT / "Pulumi.yaml", folder)
@@ -124,7 +124,7 @@ def project(stack: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lock(project: Path, stack: str, image: str, version: str = "v1.0.0-eksbuild.1") -> None:
-    """With this version of all that EKS is made of."""
+    """Write a lock with this version for all parts of EKS."""
     plan = planning.plan(load_value(with_all(stack, project).declared, stack))
     found = LockedImage(image, "nodes", "2026-11-20")
     images = {group.launch.published_image: found for group in plan.groups if group.launch}
@@ -148,7 +148,7 @@ def stack(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def sdk(stack: str, oldest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where programs find it before any other, as long as this is there."""
+    """Return a folder from which programs import the SDK before any other."""
     link = tmp_path_factory.mktemp(stack) / "sdk"
     link.symlink_to(oldest)
     return link
@@ -227,7 +227,7 @@ def test_parts_of_eks_are_of_the_versions_that_were_looked_up(stack: str, engine
 
 @pytest.mark.parametrize("stack", ["aws-p5"], indirect=True)
 def test_a_head_from_another_image_has_the_volume_of_the_old_one(stack: str, engine: Engine, project: Path) -> None:
-    """With the queue on it. The old one goes first, for a volume is attached to one; pools get new templates."""
+    """The old head goes first, because the volume with the queue attaches to one instance; pools get new templates."""
     lock(project, stack, "ami-00000000000000002")
     volume = [each["id"] for each in state(engine) if each["urn"].endswith(f"::{stack}-head-state")]
     ran = engine.run("up", "--yes", "--skip-preview")

@@ -60,7 +60,7 @@ def test_what_is_begun_is_known(plan: Plan, room: Room, monkeypatch: pytest.Monk
 
 
 def test_a_place_is_broken_once(plan: Plan, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With another severity it is put right before."""
+    """A new severity clears the old fault first."""
     done = acts(monkeypatch, room)
     faults.inject(plan, ONE)
     faults.inject(plan, replace(ONE, severity=2.0))
@@ -69,7 +69,7 @@ def test_a_place_is_broken_once(plan: Plan, room: Room, monkeypatch: pytest.Monk
 
 
 def test_a_node_that_is_gone_took_its_faults_along(plan: Plan, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is left to be put right."""
+    """No fault is left to clear."""
     done = acts(monkeypatch, room, node=False)
     record.add(room, ONE)
     assert faults.there(plan, ONE) is False

@@ -115,7 +115,7 @@ def test_nobody_looks_through_one_that_is_about_to_end(server: Pods) -> None:
 
 @pytest.mark.parametrize("how", [{"phase": "Failed"}, {"phase": "Succeeded"}, {}])
 def test_one_that_is_over_is_replaced(server: Pods, how: dict[str, str]) -> None:
-    """It has ended, or is to go and its node does not say that it has."""
+    """The pod has ended, or is being deleted on a silent node."""
     name = opened(server, planned(DATA))
     if how:
         server.pods[name]["status"] = how
@@ -127,7 +127,7 @@ def test_one_that_is_over_is_replaced(server: Pods, how: dict[str, str]) -> None
 
 
 def test_a_bucket_holds_no_runs() -> None:
-    """It is never taken for a folder, whatever else is declared behind it."""
+    """A bucket is never used as a folder, whatever is declared after it."""
     bucket = {"name": "corpus", "kind": "s3", "mount": "/corpus"}
     assert runs.folder_of_all(planned(DATA, bucket)) == "/data/runs"
     with pytest.raises(InputError) as caught:
@@ -150,7 +150,7 @@ def test_one_that_does_not_start_is_named(server: Pods) -> None:
 
 
 def test_all_are_closed_before_a_claim_goes(server: Pods) -> None:
-    """Nobody waits for them, and whatever has mounted something there is told first."""
+    """Pods are deleted without waiting, before the claim that they mount."""
     kubernetes_door.close(server)
     assert server.told == [
         f"delete pods {WHERE} --selector=stampworks/door --ignore-not-found --grace-period=1 --wait=false",

@@ -63,7 +63,7 @@ for node in answer["nodes"]:
 (here / "nodes.json").write_text(json.dumps(answer))
 """
 
-# each call uses up one file, the last one stays
+# each call uses one file, and the last one stays
 _SQUEUE = """#!/bin/sh
 set -- "$HERE"/jobs.*.json
 cat "$1"

@@ -87,7 +87,7 @@ def test_nodes(cluster: StandIn) -> None:
     "at", [None, 7, True, {}, {"set": False, "number": 7}, {"set": True}, {"set": True, "number": 1 << 60}, "now"]
 )
 def test_a_time_that_makes_no_sense_is_unknown(cluster: StandIn, at: object) -> None:
-    """When a reason was set is never guessed."""
+    """The time of a reason is never guessed."""
     cluster.nodes(node("gpu-001", reason="x", reason_changed_at=at))
     assert slurm.nodes(cluster.roster)["gpu-001"].since is None
 

@@ -22,7 +22,7 @@ BOB = DrainReason("person", "bob", "fan broken")
 
 
 def test_a_free_node_is_drained_and_stays_so(cluster: StandIn) -> None:
-    """Nothing runs: one update, no waiting, no word."""
+    """No job runs: one update, no wait, no message."""
     said: list[str] = []
     vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, said.append)
     assert cluster.updates == [DRAIN.format("gpu-002")]
@@ -82,7 +82,7 @@ def test_an_interrupt_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
 
 
 def test_broken_answers_while_waiting_leave_the_cluster_as_it_was(cluster: StandIn) -> None:
-    """When squeue answers nonsense nobody knows whether jobs run: unknown never counts as free."""
+    """If squeue's output is invalid, it is unknown whether jobs run, and unknown never counts as free."""
     (cluster.folder / "jobs.000.json").write_text("oops")
     with pytest.raises(UnknownError):
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
@@ -124,7 +124,7 @@ def test_jobs_go_on_without_a_head(cluster: StandIn) -> None:
 
 
 def test_a_node_that_cannot_be_asked_for_jobs_stops_it(cluster: StandIn) -> None:
-    """No answer is no permission."""
+    """A missing answer never counts as free."""
     without_scheduler(cluster, "echo 'no such option' >&2; exit 2")
     with pytest.raises(UnknownError, match="gpu-002: pgrep ended with exit code 2: no such option"):
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
@@ -139,7 +139,7 @@ def test_a_silent_slurm_stops_the_shrinking(cluster: StandIn) -> None:
 
 
 def test_an_unreachable_head_stops_the_shrinking(cluster: StandIn) -> None:
-    """No answer is no permission."""
+    """A missing answer never counts as free."""
     cluster.unreachable()
     with pytest.raises(UnknownError, match="head cannot be reached"):
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
@@ -154,7 +154,7 @@ def test_names_that_would_mean_something_else_are_refused(cluster: StandIn, name
 
 
 def test_a_person_who_drains_while_it_waits_is_not_overruled(cluster: StandIn) -> None:
-    """It gives back what is still its own, and nothing that somebody has found a reason for in the meantime."""
+    """The toolkit resumes only its own drains, and none for which a user has given a reason meanwhile."""
 
     def somebody(_: str) -> None:
         drain(the_plan(), cluster.roster, ["gpu-002"], BOB)
@@ -194,7 +194,7 @@ def test_each_node_gets_its_own_reason(cluster: StandIn) -> None:
     ["new fans", 'says "no"', "'; reboot; $(reboot) `reboot` | reboot", "a=b state=idle", "stampworks: x", "Lüfter"],
 )
 def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
-    """No shell, no scontrol and no form of ours makes something else of it."""
+    """The reason passes shell, scontrol and our own form unchanged."""
     drain(the_plan(), cluster.roster, ["gpu-002"], said_by("alice", text))
     found = slurm.nodes(cluster.roster)
     assert found["gpu-002"].reason == DrainReason("person", "alice", text)
@@ -215,7 +215,7 @@ def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
     ],
 )
 def test_what_slurm_could_not_keep_is_refused(text: str, message: str) -> None:
-    """Before anything is drained for a reason that nobody could read later."""
+    """The reason is refused before anything is drained."""
     with pytest.raises(InputError) as caught:
         said_by("alice", text)
     assert str(caught.value) == message
@@ -232,7 +232,7 @@ def test_an_odd_login_cannot_look_like_a_reason() -> None:
 
 
 def test_a_person_takes_over_from_the_health_check(cluster: StandIn) -> None:
-    """Then the health check, which gives back its own drains only, leaves the node alone."""
+    """The health check, which resumes only its own drains, then leaves the node alone."""
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"), node("gpu-002"))
     drain(the_plan(), cluster.roster, ["gpu-001"], BOB)
     assert slurm.nodes(cluster.roster)["gpu-001"].reason == BOB
@@ -253,7 +253,7 @@ def test_a_person_takes_over_from_the_health_check(cluster: StandIn) -> None:
 def test_a_wrong_node_is_told_its_neighbours(
     cluster: StandIn, do: Callable[..., None], name: str, message: str
 ) -> None:
-    """And nothing is done to the right ones beside it."""
+    """Other nodes of the request are not changed either."""
     with pytest.raises(InputError) as caught:
         do(with_login(the_plan(count=3)), cluster.roster, ["gpu-001", name])
     assert str(caught.value).startswith(message)
@@ -271,7 +271,7 @@ def test_a_wait_that_runs_out_leaves_them_drained(cluster: StandIn) -> None:
 
 @pytest.mark.parametrize("reason", [written(BOB), "fan broken", "Not responding"])
 def test_what_a_person_or_slurm_holds_is_returned(cluster: StandIn, reason: str) -> None:
-    """One that takes jobs already is left alone."""
+    """A node that already takes jobs is left alone."""
     cluster.nodes(node("gpu-001", "DOWN", reason=reason), node("gpu-002", reason="gone by"))
     give_back(the_plan(), cluster.roster, ["gpu-001", "gpu-002", "gpu-001"])
     assert cluster.updates == ["update nodename=gpu-001 state=resume"]

@@ -221,7 +221,8 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
 def test_what_clouds_refuse_is_named(
     cloud: str, options: Options, wrong: dict[str, Any], option: str, text: str, hint: str
 ) -> None:
-    """One change away from a legal file system: which option, which rule, and what would be right."""
+    """Options are one change away from a legal file system: the finding names the option, the rule and a legal
+    value."""
     [finding] = check(dataclasses.replace(options, **wrong), cloud)
     assert (finding.verdict, finding.option, finding.text, finding.hint) == ("fail", option, text, hint)
 
@@ -242,7 +243,7 @@ def test_what_nobody_looked_up_is_neither_legal_nor_illegal(kind: str) -> None:
 
 
 def test_a_feature_that_nobody_looked_up_is_unknown() -> None:
-    """It may be there or not."""
+    """The feature may or may not exist."""
     [finding] = check(dataclasses.replace(TIERING, features=("backups",)), "aws")
     assert finding.verdict == "unknown"
     assert finding.text.startswith(
@@ -331,7 +332,7 @@ def test_what_is_not_published_is_unknown_and_listed() -> None:
 
 
 def test_bought_throughput_and_metadata_are_delivered() -> None:
-    """Where they are bought, they are what was bought."""
+    """Bought performance is the delivered one."""
     assert getattr(delivered(TIERING, "aws").read, "value", None) == 8.0
     assert getattr(delivered(ZFS, "aws").read, "value", None) == 0.64
     assert delivered(TIERING, "aws").write is UNKNOWN
@@ -351,7 +352,7 @@ CLIENTS = [
 
 @pytest.mark.parametrize(("options", "machine", "gbs", "why"), CLIENTS)
 def test_what_a_node_reaches(options: Options, machine: str, gbs: float, why: str) -> None:
-    """No more than its client does, and than the NICs that carry it: without EFA there is TCP."""
+    """The limit is that of the client, and of the NICs: without EFA the traffic is TCP."""
     found = client(options, catalog.machines()[machine])
     assert isinstance(found, Bound)
     assert found.value == pytest.approx(gbs)
@@ -384,7 +385,7 @@ def test_what_a_node_reaches_may_be_unknown(options: Options, machine: str) -> N
 
 
 def test_what_cannot_be_made_delivers_nothing_that_could_be_told() -> None:
-    """No number for a size that the cloud refuses."""
+    """A size that the cloud refuses has no performance."""
     found = delivered(dataclasses.replace(FSX, capacity=3000), "aws")
     assert found.read is UNKNOWN
     assert set(found.notes.values()) == {"throughput: unknown, for it cannot be made like this"}
@@ -436,7 +437,8 @@ CHANGES: list[tuple[Options, dict[str, Any], Any]] = [
 
 @pytest.mark.parametrize(("before", "changed", "effect"), CHANGES)
 def test_what_a_change_does(before: Options, changed: dict[str, Any], effect: str | None) -> None:
-    """In place, a new and empty file system, a refusal, or nobody knows: as the cloud has it."""
+    """Changes happen in place, create a new and empty file system, are refused, or are unknown, as the cloud
+    documents."""
     found = change(before, dataclasses.replace(before, **changed))
     assert found.effect == effect
     assert all(each.rule for each in found.options)
@@ -464,7 +466,7 @@ def test_leaving_out_the_only_choice_changes_nothing() -> None:
 
 
 def test_a_throughput_that_one_tier_alone_has_names_it() -> None:
-    """Nobody has to write what can mean one thing only; what several tiers have stays to be said."""
+    """Only unambiguous values may be omitted."""
     pools = [{"name": "gpu", "machine": "a3-megagpu-8g", "count": 2}]
     told = {"version": 1, "name": "test", "cloud": "google", "region": "us-central1", "pools": pools}
 

@@ -79,7 +79,7 @@ def test_what_follows_from_a_shape(plan_of: Callable[..., Plan]) -> None:
 
 @pytest.mark.parametrize("parameters", ["8B", "8.03e9", 8030261248, 8e9])
 def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -> None:
-    """In any spelling, where the shape agrees within a rounded name."""
+    """Any spelling is accepted if the shape agrees within the rounding of the name."""
     plan = plan_of(pools=POOLS, training={"model": {**LLAMA_8B, "parameters": parameters}})
     assert plan.training.model.parameters == pytest.approx(8e9, rel=0.01)
     assert flops_per_token(model.transformer(plan.training.model)).value == pytest.approx(57.8e9, rel=0.01)
@@ -165,7 +165,7 @@ def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -
 def test_what_contradicts_itself_is_said(
     told: Mapping[str, Any], path: str, text: str, plan_of: Callable[..., Plan]
 ) -> None:
-    """With the arithmetic, at the place, and with what to do."""
+    """The problem has the arithmetic, the position and a hint."""
     with pytest.raises(DeclarationError) as error:
         plan_of(pools=POOLS, training={"model": told})
     [problem] = error.value.problems
@@ -218,7 +218,7 @@ def test_pools_without_accelerators_count_where_there_are_no_others(
 
 
 def test_precision(trained_on: Callable[..., Plan]) -> None:
-    """Each is judged by its own peak and by the runs that were published in it."""
+    """Each precision is judged by its own peak, and by runs published in it."""
     narrow, wide = (expected(trained_on("p5", LLAMA_8B, batch=256, precision=each))[0] for each in ("float8", "auto"))
     steps = [found["training.gpu.step_seconds_min"] for found in (narrow, wide)]
     assert steps[0].value / steps[1].value == pytest.approx(794.5 / 1979, rel=1e-3)
@@ -265,7 +265,7 @@ def test_heads_must_be_split_evenly(plan_of: Callable[..., Plan]) -> None:
 
 
 def test_a_simulated_machine_says_what_is_arithmetic(plan_of: Callable[..., Plan]) -> None:
-    """And nothing of speed or failures."""
+    """Speed and failures are left out."""
     plan = plan_of(pools=POOLS, training={"model": LLAMA_8B})
     names = [each.name for each in plan.expectations if each.name.startswith("training.")]
     assert names == ["training.token_gflop", "training.checkpoint_gb", "training.gpu.memory_gib"]
@@ -394,7 +394,7 @@ def test_ranks_on_several_nodes_do_not_meet_within_one(trained_on: Callable[...,
 
 @pytest.mark.parametrize(("machine", "least", "has"), [("p5", 8, "8 accelerators"), ("p5-4xlarge", 1, "1 accelerator")])
 def test_no_more_ranks_than_accelerators(trained_on: Callable[..., Plan], machine: str, least: int, has: str) -> None:
-    """Or each is counted as if it had an accelerator of its own."""
+    """More ranks would count accelerators that do not exist."""
     with pytest.raises(DeclarationError) as error:
         trained_on(machine, LLAMA_8B, ranks=64)
     [problem] = error.value.problems
@@ -470,7 +470,7 @@ def test_one_sample_at_once_would_fit(batch: int, trained_on: Callable[..., Plan
 def test_what_is_computed_again_would_fit(
     sequence: int, severity: str, hint: str, trained_on: Callable[..., Plan]
 ) -> None:
-    """Somebody's own training may do that; it is an error where a layout of the bundled one fits without."""
+    """A training of the user may recompute activations; it is an error if a bundled layout fits without."""
     found = fit(trained_on("p5", {**LLAMA_8B, "sequence": sequence}, batch=128))
     assert found is not None
     assert (found.verdict, found.severity) == ("fail", severity)
@@ -478,7 +478,7 @@ def test_what_is_computed_again_would_fit(
 
 
 def test_long_samples_are_split(trained_on: Callable[..., Plan]) -> None:
-    """By somebody's own training: the bundled one has no such layout."""
+    """The bundled training has no such layout; a training of the user may."""
     found = fit(trained_on("p5", {**LLAMA_8B, "sequence": 1 << 20}, batch=8))
     assert found is not None
     assert (found.verdict, found.severity) == ("fail", "error")

@@ -42,7 +42,7 @@ def test_a_name_that_nodes_cannot_read() -> None:
 
 
 def test_names_that_are_one_to_the_roles_of_aws() -> None:
-    """They would refuse both, after the network was made."""
+    """IAM would refuse both, after the network was created."""
     declared = [{"name": each, "value": "x"} for each in ("owner", "team", "Owner")]
     hint = "tags[0] has this name already, for names of tags differ by more than capitals; keep one"
     assert refused(declared) == [("tags[2].name", "a second tag is called 'Owner'", hint)]

@@ -38,7 +38,7 @@ def planned(*storage: dict[str, Any], **fields: Any) -> Plan:
     ids=["chosen", "chosen elsewhere", "another order", "a new first one", "a new one with homes"],
 )
 def test_what_would_move_homes(before: Any, after: Any, fields: set[str]) -> None:
-    """Each change that decides where they are says so, and how they stay."""
+    """Each change that decides the place of homes names the others, and how to keep them."""
     for people in ({}, {"users": [], "groups": [{"name": "nlp", "gid": 3001}]}):
         found = reviewed(planned(*before, **people), planned(*after, **people))
         assert {(each.field, each.policy, each.why) for each in found.changes} >= {

@@ -44,7 +44,7 @@ def seen_by(tree: FatTree, links: list[FoundCable]) -> Seen:
 
 @pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 def test_a_cabling_as_planned_is_right(tree: FatTree) -> None:
-    """Nothing is found; LLDP does not say rates, and that is said."""
+    """No difference is found; LLDP reports no rates, and a note says so."""
     links = links_of(tree)
     unrated = 0 if tree.switch.kind == "infiniband" else len(links)
     assert compare(tree, seen_by(tree, links)) == Comparison(len(links), (), 0, unrated, 0)
