@@ -24,7 +24,7 @@ class Project:
 
     folder: Path
     limit_s: ClassVar[float]
-    """How long one run of the engine may take."""
+    """Time limit of a run of the engine, in seconds."""
 
     def init(self) -> None:
         """Makes the stack `test`, once what the engine reads for that is there."""

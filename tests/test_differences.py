@@ -87,7 +87,7 @@ def test_on_a_cloud_that_numbers_no_ports_pools_have_no_order(path: str) -> None
 
 @pytest.mark.parametrize("path", MEANT)
 def test_an_order_that_means_something_is_one(path: str) -> None:
-    """It is said, and the fingerprint is another one."""
+    """A changed order is reported, and changes the fingerprint."""
     once, twice = planned(reversed_at("users")), planned(reversed_at(path))
     assert differences(once, twice)
     assert fingerprint(once) != fingerprint(twice)

@@ -90,7 +90,7 @@ RULES = (
     Rule("stampworks.catalog", others=("yaml",), pure=True),
     Rule("stampworks.physics", ours=("catalog",), pure=True),
     Rule("stampworks.declaration", ours=("catalog",), others=("pydantic", "pydantic_core", "yaml")),
-    # each of these imports only those above it, so that there is no circle between them
+    # Each of these imports only those above it, so that no cycle exists.
     Rule("stampworks.planning.clouds", ours=("catalog", "plan"), pure=True),
     Rule("stampworks.planning.fat_tree", ours=(*PLANNED, "planning.clouds"), pure=True),
     Rule("stampworks.planning.build", ours=(*PLANNED, "planning.clouds", "planning.fat_tree"), pure=True),
@@ -108,7 +108,7 @@ RULES = (
     Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
     Rule("stampworks.clouds.local.rooms", ours=("plan", "machine_room"), pure=True),
-    *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is a room of ours
+    *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is our own machine room
     Rule("stampworks.machine_room.kubernetes", ours=("machine_room",), others=("cryptography", "yaml")),
     Rule("stampworks.machine_room", ours=("machine_room.kubernetes",)),
     Rule("stampworks.clouds.faults"),
@@ -150,7 +150,7 @@ RULES = (
     Rule("stampworks", ours=("cluster", "declaration", "plan"), exact=True),
     Rule("stacks", ours=ANY, others=ANY),
     Rule("workloads.stampworks_train", others=("torch", "numpy", "boto3", "botocore")),
-    Rule("workloads.recipes", others=ANY),  # each brings the packages that it shows
+    Rule("workloads.recipes", others=ANY),  # each recipe imports the packages that it shows
     Rule("workloads.training", others=("stampworks_train", "torch", "numpy", "fsspec", "validation", "wandb")),
     Rule("workloads", others=("torch", "numpy", "fsspec", "tensorboard")),
     # modules run on the nodes, action plugins here beside Ansible, which brings yaml
@@ -232,7 +232,7 @@ def allowed(rule: Rule, importer: str, imported: str) -> bool:
 
 
 def violations(path: Path, module: str, source: str, modules: frozenset[str]) -> list[str]:
-    """One line for each import that breaks a rule: where, what, and what the room may import."""
+    """Return a line for each forbidden import: position, import, and the room's allowed imports."""
     rule = rule_of(module)
     if rule is None:
         return [f"{path}:1: {module} belongs to no room: add a rule for it to {Path(__file__).name} and the docs"]
@@ -271,7 +271,7 @@ MODULES = frozenset(module for _, module in SOURCES)
 
 
 def test_every_import_is_in_the_table() -> None:
-    """No file of the product imports what its room must not know of."""
+    """No file of the product imports a forbidden room."""
     found = [
         line
         for path, module in SOURCES

@@ -208,7 +208,7 @@ def test_a_replaced_mount_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_file_system_that_does_not_answer_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is deleted, and would be waited for without end."""
+    """The storage is deleted, and a normal unmount would hang."""
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
     umount = Umount()
     umount.silent = True
@@ -237,7 +237,7 @@ print(json.dumps(said))
 
 
 def test_a_mount_that_is_replaced_and_goes_on_a_node(tmp_path: Path) -> None:
-    """With mount and umount themselves, in mounts of the test's own."""
+    """mount and umount themselves run, in a mount namespace of the test."""
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", ON_A_NODE, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(COLLECTIONS), "LIBMOUNT_FSTAB": str(tmp_path / "fstab")}
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
@@ -333,7 +333,7 @@ def test_a_home_that_moves_takes_no_file_along(tmp_path: Path, monkeypatch: pyte
 
 
 def test_homes_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what a new user gets; what is in one stays, its owner and mode are kept, and no link is followed."""
+    """A home gets the skeleton; existing files, owner and mode stay, and no link is followed."""
     me, mine = os.getuid(), os.getgid()
     skeleton = tmp_path / "skel"
     skeleton.mkdir()
@@ -415,7 +415,7 @@ def test_all_that_is_not_as_expected_is_said() -> None:
         "rail2: the node has no such NIC",
     ]
     assert node_facts.unexpected(FACTS, rails[:1], "debian 13") == []
-    without = {"interface": "rail1", "address": ""}  # as one of InfiniBand
+    without = {"interface": "rail1", "address": ""}  # for example InfiniBand
     assert node_facts.unexpected(FACTS, [without], "debian 13") == []
 
 

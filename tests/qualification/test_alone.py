@@ -44,7 +44,7 @@ CASES = [
 
 @pytest.mark.parametrize(("check", "quantity", "value", "why"), CASES, ids=[case[1] for case in CASES])
 def test_one_that_differs(check: str, quantity: str, value: float, why: str) -> None:
-    """It fails for that, and nobody else does."""
+    """That node fails for this reason, and no other does."""
     cluster = SimulatedCluster(subject(4), says={("gpu-003", quantity): value})
     failed = [each for each in cluster.prove() if each.verdict != "pass"]
     assert [(each.check, each.nodes, each.why) for each in failed] == [(check, ("gpu-003",), why)]
@@ -71,7 +71,7 @@ def test_a_node_that_failed_is_asked_nothing_more() -> None:
 
 
 def test_the_quick_level_starts_once() -> None:
-    """It is what a prolog can afford."""
+    """A prolog has time for one start only."""
     cluster = SimulatedCluster(subject(4))
     assert {each.verdict for each in cluster.prove("quick")} == {"pass"}
     assert [asked.programs for asked in cluster.asked] == [("limits", "inventory")]
@@ -103,7 +103,7 @@ def test_memory_that_no_peer_may_lock_either(kind: str, rails: int, few: bool) -
 
 
 def test_huge_pages_where_none_are_set_aside() -> None:
-    """On nodes that get EFA from us; elsewhere whoever makes the image knows what for."""
+    """The check applies to nodes with our EFA; elsewhere the image's author decides."""
     heard = Heard((answer("limits", [number("hugepages", 0, "gpu-001"), number("hugepages", 5128, "gpu-002")]),), ())
     plain = subject(4)
     assert [*_limits(plain, heard)] == []
@@ -113,7 +113,7 @@ def test_huge_pages_where_none_are_set_aside() -> None:
 
 
 def test_versions_that_differ_or_lack() -> None:
-    """One that differs and one that lacks what most have are named; without a majority nobody is."""
+    """A differing version, and a missing one that most nodes have, are named; without a majority none is."""
     texts = [Text("library_version", f"gpu-00{n}", "torch", "2.6" if n < 4 else "2.5") for n in range(1, 5)]
     heard = Heard(tuple(answer("inventory", [], (text,), rank) for rank, text in enumerate(texts)), ())
     assert [*_differing(heard)] == [("gpu-004", "torch is 2.5, where its peers have 2.6")]
@@ -125,7 +125,7 @@ def test_versions_that_differ_or_lack() -> None:
 
 
 def test_a_product_that_is_always_wrong() -> None:
-    """It repeats itself, and differs from what the peers come to."""
+    """The result is stable, and differs from the peers'."""
     cluster = SimulatedCluster(subject(4), texts={("gpu-002", "matmul_digest"): "cd"})
     [failed] = [each for each in cluster.prove() if each.verdict != "pass"]
     assert (failed.nodes, failed.why) == (

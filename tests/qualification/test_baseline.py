@@ -63,7 +63,7 @@ def test_nothing_is_compared_with_nothing() -> None:
 
 
 def test_the_words() -> None:
-    """How much, among how many, and how far beyond what is usual."""
+    """The reason has the difference, the number of peers, and the usual spread."""
     values = named([*(0.985 + 0.001 * number for number in range(31)), 0.931])
     its = standing(values, "n31")
     assert its is not None
@@ -87,7 +87,7 @@ def test_the_end_of_a_long_row_is_no_outlier() -> None:
 
 @pytest.mark.parametrize("make", NOISE.values(), ids=NOISE)
 def test_a_slow_one_in_noise(make: Callable[[Random], Fleet]) -> None:
-    """It is found at 5 %, also two at once, and without it nobody is."""
+    """A slowdown of 5 % is found, also on two nodes, and healthy nodes are not named."""
     chance = Random(1)  # noqa: S311
     windows, right, both = 30, 0, 0
     for _ in range(windows):
@@ -101,7 +101,7 @@ def test_a_slow_one_in_noise(make: Callable[[Random], Fleet]) -> None:
 
 
 def test_too_much_noise_names_nobody() -> None:
-    """Where a window cannot tell, also eight nodes that look alike by chance, nobody is named."""
+    """Windows that cannot tell name no node, even if eight nodes look alike by chance."""
     chance = Random(1)  # noqa: S311
     made = [fleet(chance, lambda chance, _: chance.lognormvariate(0, 0.2), 8) for _ in range(100)]
     assert [slow_over_time(each) for each in made] == [{}] * 100

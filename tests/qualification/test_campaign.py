@@ -16,7 +16,7 @@ def open_findings(cluster: SimulatedCluster) -> list[CheckFinding]:
 
 
 class Mute(SimulatedCluster):
-    """One program never answers anything."""
+    """A cluster on which one program never answers."""
 
     program = "pairs"
 
@@ -53,7 +53,7 @@ def test_a_collective_that_is_slow_by_itself(nodes: int, part: float) -> None:
 
 
 def test_more_than_can_be_is_no_pass() -> None:
-    """Then something else was measured."""
+    """Such a value must be of another quantity."""
     found = open_findings(SimulatedCluster(subject(4), together=1.5))
     assert {(each.check, each.verdict) for each in found} == {("collectives", "unknown")}
     assert all("more than is possible" in each.why for each in found)
@@ -105,7 +105,7 @@ def test_nobody_is_believed_about_others() -> None:
 
 
 def with_rails(nodes: Subject, rails: dict[str, int]) -> Subject:
-    """As if some nodes had only their first rails."""
+    """Return a subject in which some nodes have only their first rails."""
     [pool] = nodes.pools
     cut = tuple(
         dataclasses.replace(node, rail_addresses=node.rail_addresses[: rails.get(node.name, 2)]) for node in pool.nodes
@@ -115,7 +115,7 @@ def with_rails(nodes: Subject, rails: dict[str, int]) -> Subject:
 
 @pytest.mark.parametrize("level", ["standard", "burn-in"])
 def test_a_rail_that_not_all_nodes_have(level: str) -> None:
-    """Its collective is that of those who have it; a node with none at all keeps nobody's from being measured."""
+    """Its collective spans the nodes that have it; a node without rails prevents no measurement."""
     found = subject(5, leaf_nodes=8, proof={"budget_minutes": 30})
     cluster = SimulatedCluster(with_rails(found, {"gpu-004": 1, "gpu-005": 0}), together=0.5)
     failed = [each for each in cluster.prove(level) if each.check == "collectives" and not each.why.startswith("in a")]

@@ -20,7 +20,7 @@ def failed(evidence: Evidence) -> set[tuple[str, tuple[str, ...]]]:
 
 
 def test_what_tells_most_a_second_comes_first() -> None:
-    """At every level, and each level has all that the one below it has."""
+    """Each level has this order, and all steps of the level below."""
     for level in ("quick", "standard", "burn-in"):
         worth = [step.tells / step.seconds for step in steps(level)]
         assert worth == sorted(worth, reverse=True)
@@ -28,7 +28,7 @@ def test_what_tells_most_a_second_comes_first() -> None:
 
 
 def test_what_is_asked_follows_that_order() -> None:
-    """Nobody reorders it on the way."""
+    """No later step changes the order."""
     cluster = SimulatedCluster(subject(4))
     cluster.prove()
     asked = [program for each in cluster.asked for program in each.programs]
@@ -38,7 +38,7 @@ def test_what_is_asked_follows_that_order() -> None:
 
 
 def test_what_does_not_fit_is_not_begun() -> None:
-    """It is unknown, with the reason; something shorter that comes later is asked all the same."""
+    """The step is unknown, with the reason; a shorter step after it still runs."""
     cluster = SimulatedCluster(subject(4), takes=2.0)
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard", seconds=9)
     everybody = tuple(cluster.subject.nodes)
@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_not_begun() -> None:
 
 
 def test_what_was_found_before_the_time_was_up_counts() -> None:
-    """No node passes by an unfinished step, whatever it has reported so far."""
+    """An unfinished step passes no node, whatever it has reported so far."""
     cluster = SimulatedCluster(subject(4), {("gpu-003", "rail0"): 0.2}, takes=6.0)
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard", seconds=20)
     why = "the budget of 10 min was used up during: rail0: gpu-003 for the last time"
@@ -73,7 +73,7 @@ def test_a_second_look_that_was_cut_short_blames_nobody() -> None:
 
 
 def test_a_rail_that_failed_is_asked_nothing_more() -> None:
-    """Its verdict is settled; the other one is measured on."""
+    """Its verdict is final; the other rail is measured further."""
     cluster = SimulatedCluster(subject(4), trunks={("leaf1-1", "rail0"): 0.4})
     assert ("trunks", ()) in failed(cluster.evidence(tuple(cluster.subject.nodes), "standard"))
     rails = [asked.options["collectives"]["rails"] for asked in cluster.asked if "collectives" in asked.programs]
@@ -83,7 +83,7 @@ def test_a_rail_that_failed_is_asked_nothing_more() -> None:
 
 @pytest.mark.parametrize("level", ["standard", "burn-in"])
 def test_when_all_have_failed_nothing_more_is_asked(level: str) -> None:
-    """No further answer could change a verdict."""
+    """No answer could change a verdict."""
     nodes = tuple(subject(4).nodes)
     cluster = SimulatedCluster(subject(4), says={(node, "accelerators"): 7 for node in nodes})
     assert failed(cluster.evidence(nodes, level)) == {("inventory", (node,)) for node in nodes}
@@ -117,7 +117,7 @@ def test_burn_in_goes_round_and_round() -> None:
 
 
 def test_burn_in_without_time_for_a_second_round() -> None:
-    """Nobody has been shown not to get slower."""
+    """It cannot be known whether nodes become slower."""
     evidence = burnt_in(SimulatedCluster(subject(4), takes=60.0), 12)
     nodes, why = unknown(evidence)["burn-in"]
     assert len(nodes) == 4

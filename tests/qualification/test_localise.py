@@ -28,7 +28,7 @@ def search(items: list[str], bad: Collection[str], leaf_nodes: int = 4) -> tuple
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.data(), st.integers(3, 1024), st.integers(1, 9))
 def test_one_bad_among_many(data: st.DataObject, count: int, leaf_nodes: int) -> None:
-    """It and it alone is named, within ceil(log2 n) + 1 rounds."""
+    """Exactly this item is named, within ceil(log2 n) + 1 rounds."""
     items = [f"n{number}" for number in range(count)]
     bad = data.draw(st.sampled_from(items))
     located, rounds = search(items, [bad], leaf_nodes)

@@ -18,7 +18,7 @@ from tests.cluster.kubernetes import OWN, STAND_IN
 IDENTIFIER = "clusterIdentifier"
 URN = "urn:pulumi:test::test::pulumi:providers:kubernetes::test"
 NOBODY = "127.0.0.1:1"
-"""Where no engine listens: nothing is asked of it."""
+"""An address at which no engine listens and none is asked."""
 
 
 @pytest.fixture(

@@ -221,7 +221,7 @@ def _appeared(file: Path) -> str:
 
 
 def test_the_host_ends_quietly_when_asked(tmp_path: Path) -> None:
-    """Its port is the first and only thing it says; after SIGINT it ends at once, without a word."""
+    """The port is its only output; after SIGINT it ends at once without a message."""
     with subprocess.Popen(
         [sys.executable, "-m", "tools.language_host", tmp_path / "executor", "127.0.0.1:1"],
         cwd=ROOT,

@@ -78,7 +78,7 @@ class Small(nn.Module):  # type: ignore[misc]
 
 @pytest.mark.parametrize(("source", "below"), [("corpus", 2.2), ("synthetic", 3.2)])
 def test_the_loss_falls_in_a_hundred_steps(source: str, below: float) -> None:
-    """From knowing nothing to words, with a model of a tenth of a million parameters."""
+    """A model of a tenth of a million parameters learns words from nothing."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = Small()

@@ -156,7 +156,7 @@ def test_waiting_is_told(slow: Slow) -> None:
 
 
 def test_an_error_comes_after_the_steps_before_it(slow: Slow) -> None:
-    """And again, whenever the step is asked for."""
+    """The error is repeated whenever the step is requested."""
     found = Stream(Data(), 1, 16, [0], 7)
     slow.gate.release()
     wait_for(lambda: slow.read == 1, 20)

@@ -12,7 +12,7 @@ relaxed = settings(deadline=None, max_examples=50)
 
 
 def epoch_of(order: Order, epoch: int) -> list[tuple[int, int]]:
-    """Its samples, as they come."""
+    """Return its samples in order."""
     steps = range(1 + epoch * order.steps, 1 + (epoch + 1) * order.steps)
     parts = [order.of(step, range(order.batch)) for step in steps]
     return [sample for shard, samples in parts for sample in zip(shard.tolist(), samples.tolist(), strict=True)]
@@ -21,7 +21,7 @@ def epoch_of(order: Order, epoch: int) -> list[tuple[int, int]]:
 @relaxed
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(1, 40), st.integers(-(2**70), 2**70))
 def test_an_epoch_takes_no_sample_twice(counts: list[int], batch: int, seed: int) -> None:
-    """And leaves out no more than what does not fill a step; so the rows of a step differ, too."""
+    """An epoch leaves out less than one step; the rows of a step differ, too."""
     order = Order(counts, batch, seed)
     for epoch in (0, 1, 1000) if order.steps else ():
         taken = epoch_of(order, epoch)
@@ -94,7 +94,7 @@ def test_a_permutation_of_any_size_stays_inside(size: int, secret: int, data: st
 
 @pytest.mark.parametrize("size", [10, 1000, 10**9])
 def test_a_permutation_looks_random(size: int) -> None:
-    """Where a value goes is spread evenly over keys, and neighbours do not stay neighbours."""
+    """Images spread evenly over keys, and neighbours are separated."""
     keys = key(5, np.arange(20_000))
     found = permuted(np.full(20_000, size // 3), np.array([size]), keys)
     after = permuted(np.full(20_000, size // 3 + 1), np.array([size]), keys)

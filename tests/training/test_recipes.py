@@ -158,7 +158,7 @@ def test_job_files_have_known_fields(name: str) -> None:
 
 @pytest.mark.long
 def test_torchrun_ddp_survives_a_killed_rank(tmp_path: Path) -> None:
-    """Without a step from disk, and with the same bits."""
+    """No step is read from disk, and the bits are the same."""
     run("torchrun-ddp", tmp_path / "one", TRAINING, STEPS="60")
     said = killed_in_the_middle("torchrun-ddp", tmp_path / "two", 8, TRAINING, STEPS="60")
     assert [event["source"] for event in events(tmp_path / "two", "ready")] == ["nothing", "memory"], said
@@ -264,7 +264,7 @@ def weights_of_zero(folder: Path) -> dict[str, Any]:
 @pytest.mark.long
 @pytest.mark.parametrize("stage", ["1", "2", "3"])
 def test_zero_survives_a_killed_rank(stage: str, tmp_path: Path) -> None:
-    """From the checkpoint that the engine wrote last, with the same bits."""
+    """The run continues from the engine's last checkpoint with the same bits."""
     one, two = tmp_path / "one", tmp_path / "two"
     said = run("deepspeed", one, STEPS="80", STAGE=stage)
     assert json.dumps({"step": 80, "stage": int(stage), "ranks": 2}) in said

@@ -69,7 +69,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Step:
-    """One resource in a preview."""
+    """A resource in a preview."""
 
     op: str
     type: str
@@ -152,7 +152,7 @@ def test_an_up_rolls_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         file = tmp_path / name
         file.parent.mkdir(parents=True)
         file.write_text(text)
-        file.with_name("process").write_text(this.instance)  # only of running nodes a roll thinks
+        file.with_name("process").write_text(this.instance)  # a roll considers only running nodes
     plan = planning.plan(load_value(recorded.config[DECLARED], "recorded"))
     with record.image_name():
         content = configuration.install_digest()

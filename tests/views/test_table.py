@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from stampworks.text.printable import printable
 from stampworks.views.table import explained, paragraph, table
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 
 def test_numbers_stand_right_and_words_left() -> None:
@@ -29,7 +29,7 @@ def test_the_last_column_wraps_below_itself() -> None:
 
 
 def test_a_table_without_rows_is_its_header() -> None:
-    """Nothing is invented for it."""
+    """Only the header is printed."""
     assert table(("a", "b"), [], 80) == ["  a  b"]
 
 
@@ -50,7 +50,7 @@ def test_explained_rows_are_aligned_with_their_texts_between_them() -> None:
 
 
 def test_a_paragraph_keeps_its_indent() -> None:
-    """And breaks no word."""
+    """No word is broken."""
     assert paragraph("word " * 3 + "w" * 40, 30, "    ") == ["    word word word", "    " + "w" * 40]
 
 

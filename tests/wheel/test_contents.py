@@ -34,7 +34,7 @@ def metadata(wheel: Path) -> Message:
 
 
 def test_everything_travels_and_nothing_else(wheel: Path, exported: Path) -> None:
-    """Each file of the folders that the code reads is there, as executable as it was; no other folder's is."""
+    """The wheel has each file of the folders that the code reads, with its executable bit, and no other folder."""
     plugin = exported / "components" / "stampworks" / "provider" / "plugin"
     wanted = {PLUGIN.format(version=metadata(wheel)["Version"]): 0o111}
     for folder, inside in TRAVELLING.items():

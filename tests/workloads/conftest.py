@@ -72,7 +72,7 @@ class Start:
         return heard
 
     def _runs(self, process: subprocess.Popen[str]) -> bool:
-        """Not one that a test has stopped, of which nothing will come any more."""
+        """Return whether a process runs; one that a test has stopped does not count."""
         return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T"
 
     def end(self) -> None:

@@ -29,7 +29,7 @@ def test_efa_counts_bytes_and_infiniband_words(devices: Path) -> None:
 
 
 def test_the_nic_of_the_management_is_no_rail(devices: Path) -> None:
-    """It may be a device for RDMA all the same."""
+    """The management NIC may be an RDMA device, too."""
     for name, interface in (("mlx5_0", "eth0"), ("mlx5_1", "ib0")):
         written(devices / name / "ports" / "1" / "counters", port_xmit_data=1, port_rcv_data=1)
         (devices / name / "device" / "net" / interface).mkdir(parents=True)

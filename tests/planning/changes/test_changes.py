@@ -358,7 +358,7 @@ def test_a_sum_is_one_of_all_charges() -> None:
 
 
 def test_what_goes_of_a_rule_blames_nobody_else() -> None:
-    """Of several pools, the wrong one is removed, and the other one is unchanged."""
+    """Several pools exist: the wrong one is removed, and the other one is unchanged."""
     one, other = (
         dataclasses.replace(finding(verdict, f"of {pool}"), subject=pool)
         for verdict, pool in (("fail", "gpu"), ("pass", "cpu"))
