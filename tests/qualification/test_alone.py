@@ -44,7 +44,7 @@ CASES = [
 
 @pytest.mark.parametrize(("check", "quantity", "value", "why"), CASES, ids=[case[1] for case in CASES])
 def test_one_that_differs(check: str, quantity: str, value: float, why: str) -> None:
-    """That node fails for this reason, and no other does."""
+    """The node fails for this reason, and no other does."""
     cluster = SimulatedCluster(subject(4), says={("gpu-003", quantity): value})
     failed = [each for each in cluster.prove() if each.verdict != "pass"]
     assert [(each.check, each.nodes, each.why) for each in failed] == [(check, ("gpu-003",), why)]
