@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
         except KeyboardInterrupt:
             print("  interrupted", flush=True)
             return INTERRUPTED
-        except (Exception, SystemExit) as error:  # whatever it is, the other rows still run
+        except (Exception, SystemExit) as error:  # the other rows run after any error
             failed.append(name)
             print(f"  failed: {reason(error)}", flush=True)
     if failed:
@@ -92,7 +92,7 @@ def reason(error: BaseException) -> str:
 
 
 def show(name: str, found: list[Row], kept: bool = True) -> None:
-    """Print the rows, and what the machine can do at most, and keep them as a file."""
+    """Print the rows with the limits of the machine, and keep them as a file."""
     rows = [*found, *machine.ceilings()]
     if kept:
         BUILD.mkdir(parents=True, exist_ok=True)

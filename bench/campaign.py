@@ -1,4 +1,4 @@
-"""Faults on a real cluster, and proofs of a sound one beside a busy neighbour: counts of what is caught, and of alarms.
+"""Count detected faults on a real cluster, and false alarms of proofs beside a busy neighbour.
 
 Every fault several times, at a place and a severity that chance chooses, mixed with the proofs of a sound cluster, so
 that a campaign that is cut short is a fair sample of the whole. It takes more than an hour, and runs by its name alone.
@@ -56,7 +56,7 @@ class Outcome:
     unknown: bool
     seconds: float
     why: str
-    """All that failed, in the words of whoever says so."""
+    """All failures, in the words of the check or scheduler."""
 
 
 def rows() -> list[Row]:
@@ -168,7 +168,7 @@ def _proven(cluster: Stack, case: Case, one: Mapping[str, Any], level: Level) ->
 
 
 def judged(one: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], blamed: set[str]) -> tuple[bool, bool]:
-    """Whether the check that must catch it did, and whether the culprit is blamed and nobody else."""
+    """Return whether the expected check caught the fault, and whether only the culprit is blamed."""
     is_trunk = FAULTS[one["fault"]].place == "trunk"
     by_check = [each for each in failed if each["check"] == one["check"]]
     caught = [each for each in by_check if one["rail"] in ("", each["rail"], *_words(each))]
@@ -214,7 +214,7 @@ def _line(its: Outcome) -> str:
 
 
 def _until_well(cluster: Stack) -> None:
-    """All nodes take jobs: who was held back by a proof does after the next one."""
+    """Wait until all nodes take jobs: a node held by a proof does so after the next one."""
     deadline = time.monotonic() + WELL_S
     while (found := _verb(cluster, "status", ends_with=DECIDED))["verdict"] != "pass":
         if time.monotonic() > deadline:

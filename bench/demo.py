@@ -1,4 +1,4 @@
-"""A cold `make demo`, by phase: nothing built, nothing downloaded, in a fresh copy of what is committed."""
+"""Measure a cold `make demo` by phase: a fresh copy of the commit, without builds and downloads."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def undisturbed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def room_for_one() -> Iterator[Path]:
-    """Make a folder whose `state` is that of a cluster. Afterwards, whatever happened, neither of them is there.
+    """Make a folder for the state of a cluster. Afterwards neither the cluster nor the folder exists, whatever happens.
 
     Whoever has come to the end has destroyed the cluster. What an error or an interrupt leaves is removed like the
     room of a lost stack. A folder whose room cannot be removed stays, for without it nobody would find the room.

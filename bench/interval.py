@@ -22,7 +22,7 @@ DRIFT = 3.0
 
 @dataclass(frozen=True)
 class Run:
-    """A run until its last failure: what a checkpoint costs, when something failed, and the rate at the end."""
+    """A run until its last failure: the cost of a checkpoint, the times of failures, and the final rate."""
 
     cost: float
     failures: tuple[float, ...]
@@ -75,7 +75,7 @@ def short_of(run: Run, after: int) -> float:
 
 
 def goodput(interval: float, run: Run) -> float:
-    """The useful part of all time: failures at random lose what was done since the last checkpoint."""
+    """Return the useful share of all time: random failures lose the work since the last checkpoint."""
     return interval * run.rate / math.expm1(run.rate * (interval + run.cost))
 
 

@@ -86,7 +86,7 @@ def _started(nodes: int, target_s: float) -> Iterator[Row]:
 
 
 def _through(stack: KubernetesStack, team: str) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds for each gang that has run, and what had not within the limit."""
+    """Return the seconds of each finished gang, and the gangs that missed the limit."""
     begun = time.perf_counter()
     gangs = [_gang(f"g{index}", team, SIZES[index % len(SIZES)]) for index in range(GANGS)]
     for first in range(0, GANGS, AT_ONCE):

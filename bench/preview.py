@@ -50,7 +50,7 @@ POOLS = 25
 SMALL = {"MANY": 20, "RUNS": 1, "ROUNDS": 2, "POOLS": 2}
 SHARE = 1.05
 TEXT_MIN = 8
-"""Characters: what is shorter, as a version, may be the same by chance."""
+"""Minimum length in characters: shorter values, such as versions, may be equal by chance."""
 
 
 def rows() -> list[Row]:
@@ -179,7 +179,7 @@ def _shares(pairs: Mapping[int, Pair]) -> list[Row]:
 
 
 def _values(engine: Engine) -> int:
-    """The engine takes up each, and writes into its log what it is, whenever the resource passes by."""
+    """Return the number of values that the engine wrote into its log."""
     made = engine.run("preview").of("resourcePreEvent")
     return sum(_counted(each["metadata"]["new"].get("inputs", {})) for each in made)
 
@@ -206,7 +206,7 @@ def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str
     """Return the program that an engineer would write by hand, with the given values."""
     lines = ["import gc\ngc.disable()\nimport pulumi\nimport pulumi_aws as aws\n"]
     whole: list[str] = []
-    """Says of each component that all is made that lies in it, as Pulumi's guide asks of whoever writes one."""
+    """Names of components that register all their children, as Pulumi's guide requires."""
     variables: dict[str, str] = {}
     outputs: dict[str, str] = {}
     """Placeholders for outputs of resources that were made before."""
@@ -244,7 +244,7 @@ def _written(value: Any, outputs: Mapping[str, str], key: str = "") -> str:
         return texts[0] if len(texts) == 1 else f"pulumi.Output.concat({', '.join(texts)})"
     if isinstance(value, list):
         return f"[{', '.join(_written(each, outputs) for each in value)}]"
-    if isinstance(value, dict):  # keys of tags are whatever somebody likes, all others are the SDK's
+    if isinstance(value, dict):  # keys of tags are free, all others are the SDK's
         named = {name if key == "tags" else _snake(name): _written(each, outputs, name) for name, each in value.items()}
         return f"{{{', '.join(f'{name!r}: {each}' for name, each in named.items())}}}"
     return repr(value)

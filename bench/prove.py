@@ -97,7 +97,7 @@ def _search(items: Sequence[str], bad: Sequence[str]) -> Located:
 
 
 def _clusters(chance: Random) -> Iterator[Row]:
-    """Whole campaigns on clusters of 8 to 16 nodes with noise, whose faults are of any kind, place and severity."""
+    """Run whole campaigns on noisy clusters of 8 to 16 nodes, with faults of any kind, place and severity."""
     alarms = sum(any(each.verdict != "pass" for each in sound(chance).prove()) for _ in range(CLEAN))
     yield counted("simulated: clean, and an alarm", "clusters", alarms, CLEAN, 0)
     missed, of_kind = Counter[str](), Counter[str]()
@@ -118,7 +118,7 @@ def _clusters(chance: Random) -> Iterator[Row]:
 
 
 def _against_everything() -> Iterator[Row]:
-    """The same clusters at the standard level and with every check, round by round: what the time that is saved costs.
+    """Run the standard level and all checks on the same clusters, round by round, to see what the saved time costs.
 
     Noise is drawn anew for each, as in a cluster that is proven twice.
     """
@@ -157,7 +157,7 @@ def _late(number: int) -> tuple[NoisyCluster, Fault]:
 
 
 def _made_up(chance: Random) -> Iterator[Row]:
-    """Windows of a fleet's steps in which somebody is 5 % slow, or nobody."""
+    """Analyse windows of a fleet's steps with a node that is 5 % slow, or with none."""
     alarms = 0
     for name, make in NOISE.items():
         found = _windows(chance, make)
@@ -193,7 +193,7 @@ def _recorded() -> Iterator[Row]:
 
 
 def _beyond_reach(chance: Random) -> Iterator[Row]:
-    """Show faults that no window of this length can find, so that nobody expects it."""
+    """Show faults that no window of this length can find."""
     for what, make in (("chips 1 % apart", lambda chance: differing(chance, 0.01)), ("batches 3 % apart", two_kinds)):
         found = _windows(chance, make)
         yield counted(f"beyond reach: 5 % slow, {what}: missed", "windows", found["missed"], WINDOWS, 0.01)

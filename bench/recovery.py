@@ -140,7 +140,7 @@ def productive(steps: list[dict[str, Any]], begin: float, end: float) -> float:
 
 
 def _of_other_numbers(place: Path) -> Iterator[Row]:
-    """A checkpoint that eight ranks wrote is gone on with by four and by sixteen."""
+    """Continue a checkpoint of eight ranks on four and on sixteen."""
     small = {**SETTINGS, "steps": 12, "batch": 16}
     whole = finished(place / "eight", ranks=8, **small)
     expected = {event["step"]: event["loss"] for event in whole.events("step")}
@@ -160,7 +160,7 @@ def _of_other_numbers(place: Path) -> Iterator[Row]:
 
 @contextlib.contextmanager
 def relaunched(folder: Path) -> Iterator[Callable[[], float]]:
-    """The usual way: torchrun starts all ranks anew, which load what the last step left on a disk."""
+    """Yield the usual recovery: torchrun restarts all ranks, which load the last state from disk."""
     folder.mkdir()
     argv = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), "--max-restarts", "100"]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'workloads'}", "OMP_NUM_THREADS": "1"}

@@ -29,7 +29,7 @@ class Row:
 
 
 def compared(what: str, unit: str, ours: Measure, baseline: Measure, target: float | None, pairs: int = PAIRS) -> Row:
-    """Both sides measured in turns, in the order ABBA, so that what else the machine does meets both alike."""
+    """Compare two alternating measurements in the order ABBA, so that other load affects both."""
     found: list[tuple[float, float]] = []
     for number in range(pairs):
         if number % 2:

@@ -1,4 +1,5 @@
-"""The ranks of bench/checkpoint.py, where there is torch: a line of input says how to save, the answer what it took.
+"""Ranks of bench/checkpoint.py in the environment with torch: a line of input says how to save, and the answer has the
+duration.
 
 python -m bench.saving FOLDER RANKS MIB      beside | alone | plain
 """
@@ -82,7 +83,7 @@ class Saver:
             torch.mm(self.factor, self.factor)
 
     def save_beside(self) -> dict[str, float]:
-        """Beside a step, which is compared with one beside which nothing is saved."""
+        """Save beside a step, and return its duration and that of a step without a save."""
         alone = took(self.compute)["blocked"]
         dist.barrier(self.group)
         self.step += 1

@@ -124,7 +124,7 @@ class Stack:
 
 @contextlib.contextmanager
 def stack(nodes: int, rate_mbps: int = 0, leaf_nodes: int = 4, oversubscription: int = 1) -> Iterator[Stack]:
-    """A stack that is declared and not up yet; whatever happens it is gone afterwards."""
+    """Yield a declared stack that is not up yet, and remove it in any case."""
     with room_for_one() as folder:
         found = Stack(folder, nodes, rate_mbps or min(50, ALL_LINKS_MBPS // nodes), leaf_nodes, oversubscription)
         found.run("pulumi", "stack", "init", NAME)

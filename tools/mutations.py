@@ -89,7 +89,7 @@ def _broken(node: ast.expr) -> ast.expr | None:
 
 
 def chosen(count: int, seed: int, root: Path = ROOT) -> list[Mutation]:
-    """Choose places room by room, so that a large room has no more than a small one."""
+    """Choose the same number of places in each room, whatever its size."""
     draw = random.Random(seed)  # noqa: S311  (chance that can be repeated is meant)
     of_room: dict[str, list[Mutation]] = {}
     for path in sorted((root / ROOMS).rglob("*.py")):

@@ -73,8 +73,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return pb.CheckResponse(inputs=request.news)
 
     def DiffConfig(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
-        """Another identifier is another cluster, whose objects are all to be made; whatever else changes is how one
-        and the same is asked."""
+        """Compare configurations: another identifier is another cluster, whose objects are all created anew; other
+        changes keep them."""
         old, new = decode(request.old_inputs), decode(request.news)
         changed = _IDENTIFIER in old and _IDENTIFIER in new and old[_IDENTIFIER] != new[_IDENTIFIER]
         return pb.DiffResponse(

@@ -29,7 +29,7 @@ class Command:
 
 
 class Children:
-    """Runs commands, each as the leader of a process group, and ends those that are still there."""
+    """Commands, each the leader of a process group, and their end."""
 
     def __init__(self) -> None:
         self._running: set[Process] = set()
@@ -91,7 +91,7 @@ def _leash() -> tuple[str, ...]:
 
 
 async def _end(process: Process) -> None:
-    """Ask the whole process group to end, then make it. What has ended by itself may have left members behind."""
+    """End the process group gently, then by force. Children may outlive a leader that has ended."""
     if process.returncode is None:
         _signal_group(process, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):

@@ -26,7 +26,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Host(LanguageRuntimeServicer):
-    """Runs Python programs, plugins and policy packs for one engine."""
+    """The host of Python programs, plugins and policy packs for one engine."""
 
     def __init__(self, engine: str, executor: Path, children: Children) -> None:
         self._engine = engine
@@ -55,7 +55,7 @@ class Host(LanguageRuntimeServicer):
     async def RunPlugin(  # type: ignore[override]  # grpc.aio takes a coroutine that writes just as well
         self, request: language.RunPluginRequest, context: Context
     ) -> None:
-        """Run a policy pack or a plugin that comes as source, and pass on what it writes."""
+        """Run a policy pack or plugin from its source, and pass on its output."""
 
         async def write(stream: Stream, piece: bytes) -> None:
             response = language.RunPluginResponse
@@ -68,7 +68,7 @@ class Host(LanguageRuntimeServicer):
     async def InstallDependencies(  # type: ignore[override]  # as above
         self, request: language.InstallDependenciesRequest, context: Context
     ) -> None:
-        """Make the virtual environment that the project names, and install what it asks for."""
+        """Make the project's virtual environment, and install its requirements."""
 
         async def write(stream: Stream, piece: bytes) -> None:
             response = language.InstallDependenciesResponse

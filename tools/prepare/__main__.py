@@ -1,4 +1,4 @@
-"""Bring this machine to where the project runs; what is there already is kept."""
+"""Prepare this machine for the project; existing parts are kept."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def prepare(
     with_kubernetes: bool = False,
     of_long_tests: bool = False,
 ) -> list[str]:
-    """Do all the steps that can be done, and return what is wrong with the others: all problems at once."""
+    """Take all steps that can be taken, and return the problems of the others together."""
     problems = Problems()
     if everything:
         with problems.collected(), step("system programs") as shown:

@@ -15,7 +15,7 @@ from .progress import Step, StepError, run
 Version = tuple[int, ...]
 
 GO_MIN = (1, 21)
-"""The first Go that fetches a later one by itself where a module asks for it."""
+"""The first Go that downloads a later one itself if a module requires it."""
 _UNSEEN = "-gcflags=all=-dwarf=false"
 """Omit debug information, which is never used here: without generating it, a build takes a tenth less time."""
 
@@ -43,7 +43,8 @@ def build(step: Step, go: str, source: Path, packages: Sequence[str], target: Pa
     compiled = 0
 
     def counted(line: str) -> bool:
-        """Packages are compiled side by side: after what is wrong with one come the names of many."""
+        """Return whether a line is progress: packages are compiled in parallel, so that names of others follow an
+        error."""
         nonlocal compiled
         if is_name := re.fullmatch(r"[\w.~/-]+", line) is not None:
             compiled += 1

@@ -32,7 +32,7 @@ def ensure_plugin(step: Step, root: Path, cache: Path) -> None:
 
 
 def _build(step: Step, source: Path, folder: Path) -> None:
-    """Build beside the final place and rename, so that an interrupted build leaves nothing that looks finished."""
+    """Build in a temporary folder and rename it, so that an interrupted build never looks complete."""
     go = golang.program("Pulumi's own plugin for Kubernetes, once", _INSTEAD)
     shared.clear(folder.parent, "plugin")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="plugin-unfinished-") as temporary:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 
 class StepError(Exception):
-    """A step cannot be done. The text says what is wrong, what fixes it and what still works without it."""
+    """A step cannot be taken. The text has the reason, the remedy, and the parts that work without it."""
 
 
 class Step:
-    """The line of one step, which shows the time and the last thing said until the step is over."""
+    """The line of one step, which shows the time and the last message until the step ends."""
 
     def __init__(self, title: str) -> None:
         self._title = title

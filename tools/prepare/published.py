@@ -39,7 +39,7 @@ PINNED = (
     ("schemas/mpi-operator", _MPI, "manifests/base/kubeflow.org_*.yaml"),
     ("charts", _EFA, "stable/aws-efa-k8s-device-plugin"),
     ("charts", _FEATURES, "deployment/helm/node-feature-discovery"),
-    ("charts", _METRICS, "charts/metrics-server"),  # the chart of 0.8.1, which this version has beside its own program
+    ("charts", _METRICS, "charts/metrics-server"),  # the chart of 0.8.1, which this version contains
     ("charts", _TRAINER, "charts/kubeflow-trainer"),
     # the versions that Trainer's chart names: Helm renders nothing without them, wanted or not
     ("charts/kubeflow-trainer/charts", _JOBSET, "charts/jobset"),
@@ -60,7 +60,7 @@ def ensure_published(step: Step, root: Path, cache: Path) -> None:
 
 
 def _fetch(step: Step, folder: Path) -> None:
-    """Beside the final place and renamed, so that what is there is whole."""
+    """Download into a temporary folder and rename it, so that an existing one is complete."""
     go = golang.program("what others publish of their objects, and their charts", _INSTEAD)
     shared.clear(folder.parent, "published")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="published-unfinished-") as temporary:

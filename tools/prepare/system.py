@@ -23,7 +23,7 @@ OF_LONG_TESTS = (
     ("mcopy", "mtools", _EMULATED),
     ("dnsmasq", "dnsmasq-base", _EMULATED),
 )
-"""Program, or a file, with the Debian package that has it and what a long test has it for."""
+"""Program or file, its Debian package, and the purpose in long tests."""
 
 
 def ensure_programs(step: Step) -> None:
@@ -85,7 +85,7 @@ def install(step: Step, packages: Sequence[str]) -> None:
     step.say(f"installing {names}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-q"], env=quiet)
-    # a machine that has just started may be installing something by itself
+    # A machine that has just started may be installing updates.
     wait = ["-o", "DPkg::Lock::Timeout=300"]
     run(["apt-get", "install", *wait, "-q", "-y", "--no-install-recommends", *packages], env=quiet)
     step.note(f"installed {names}")

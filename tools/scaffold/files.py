@@ -31,7 +31,7 @@ class Scaffold:
 
 
 def write(root: Path, files: Sequence[File]) -> None:
-    """Write all files, or none: refuse before the first one, and take back what was written before an error."""
+    """Write all files or none: refuse before the first one, and remove written files after an error."""
     if taken := [file.path for file in files if not file.extends and (root / file.path).exists()]:
         raise ScaffoldError(f"nothing written: {', '.join(taken)} exists: use another name")
     before = {file.path: (root / file.path).read_bytes() if file.extends else None for file in files}

@@ -21,7 +21,7 @@ SAY_S = 5.0
 
 
 class Bookkeeper:
-    """Writes the events of a run, from which its record is made, and says when a checkpoint is due."""
+    """Writer of a run's events, from which its record is made. It also decides when to save."""
 
     def __init__(self, folder: Path, name: str, every_s: float, world: int) -> None:
         self.folder, self._every_s, self._world = folder, every_s, world

@@ -43,7 +43,7 @@ class BucketCheckpoints(Checkpoints):
         return f"{self.objects.url}/{name}"
 
     def clear(self) -> None:
-        """Remove what killed writers have left."""
+        """Remove the remains of killed writers."""
         names = self.objects.sizes()
         whole = {name.partition("/")[0] for name in names if name.endswith(f"/{MANIFEST}")}
         ours = [name for name in names if NAME.fullmatch(name.partition("/")[0])]
@@ -96,7 +96,7 @@ class BucketCheckpoints(Checkpoints):
 
 
 class BucketWriter(Writer):
-    """Writes one checkpoint: each rank one object, rank 0 what describes it, and the manifest when all is there."""
+    """Writer of one checkpoint: each rank writes one object, rank 0 the metadata, and finally the manifest."""
 
     _of: BucketCheckpoints
 
@@ -106,7 +106,7 @@ class BucketWriter(Writer):
 
     def abandon(self) -> None:
         """Remove the parts of an unfinished checkpoint. Errors are left to the next cleanup."""
-        with contextlib.suppress(CheckpointError):  # the next one clears what is left
+        with contextlib.suppress(CheckpointError):  # the next writer removes the rest
             self._of.objects.remove(list(self._of.objects.sizes(f"{self.final}/")))
             self._of.objects.abandon(f"{self.final}/")
 
@@ -128,7 +128,7 @@ class BucketWriter(Writer):
         return future
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Rank 0 describes what all have written, and publishes it; another one of the same step is not needed."""
+        """Write the metadata on rank 0 and publish the checkpoint, unless one of the same step exists."""
         put = self._of.objects.put
         files = described(metadata, results)
         files[METADATA] = put(f"{self.final}/{METADATA}", pickle.dumps(metadata))
@@ -144,7 +144,7 @@ class BucketWriter(Writer):
 
 
 class BucketReader(StorageReader):
-    """Reads the items of a plan by their spans, some at the same time."""
+    """Reader of a plan's items by their spans, some in parallel."""
 
     def __init__(self, objects: Objects, name: str) -> None:
         self._objects, self._name = objects, name

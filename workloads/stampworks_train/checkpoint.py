@@ -1,4 +1,5 @@
-"""Checkpoints that outlive the run: written beside training, published whole or not at all, read only when whole.
+"""Checkpoints that survive the run: written in the background, published completely or not at all, and verified when
+read.
 
 A checkpoint is a folder `step-00000120` in the format of torch.distributed.checkpoint, which its tools read, and a
 manifest with the digest of every file. It is written as `step-00000120.partial`, each file is on the disk before the
@@ -83,7 +84,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int, rank: int, world: int, model: str, wait_s: float = 600.0) -> None:
         self.folder, self.keep, self.rank, self.world, self.model = folder, keep, rank, world, model
-        # The default group is training's: a save that used it beside a step would wait for what the step waits for.
+        # The default group belongs to training: a save in the background would wait for the step's collectives.
         waiting = datetime.timedelta(seconds=wait_s)
         self._group = dist.new_group(backend="gloo", timeout=waiting) if dist.is_initialized() else None
         self._staging = Staging()
@@ -105,7 +106,7 @@ class Checkpoints:
         return str(self.folder / name)
 
     def prepare(self, state: dict[str, Any]) -> None:
-        """Begin to make room for copies of such a state, beside whatever comes before the first save.
+        """Begin to allocate memory for copies of this state, in the background of other work.
 
         To pin memory takes 0.75 s a GB: when the first save did it, training waited 4.7 s for room for 6.4 GB.
         """
@@ -128,7 +129,8 @@ class Checkpoints:
         return self._blocked_since(begun)
 
     def copied(self) -> float:
-        """Wait until a state that is being saved may change; the seconds this took. Raises what the copy failed of."""
+        """Wait until the state of a running save may change, and return the seconds. Raise the error of a failed
+        copy."""
         seconds = 0.0
         if not self._copied.is_set():
             begun = time.perf_counter()
@@ -143,14 +145,14 @@ class Checkpoints:
         return seconds
 
     def finish(self) -> None:
-        """Wait until what was begun is published, or has failed."""
+        """Wait until the running save is published or has failed."""
         if self._saving:
             self._saving.join()
             self._saving = None
         self._check_copy()
 
     def _check_copy(self) -> None:
-        """A rank that has no copy cannot save with the others, who wait for it: it must not go on without them."""
+        """Raise the error of a failed copy. The rank must not continue: the others wait for it in the save."""
         if self._uncopied:
             raise self._uncopied
 
@@ -179,7 +181,7 @@ class Checkpoints:
         return saved
 
     def problem(self) -> str | None:
-        """Why a checkpoint was not saved; the same reason is said once, until one is saved again."""
+        """Return why a checkpoint was not saved. The same reason is returned once, until one is saved again."""
         problem, self._problem = self._problem, None
         return problem
 
@@ -209,7 +211,8 @@ class Checkpoints:
         return None
 
     def load(self, found: Found, state: dict[str, Any]) -> dict[str, Any]:
-        """Read a checkpoint into the tensors of a state, on any number of ranks; what was told when it was saved."""
+        """Load a checkpoint into the tensors of a state, on any number of ranks, and return the values saved with
+        it."""
         try:
             dcp.load(state, storage_reader=self._reader(found), process_group=self._group)
         except CheckpointException as refused:
@@ -268,7 +271,7 @@ class Checkpoints:
     def _failed(self, writer: Writer, reasons: list[str]) -> None:
         if not self.rank:
             writer.abandon()
-        causes = frozenset(re.sub(r"\d+", "", reason) for reason in reasons)  # whatever the step and the ranks
+        causes = frozenset(re.sub(r"\d+", "", reason) for reason in reasons)  # the same reason for any step and rank
         if causes != self._causes:
             self._problem = (
                 f"{self.shown(writer.final.name)}: was not saved, and training goes on: {_in_short(reasons)}. "
@@ -277,7 +280,7 @@ class Checkpoints:
         self._causes = causes
 
     def _retain(self, step: int) -> None:
-        """Remove what is older than the newest few, of which the one just published is one.
+        """Remove all but the newest checkpoints, which include the published one.
 
         What has a higher step is of a run that went on from an earlier one: it is damaged, or is replaced in time.
         """
@@ -323,7 +326,7 @@ class Checkpoints:
         return manifest, ""
 
     def _foreign(self, folder: Path) -> str:
-        """Why it was not written by whoever runs this: to read its metadata is to do what its writer says."""
+        """Return the reason if another user wrote it: reading its metadata runs the writer's code."""
         # a file there belongs to the user that the file system knows us as
         with tempfile.TemporaryFile(dir=self.folder) as file:
             own = os.fstat(file.fileno()).st_uid
@@ -384,7 +387,8 @@ class Staging:
                 populate(buffer)
 
     def copy(self, state: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
-        """A state like this one, and the work that fills it, for a thread beside whatever only reads the state."""
+        """Return a copy of the state, and the work that fills it, for a thread that runs beside readers of the
+        state."""
         pairs: list[tuple[Tensor, Tensor]] = []
         copied = self._copied(state, (), pairs)
         queued = torch.cuda.current_stream().record_event() if any(each.is_cuda for _, each in pairs) else None
@@ -405,7 +409,7 @@ class Staging:
     def _buffer(self, value: Tensor, place: tuple[Any, ...], pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
         buffer = self._buffers.get(place)
         if buffer is None or buffer.shape != value.shape or buffer.dtype != value.dtype:
-            with torch.cuda.device_of(value):  # a thread's own is the first, whatever its rank computes on
+            with torch.cuda.device_of(value):  # the current device of a thread is the first one, not its rank's
                 buffer = torch.empty(value.shape, dtype=value.dtype, pin_memory=value.is_cuda)
             self._buffers[place] = buffer
         pairs.append((buffer, value))
@@ -413,7 +417,7 @@ class Staging:
 
 
 def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -> None:
-    """An accelerator does it beside its next step, when it has done what was `queued` before."""
+    """Copy tensors. An accelerator copies beside its next step, after the `queued` work."""
     stream = torch.cuda.Stream(queued.device) if queued else None
     if stream and queued:
         stream.wait_event(queued)
@@ -438,7 +442,7 @@ class Written:
 
 
 class Writer(StorageWriter):
-    """Writes one checkpoint: each rank one file, rank 0 what describes it, and the name when everything is there."""
+    """Writer of one checkpoint: each rank writes one file, rank 0 the metadata, and finally the name."""
 
     def __init__(self, checkpoints: Checkpoints, step: int, told: dict[str, Any]) -> None:
         self._of, self._told, self._step = checkpoints, told, step
@@ -448,7 +452,7 @@ class Writer(StorageWriter):
         """Size of all files, known to rank 0 when they are published."""
 
     def abandon(self) -> None:
-        """Remove what was written of it."""
+        """Remove the files of an unfinished checkpoint."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
@@ -489,7 +493,7 @@ class Writer(StorageWriter):
         return Stream(path)
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Rank 0 describes what all have written, and publishes it."""
+        """Write the metadata on rank 0 and publish the checkpoint."""
         with _located(self._of.rank, self.folder):
             files = described(metadata, results)
             self._see(files)
@@ -524,7 +528,7 @@ class Writer(StorageWriter):
 
 
 def clear(folder: Path) -> None:
-    """Remove what killed writers have left, and give a checkpoint that they took out of the way its name again."""
+    """Remove the remains of killed writers, and restore the name of a checkpoint that they moved aside."""
     if not folder.is_dir():
         return
     for path in sorted(folder.glob("step-*.*")):
@@ -561,7 +565,7 @@ class Sink(Protocol):
 
 
 def written(stream: Sink, name: str, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
-    """Writes the items of a plan into one file, each as torch.distributed.checkpoint reads it."""
+    """Write the items of a plan into one file, each in the form of torch.distributed.checkpoint."""
     before = torch.serialization.get_crc32_options()
     torch.serialization.set_crc32_options(False)  # the digest of the file says more, and a second sum costs as much
     spans = []
@@ -591,7 +595,7 @@ def described(metadata: Metadata, results: list[list[WriteResult]]) -> dict[str,
 
 
 def _alone(tensor: Tensor) -> Tensor:
-    """The tensor without the rest of the memory that it is a part of, which would be written with it."""
+    """Return the tensor in memory of its own: otherwise the whole storage would be written with it."""
     tensor = tensor.detach()
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 
@@ -614,7 +618,7 @@ SAID_MAX = 3
 
 @contextlib.contextmanager
 def _located(rank: int, path: Path) -> Iterator[None]:
-    """An error of the system says where it happened: what is shared fails for one node and not for another."""
+    """Add node and path to system errors: shared storage may fail on one node only."""
     try:
         yield
     except OSError as error:

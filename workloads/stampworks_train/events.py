@@ -1,4 +1,4 @@
-"""Events of a run as lines of a file: written as they happen, and read again when the run goes on."""
+"""Events of a run as lines of a file: written when they happen, and read when the run continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._clock = time.time() - time.monotonic()  # whoever sets the clock changes no duration
+        self._clock = time.time() - time.monotonic()  # changes of the clock do not affect durations
         with path.open("ab+") as file:
             if file.tell():
                 file.seek(-1, os.SEEK_END)
@@ -44,7 +44,7 @@ class EventLog:
         self._lines.put(json.dumps({"at": self.now(), "what": what, **told}) + "\n")
 
     def close(self) -> None:
-        """Write what is left, or give up where it cannot be written now."""
+        """Write the queued lines, or give up if that fails now."""
         self._closing = True
         self._lines.put(None)
         self._writer.join()
@@ -65,7 +65,7 @@ class EventLog:
 
 
 def experienced(path: Path) -> tuple[Chooser, ledger.Account | None]:
-    """A chooser that knows what earlier attempts' checkpoints cost and which attempts ended without a word."""
+    """Return a chooser with the checkpoint costs and failures of earlier attempts."""
     try:
         account = ledger.account(ledger.read(path))
     except OSError:

@@ -23,7 +23,8 @@ FADING = 0.8
 BEFORE = 0.5
 """The failures that are taken to have been seen before the first one: neither none nor one."""
 BEFORE_COSTS, BEFORE_LEAST = 100, 60.0
-"""The time in which two of those were seen: so many times what a checkpoint costs, at least so many seconds."""
+"""Time that contains two failures before any were seen: a multiple of a checkpoint's cost, with a minimum in
+seconds."""
 
 
 class Beside:
@@ -41,7 +42,7 @@ class Beside:
             self._longer += seconds - statistics.median(self._usual)
 
     def ended(self) -> float:
-        """Seconds that the save cost its steps; the next one begins anew."""
+        """Return the seconds that the save cost its steps, and reset the count."""
         longer, self._longer = max(0.0, self._longer), 0.0
         return longer
 
@@ -55,7 +56,7 @@ class Interval:
 
 
 class Chooser:
-    """Hears what checkpoints cost and when something failed; times are seconds on any one clock."""
+    """Chooser of the interval from checkpoint costs and failures; times are seconds on any one clock."""
 
     def __init__(self, begun: float) -> None:
         self._since = begun

@@ -84,7 +84,7 @@ def _event(line: bytes) -> Event | None:
 
 @dataclass(slots=True)
 class Step:
-    """A step that was completed, and what of it was spent waiting."""
+    """A completed step, and the time that it waited."""
 
     step: int
     at_us: int
@@ -94,7 +94,7 @@ class Step:
     world: int
     tokens: int
     loss: float | None
-    """None for what is no finite number, as the other two."""
+    """None for values that are not finite, like the other two."""
     rate: float | None
     norm: float | None
 
@@ -207,7 +207,7 @@ def flops_per_token(parameters: int, layers: int, width: int, length: int) -> fl
 
 
 def account(events: Iterable[Event]) -> Account:
-    """Every second from the first event to the last; of a run that still goes on, as far as it has come."""
+    """Account for every second from the first event to the last; a running job is included as far as it has come."""
     book = _Book()
     for first, attempt in _attempts(events):
         book.enter(first, attempt)
@@ -423,7 +423,7 @@ class _Book:
         self.mark, self.saved = until, None
 
     def _lose(self, first: int) -> None:
-        """Steps from this one on do not count any more."""
+        """Discard the steps from this one on."""
         while self.steps and self.steps[-1].step >= first:
             took = self.steps.pop().took_us
             self.lost_steps += 1

@@ -33,7 +33,7 @@ WHERE, KEPT = "where.json", "kept"
 
 @dataclass
 class NodeKeeper(Keeper):
-    """A keeper that ranks tell what they have written, and that knows how each generation cut the state."""
+    """A keeper to which ranks report their snapshots, and which knows the shards of each generation."""
 
     cuts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Number of parts of the state and of ranks, by generation."""
@@ -157,7 +157,7 @@ def running(key: str) -> dict[str, Any] | None:
 
 
 def expect_own(folder: Path) -> None:
-    """Refuse a folder that another user has put there: what it names would be read as snapshots."""
+    """Refuse a folder of another user: its content would be read as snapshots."""
     try:
         found = folder.lstat()
     except FileNotFoundError:

@@ -44,7 +44,7 @@ class Objects:
         self.threads = concurrent.futures.ThreadPoolExecutor(PARALLEL)
 
     def sizes(self, below: str = "") -> dict[str, int]:
-        """The names of all objects below a name, with their bytes. A page that fails is asked for again by itself."""
+        """Return the sizes of all objects below a name. A failed page is requested again."""
         found: dict[str, int] = {}
         more: dict[str, str] = {}
         while True:
@@ -90,7 +90,7 @@ class Objects:
                 )
 
     def abandon(self, below: str) -> None:
-        """End the uploads of killed writers, whose parts are paid for and shown nowhere."""
+        """End the uploads of killed writers, whose invisible parts cost money."""
         page = self._told(below, "list_multipart_uploads", Prefix=self._prefix + below)
         for each in page.get("Uploads", ()):
             self._told(below, "abort_multipart_upload", Key=each["Key"], UploadId=each["UploadId"])
@@ -201,7 +201,7 @@ class Upload:
 def ahead(
     threads: concurrent.futures.Executor, asked: list[tuple[str, int, int]], work: Callable[..., bytes]
 ) -> Iterator[bytes]:
-    """The answers in order; a few are asked for before they are needed, and no more."""
+    """Yield the answers in order, and request a few of them ahead."""
     waiting: list[concurrent.futures.Future[bytes]] = []
     for each in asked:
         waiting.append(threads.submit(work, *each))

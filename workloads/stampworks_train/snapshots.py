@@ -31,7 +31,7 @@ GONE = "the process that keeps snapshots of this node is gone: start the run aga
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest step that all parts are there of, and who wrote it."""
+    """The newest step whose parts all exist, and their writers."""
 
     step: int
     cut: int
@@ -63,7 +63,7 @@ class Snapshots:
         self.newest = self._find()
 
     def _begin(self, parts: Sequence[Part]) -> None:
-        """The ranks of now write from here on; what others did after the newest step does not count."""
+        """Let the current ranks write; steps of others after the newest one no longer count."""
         mine = _cut(parts)
         cuts = self._each(mine)
         distinct = list(dict.fromkeys(cuts))

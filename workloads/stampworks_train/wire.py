@@ -1,4 +1,4 @@
-"""JSON lines between agents, and bytes after some of them. Who has not the run's secret is not listened to."""
+"""JSON lines between agents, some followed by bytes. A connection without the run's secret is closed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Wire:
         self.writer.write(json.dumps(message).encode() + b"\n")
 
     async def hear(self) -> dict[str, Any] | None:
-        """The next message; nothing when the other side is gone."""
+        """Return the next message, or None if the other side has closed."""
         try:
             line = await self.reader.readline()
             found = json.loads(line) if line.endswith(b"\n") else None
@@ -64,7 +64,7 @@ async def connect(address: str, port: int, secret: str, wait_s: float) -> Wire:
 
 
 async def admitted(wire: Wire, secret: str, wait_s: float) -> bool:
-    """Whether who has come belongs to this run."""
+    """Return whether the other side belongs to this run."""
     try:
         async with asyncio.timeout(wait_s):
             first = await wire.hear()

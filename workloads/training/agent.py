@@ -1,4 +1,4 @@
-"""The agent of one node: it starts ranks, keeps what they leave in memory, and carries messages. Without torch."""
+"""The agent of a node: it starts ranks, keeps their snapshots in memory, and carries messages. It needs no torch."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Agent:
         self.keeper = Keeper(place_in_memory("training"), self.keeps_at, secret)
         try:
             await self.keeper.open()
-            devices = await asyncio.to_thread(self._devices)  # whoever forks from now on need not wait for torch
+            devices = await asyncio.to_thread(self._devices)  # the process that forks has loaded torch from now on
             count = self.settings.ranks or max(1, devices)
             self.devices = devices
             address = self.address if first else str(told["address"])
@@ -141,7 +141,8 @@ class Agent:
         raise TimeoutError(f"{where}: is the folder the same directory on all nodes?")
 
     def _devices(self) -> int:
-        """Accelerators of this node: asked in a process of its own, for a fork cannot use what its parent has begun."""
+        """Return the accelerators of this node, counted in a process of its own: a fork cannot use a device that its
+        parent has initialized."""
         ours, its = self.context.Pipe()
         process = self.context.Process(target=_tell_devices, args=(its,), daemon=True)
         process.start()
@@ -156,7 +157,7 @@ class Agent:
             self.wire.say({"what": "stop asked"})
 
     async def _obey(self) -> int:
-        """Does what the coordinator says, until it says how the run has ended."""
+        """Obey the coordinator until it announces the end of the run."""
         beat = asyncio.create_task(self._beats())
         try:
             while True:
@@ -260,7 +261,7 @@ class Agent:
         child.pipe.send({"kept": step})
 
     async def _brought(self, child: Child, shards: list[int], pieces_only: bool) -> None:
-        """Parts of the state that a rank goes on with, from here or from the node that has them."""
+        """Bring a rank the parts of the state from which it continues, from this node or another."""
         found: dict[int, Any] = {}
         for shard in shards:
             step, cut = self.form.step, self.form.cut
@@ -291,7 +292,7 @@ class Agent:
                     child.pipe.send(told)
 
     async def _end_children(self) -> None:
-        """Ends them, whatever they do, and hears what they had said before."""
+        """End the ranks in any state, and read their last messages."""
         for task in list(self._tasks):
             task.cancel()
         for child in self.children.values():

@@ -1,4 +1,4 @@
-"""Members of a run, and the step from which it goes on after a loss. It lives in the agent of the first node."""
+"""Members of a run, and the step from which it continues after a loss. It runs in the agent of the first node."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ class Coordinator:
         return generation
 
     def _newest(self) -> tuple[int, int]:
-        """The newest step of which all parts are in the memory of nodes that are here, and who cut it; 0 for none."""
+        """Return the newest step whose parts are all in memory of present nodes, and its generation; 0 for none."""
         parts: dict[tuple[int, int], set[int]] = {}
         for member in self.members:
             for shard, step, cut in member.held:
@@ -359,7 +359,7 @@ class Coordinator:
             self.journal.write("notice", text=message["text"])
 
     def _compare(self, seconds: float) -> None:
-        """Says once that the last checkpoint before the end of the run's time may not be ready in time."""
+        """Report once that the last checkpoint before the run's time limit may come too late."""
         notice = self.settings.notice_s
         if seconds > notice / 2 and not self.compared:
             self.compared = True
@@ -405,7 +405,7 @@ class Coordinator:
         generation.member(0).wire.say({"do": "tell", "rank": 0, "wanted": wanted})
 
     async def _stopped(self) -> None:
-        """All ranks are ended, and it is known what is in memory; who does not answer is gone."""
+        """End all ranks, and ask for snapshots in memory; nodes that do not answer are lost."""
         for member in self.members:
             member.held = []
             member.wire.say({"do": "stop"})

@@ -27,7 +27,7 @@ SYNTHETIC_SAMPLES = 2**48
 JUMPS = 4
 """One of this many synthetic tokens does not follow its predecessor."""
 CLOSING = 5.0
-"""Seconds that close() waits for what is under way. What hangs in a file system is left to itself."""
+"""Seconds that close() waits for running reads. Reads that hang in a file system are abandoned."""
 
 
 class Samples(Protocol):
@@ -51,7 +51,7 @@ class Samples(Protocol):
         """Return the tokens of a sample, with one more for the last target."""
 
     def end(self) -> None:
-        """Whoever waits for a sample waits no longer."""
+        """Wake all readers that wait for a sample."""
 
     def close(self) -> None:
         """Free what `want` prepared."""
@@ -89,7 +89,7 @@ class Stream:
         return self
 
     def __next__(self) -> tuple[int, np.ndarray]:
-        """The next step; what went wrong while it was read, each time it is asked for."""
+        """Return the next step. An error of its reading is raised each time."""
         begun = time.perf_counter()
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._failed or self._closed)

@@ -67,7 +67,7 @@ class Product(torch.autograd.Function):
 
 
 def scaled(value: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The same in eight bits, and by what they are to be multiplied."""
+    """Return the value in eight bits, and its scale."""
     most = torch.finfo(kind).max
     scale = value.abs().amax().float().clamp(min=SMALLEST) / most
     return (value.float() / scale).clamp(-most, most).to(kind), scale

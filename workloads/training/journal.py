@@ -21,7 +21,7 @@ SAY_S = 5.0
 RECORD_S = 30.0
 """Seconds between two records of a running run."""
 WATCHED, SLOW = 20, 0.1
-"""Steps in a row, and the part of their time that they may wait for second copies before it is said."""
+"""Consecutive steps, and the share of their time that may wait for second copies without a notice."""
 
 
 class Journal:
@@ -48,7 +48,7 @@ class Journal:
     def write(self, what: str, **told: Any) -> None:
         """Log an event and pass it to the trackers. Secrets in the settings are removed."""
         if what == "generation":
-            self._asked = False  # whoever was asked is gone
+            self._asked = False  # the rank that was asked has ended
         elif what == "start":
             told = without_secrets(told)
         self._log.put(what, told)
@@ -100,7 +100,7 @@ class Journal:
             self._saved, self._asked = self._log.now(), False
 
     def _watch_copies(self, waited: float, seconds: float) -> None:
-        """Says once where training could be faster than the network that its snapshots travel by."""
+        """Report once that the network of the snapshots slows training down."""
         if self._copying is None:
             return
         self._copying.append((waited, seconds))

@@ -52,7 +52,7 @@ class Laid:
 
 
 def laid_out(settings: Settings, device: torch.device, on_node: int, linear: type[nn.Linear] = nn.Linear) -> Laid:
-    """A model whose weights are nothing yet. `on_node`: how many ranks a node has; `linear`: what blocks multiply with.
+    """Return a model with uninitialized weights. `on_node`: ranks of a node; `linear`: type of the blocks' layers.
 
     It is made without any memory, and gets some when it is cut: no rank ever holds more of it than its part.
     """

@@ -19,7 +19,7 @@ class Transformer(nn.Module):
     """The whole model: embedding, blocks and output."""
 
     def __init__(self, shape: settings.Model, linear: type[nn.Linear] = nn.Linear) -> None:
-        """`linear`: what the blocks multiply with."""
+        """`linear`: type of the blocks' layers."""
         super().__init__()
         self.shape = shape
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
@@ -37,7 +37,7 @@ class Transformer(nn.Module):
         return scores
 
     def begin(self, seed: int) -> None:
-        """The same first weights everywhere, whatever is held where: a processor draws them, and each part is taken."""
+        """Set the same first weights for any layout: a processor draws all, and each rank takes its part."""
         source = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
             here = local(weight.detach())

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # layouts would import it in each rank anew, for seconds: the process that forks ranks has it
+import torch._dynamo  # otherwise layouts would import it in each rank for seconds: the process that forks ranks has it
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
 from stampworks_train.checkpoint import Checkpoints
@@ -82,7 +82,7 @@ def run(place: Place, pipe: Connection) -> None:
         pipe.send({"what": "fatal", "text": f"{figures}: {_less(place.settings, place.world, rank.at_once)}"})
     except (DataError, CheckpointError, ValueError, MemoryError) as error:
         pipe.send({"what": "fatal", "text": f"{error}"})
-    except Exception as error:  # a peer that is gone breaks collectives in many ways
+    except Exception as error:  # a lost peer breaks collectives in many ways
         pipe.send({"what": "broke", "text": f"{type(error).__name__}: {error}"})
         signal.pause()  # the first rank to end is found, and then all are ended
     sys.stdout.flush()
@@ -341,7 +341,8 @@ class Rank:
         return Together(float(values[0]) / copies / (settings.batch * settings.model.length), round(float(values[1])))
 
     def _until_kept(self, step: int) -> float:
-        """Seconds until the second copy of this step is safe. What is older may go when all have got this far."""
+        """Wait until the second copy of this step is safe, and return the seconds. Older ones are removed when all
+        ranks have come this far."""
         begun = time.perf_counter()
         while self.kept < step:
             self._hear()
@@ -362,7 +363,7 @@ class Rank:
         return time.perf_counter() - begun
 
     def _end_snapshot(self) -> None:
-        """An accelerator copies beside the next step, and is through with it before the weights change."""
+        """Wait for the copy of an accelerator, which runs beside the next step and ends before the weights change."""
         if self.unwritten:
             if self.copies:
                 self.copies.synchronize()
@@ -370,7 +371,7 @@ class Rank:
             self.unwritten = 0
 
     def _save(self, step: int) -> float:
-        """Seconds that training waits for it; the rest goes on beside it."""
+        """Save, and return the seconds that training waits; the write continues in the background."""
         begun = time.perf_counter()
         told = without_secrets(self.place.settings.told())
         self.checkpoints.save(self.state.durable(), step, {"settings": told})
@@ -499,6 +500,7 @@ def rows_of(batch: int, part: int, parts: int) -> list[int | None]:
 
 
 def devices() -> int:
-    """Accelerators of this node. Not for an agent to ask: a fork cannot use what its parent has begun."""
+    """Return the accelerators of this node. An agent must not call this: a fork cannot use a device that its parent has
+    initialized."""
     count: int = torch.cuda.device_count()
     return count

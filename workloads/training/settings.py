@@ -1,4 +1,4 @@
-"""Settings of a run: one object, whose parts are options of their own. Errors are refused before it starts."""
+"""Settings of a run in one object. Errors are reported before it starts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Checkpoints:
     """Folder of checkpoints; by default `checkpoints` in the run's folder."""
     keep: int = 3
     every_s: float = 0.0
-    """Seconds between two; 0: chosen by what they cost and how often something fails."""
+    """Seconds between two checkpoints; 0 chooses them by cost and failure rate."""
     wait_s: float = 600.0
     """Seconds after which a checkpoint counts as failed."""
 
@@ -117,7 +117,7 @@ class Settings:
     """Folder of the run, in a directory that all nodes share."""
     steps: int = 100
     batch: int = 16
-    """Samples of one step, of all ranks together: the same whatever the number of ranks is."""
+    """Samples of one step over all ranks, independent of their number."""
     micro: int = 0
     """Samples that one rank computes at once; 0: all of its own."""
     seed: int = 0
@@ -135,7 +135,7 @@ class Settings:
     ranks: int = 0
     """Ranks on each node; 0: one per accelerator, or one."""
     pace_s: float = 0.0
-    """A step takes so many seconds at least: to try what becomes of a run without the load of one."""
+    """Minimum seconds of a step, to try a run without its load."""
     snapshots: bool = True
     """Kept in the memory of two nodes, after each step."""
     copies: str = "rail"

@@ -44,7 +44,7 @@ def misfit(settings: Settings, ranks: Sequence[int]) -> str:
 
 
 def seats(settings: Settings, ranks: Sequence[int]) -> list[Seat]:
-    """All ranks, node by node, for as many of them as fit: who loses a node goes on with fewer."""
+    """Return all ranks node by node, as many as fit: a run that loses a node continues with fewer."""
     taken = list(ranks)
     if settings.layout == "hsdp":
         taken = [min(taken)] * len(taken)

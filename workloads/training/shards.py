@@ -157,7 +157,7 @@ class Shards:
         return self._store.notices
 
     def want(self, shards: set[int], step: int, until: int) -> None:
-        """Begins to open these; those that are needed no more at `step` are closed."""
+        """Begin to open these, and close those that are no longer needed at `step`."""
         for shard in shards:
             self._until[shard] = max(until, self._until.get(shard, 0))
             if shard not in self._open:
@@ -235,7 +235,7 @@ class _Members:
 
 
 def make(source: Path, target: Path, tokens: int = TOKENS, most: int = BYTES, kind: str = "uint8") -> tuple[Index, int]:
-    """Makes shards of at most so many bytes; the index, and the tokens at the end that fill no sample."""
+    """Make shards of at most `most` bytes; return the index, and the tokens at the end that fill no sample."""
     text = _Text(source, np.dtype(kind).newbyteorder("<"))
     samples = (text.tokens - 1) // (tokens - 1)
     if samples < 1:

@@ -47,7 +47,7 @@ class Held:
         self.where, self._file, self.size, self._cached = where, file, size, cached
 
     def forget(self) -> bool:
-        """Takes it out of the cache, so that it is fetched again; whether it came from there."""
+        """Remove the file from the cache, so that it is fetched again. Return whether it came from there."""
         if self._cached:
             with contextlib.suppress(FileNotFoundError):
                 # another process has not replaced it
@@ -106,7 +106,7 @@ class Store:
         if self.cache:
             try:
                 return self._cached(self.cache, name, size, digest)
-            except (_CacheError, OSError) as error:  # whatever is wrong with the source itself is a DataError
+            except (_CacheError, OSError) as error:  # an error of the source itself is a DataError
                 self._give_up(self.cache, error)
         if self._filesystem is None:
             file = self._patiently(lambda: self._opened(name))
@@ -163,7 +163,7 @@ class Store:
             raise DataError(f"{error}; tried {TRIES} times") from None
 
     def _copy(self, name: str, file: Any, to: BinaryIO, size: int, digest: str) -> None:
-        """All of the file, when it is what it should be. Never more than was announced."""
+        """Copy the file and verify it. Never write more than the announced size."""
         where, found, left = f"{self.shown}/{name}", hashlib.sha256(), size + 1
         while piece := self._told(name, functools.partial(file.read, min(PIECE, left))):
             if self._ended.is_set():
@@ -229,17 +229,17 @@ class Store:
                     if self._ended.wait(0.02):
                         raise DataError(f"{self.shown}: not read, the stream was closed") from None
             for left in cache.glob(f"{digest}.*{PART}"):
-                left.unlink(missing_ok=True)  # whoever wrote it held this lock, and is dead
+                left.unlink(missing_ok=True)  # its writer held this lock, and is dead
             yield
         finally:
             os.close(descriptor)
 
     def _limit(self, cache: Path) -> int:
-        """Bytes that the cache may take: half of what would be free without it."""
+        """Return the limit of the cache in bytes: half of the space that would be free without it."""
         return self._room or (shutil.disk_usage(cache).free + sum(size for _, size, _ in _kept_files(cache))) // 2
 
     def _make_room(self, cache: Path, but: Path) -> None:
-        """Whoever has a file open that goes can read it to its end."""
+        """Delete cached files. Processes that have them open can read to the end."""
         files = sorted(_kept_files(cache))
         over = sum(size for _, size, _ in files) - self._limit(cache)
         for _, size, path in files:

@@ -46,7 +46,7 @@ SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "WANDB_API_KEY")
 
 
 class TrackerError(Exception):
-    """A tracker that cannot be told anything now: asking again later may help."""
+    """A tracker that cannot be reached now: a retry may help."""
 
 
 class RefusedError(TrackerError):
@@ -85,7 +85,7 @@ def tracker(wanted: Tracking, folder: Path) -> Tracker:
 
 
 class Tracker:
-    """Told how a run goes, by one thread; passed on by another, which ends with the process at the latest."""
+    """Values of a run, queued by one thread and sent by another, which ends with the process at the latest."""
 
     def __init__(self, sink: Sink, kind: str, rest_s: float = REST_S, room: int = ROOM) -> None:
         self._sink = sink
@@ -158,7 +158,7 @@ class Tracker:
             except RefusedError as error:  # the whole run
                 self._complain(error)
                 return
-            except Exception as error:  # whatever a tracker does, training goes on
+            except Exception as error:  # training continues after any error of a tracker
                 self._complain(error)
                 if not closing:
                     with self._changed:
@@ -171,7 +171,7 @@ class Tracker:
         return self._closing or (self._begin is not None and bool(self._points or self._artifacts or not self._begun))
 
     def _pass_on(self, closing: bool) -> None:
-        """Raises what ends it; what is refused alone is left out."""
+        """Send queued values. Raise errors that end the tracker; leave out values that it refuses."""
         if self._begin is None:
             return
         if not self._begun:
@@ -369,7 +369,7 @@ _OPENER = urllib.request.build_opener(_Stay)
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:
-    """The address without a user in it, and what authorises."""
+    """Return the address without its user, and the headers that authorize."""
     parts = urllib.parse.urlsplit(url)
     user = urllib.parse.unquote(parts.username or "") or os.environ.get("MLFLOW_TRACKING_USERNAME", "")
     password = urllib.parse.unquote(parts.password or "") or os.environ.get("MLFLOW_TRACKING_PASSWORD", "")

@@ -108,7 +108,7 @@ class Reading:
 
 
 def doubt(reading: Reading) -> list[Any]:
-    """The part of the next rank, if it is not what that one wrote, and how."""
+    """Return the part of the next rank and its difference, if it is not what that rank wrote."""
     order = sorted(reading.saved)
     neighbour = order[(order.index(reading.ranks.rank) + 1) % len(order)]
     how = reading.differs(neighbour)
@@ -116,7 +116,8 @@ def doubt(reading: Reading) -> list[Any]:
 
 
 def second_look(reading: Reading, doubts: Mapping[int, Sequence[Any]]) -> list[int]:
-    """Whose parts are torn: what a second rank finds torn, too, was written so; else its first reader reads wrongly."""
+    """Return the ranks whose parts are torn: if a second reader agrees, the writer is at fault, otherwise the first
+    reader."""
     order, names, torn = sorted(doubts), reading.ranks.meeting.names, list[int]()
     for reader, doubted in doubts.items():
         if not doubted:
@@ -142,7 +143,7 @@ def second_look(reading: Reading, doubts: Mapping[int, Sequence[Any]]) -> list[i
 
 
 def clean(folder: Path, limit: float) -> None:
-    """Removes this start's folder, and what starts that were killed have left beside it: none lives beyond the limit.
+    """Remove this start's folder, and those of killed starts: none runs longer than the limit.
 
     How old something is says the file system, whose clock need not be this node's.
     """
@@ -197,7 +198,7 @@ def save(path: Path, seed: str, size: int) -> tuple[float, str]:
 
 
 def load(path: Path) -> tuple[float, str, int]:
-    """Seconds to read a part, from the disk where the kernel forgets what it knows, its digest and its size."""
+    """Return seconds, digest and size of reading a part, from the disk if the kernel drops its cache."""
     begun = time.perf_counter()
     with path.open("rb") as file:
         with contextlib.suppress(OSError):

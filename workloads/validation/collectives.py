@@ -81,7 +81,7 @@ def order_of(names: Mapping[int, str], order: tuple[str, ...]) -> list[int]:
 
 
 def _rails(ranks: Ranks, options: Options, backend: str) -> tuple[str, ...]:
-    """The rails to measure one by one; empty text is whatever the library chooses."""
+    """Return the rails to measure one by one; empty text means the library's choice."""
     wanted = options.rails or ranks.cluster.rails
     if strange := [rail for rail in wanted if rail not in ranks.cluster.rails]:
         raise ValueError(f"the option cluster has no rail {', '.join(strange)}")

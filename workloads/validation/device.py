@@ -25,7 +25,7 @@ def devices() -> dict[str, str]:
 
 
 def on_all(ranks: Ranks, answer: Answer, work: Callable[[str, Answer, Begin], None], seconds: float) -> None:
-    """Does it on all devices of this node at the same time; `seconds` is what that takes."""
+    """Run the work on all devices of this node at once; `seconds` is its duration."""
     found = devices()
     if list(found) == ["cpu"]:
         answer.device = "cpu"
@@ -83,7 +83,7 @@ def cpus(listed: str) -> set[int]:
 
 
 def done(device: torch.device) -> None:
-    """Returns when the device has done all it was asked to."""
+    """Wait until the device has finished all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

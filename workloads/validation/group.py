@@ -34,7 +34,7 @@ def _store(ranks: Ranks) -> Any:
 
 
 def together(ranks: Ranks, answer: Answer, place: int, wait: float, work: Callable[[], None], rail: str = "") -> None:
-    """Does it in a group of all ranks, each at its place; what breaks there is a problem of the answer."""
+    """Run the work in a group of all ranks, each at its place; failures become problems of the answer."""
     store = _store(ranks)
     try:
         dist.init_process_group(

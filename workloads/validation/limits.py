@@ -22,7 +22,7 @@ HEADERS = 28
 SMALLER = (8900, 4000, 1500, 1400, 576)
 """Sizes to try when a packet of full size does not arrive."""
 MTU_DISCOVER, PROBE = 10, 3
-"""IP_MTU_DISCOVER and IP_PMTUDISC_PROBE of Linux: never cut a packet, and believe nobody about its size."""
+"""IP_MTU_DISCOVER and IP_PMTUDISC_PROBE of Linux: never fragment a packet, and ignore reported sizes."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def mtu(interface: str) -> float:
 
 
 def _packets(ranks: Ranks, rails: dict[str, str], options: Options, answer: Answer) -> None:
-    """Sends a packet of full size to both neighbours on each rail, and says the largest that arrived there whole."""
+    """Send a packet of full size to both neighbours on each rail, and report the largest that arrived complete."""
     meeting = ranks.meeting
     with contextlib.ExitStack() as stack:
         doors = {}

@@ -114,6 +114,6 @@ def _measure(directory: str, folder: Path, options: Options, answer: Answer) -> 
 
 
 def _forget(path: Path) -> None:
-    """Lets the kernel forget a file, as it has forgotten most of a large data set."""
+    """Drop a file from the kernel's cache, as most of a large data set would be."""
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

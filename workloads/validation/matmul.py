@@ -26,7 +26,7 @@ from .result import Answer
 from .timing import paces, spread, windows_of, without_waiting
 
 SAMPLE_S = 0.08
-"""A sample is the rate over so long: of single products some would miss what slows a device in turns."""
+"""Seconds of a sample: single products could miss a device that is slow at intervals."""
 SAMPLES_MIN = 5
 KINDS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 REHEARSED = "STAMPWORKS_FAULT_BITFLIP"

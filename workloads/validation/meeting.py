@@ -54,7 +54,7 @@ class Line:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def say(self, message: Mapping[str, Any]) -> None:
-        """Sends it; a line that cannot is closed, and whoever waits on it finds that."""
+        """Send a message. A connection that fails is closed, which its readers notice."""
         try:
             self.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError as error:
@@ -85,7 +85,7 @@ class Line:
             self.changed.notify_all()
 
     def silent(self, step: Step) -> str:
-        """Why nothing of this step will come any more; empty as long as it may."""
+        """Return why no answer of this step will arrive; empty while one may."""
         if step[0] in self.left:
             return f"gave up: {self.left[step[0]]}"
         if self.at > step:
@@ -109,11 +109,11 @@ class Meeting:
         self.program, self.step = 0, 0
 
     def begin(self, program: int) -> None:
-        """The next program of the start: what was said before it counts no more."""
+        """Begin the next program: earlier messages no longer count."""
         self.program, self.step = program, 0
 
     def leave(self, why: str) -> None:
-        """Tells the others that this rank is through with the program, so that nobody waits for it."""
+        """Tell the others that this rank has left the program, so that none waits for it."""
         message = {"program": self.program, "step": 0, "left": why}
         for line in self.lines.values():
             line.say(message)
@@ -153,7 +153,7 @@ class Meeting:
         return self.program, self.step
 
     def _await(self, rank: int, step: Step, end: float, wait: float) -> str:
-        """Waits for a rank's word in a step; why there is none, else nothing."""
+        """Wait for a rank's message in a step, and return why there is none; empty if it arrived."""
         line = self.lines.get(rank)
         if line is None:
             return self.absent.get(rank, "never came")
@@ -185,7 +185,7 @@ class First:
 
 
 def meet(rank: int, world: int, node: str, first: First, wait_s: float, start: str) -> Meeting:
-    """Brings the ranks of one start together; the ones that do not come in time are missing from then on."""
+    """Connect the ranks of one start. Ranks that do not come in time are missing from then on."""
     meeting = Meeting(rank, world, node, first.name, wait_s)
     if world == 1:
         return meeting
@@ -215,7 +215,7 @@ def _receive(meeting: Meeting, first: First, start: str) -> None:
 
 
 def _hello(connection: socket.socket, world: int, start: str) -> int | None:
-    """The rank that somebody says to be; none when it is nobody of this start."""
+    """Return the rank that a connection announces; None if it is not of this start."""
     connection.settimeout(2)
     said = b""
     try:

@@ -80,7 +80,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         ports = {rail: server.getsockname()[1] for rail, server in servers.items()}
         told = meeting.exchange(ports)
         there = {meeting.names[rank]: each for rank, each in told.items()}
-        # nodes are told apart by their names
+        # nodes are identified by name
         rounds = options.rounds or tournament(sorted(there))
         for number, pairs in enumerate(rounds):
             meeting.exchange(number)  # wait until all have finished
@@ -99,7 +99,7 @@ def listen(address: str) -> socket.socket:
 
 
 def tournament(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Rounds in which everybody meets everybody once: all but the first move on by one place."""
+    """Return rounds in which each pair meets once: all but the first move on by one place."""
     seats = [*names, *([""] if len(names) % 2 else [])]
     rounds = []
     for _ in range(len(seats) - 1):
@@ -157,7 +157,7 @@ def _on_rail(ends: Ends, ways: Sequence[Way]) -> None:
 
 
 def receive(server: socket.socket, way: Way, options: Options) -> list[tuple[float, int]]:
-    """Takes what the sender sends for the time of a measurement: (seconds since the begin, bytes come until then)."""
+    """Receive during a measurement, and return (seconds since the start, bytes so far) pairs."""
     with _accepted(server, way, options.wait) as connection:
         connection.settimeout(options.wait)
         buffer, marks, total = bytearray(BUFFER), [(0.0, 0)], 0
@@ -191,7 +191,7 @@ def _accepted(server: socket.socket, way: Way, wait: float) -> socket.socket:
 
 
 def send(source: str, target: tuple[str, int], way: Way, options: Options) -> float | None:
-    """Sends until the receiver has seen enough and closes: per cent of the bytes that were sent again."""
+    """Send until the receiver closes, and return the percentage of retransmitted bytes."""
     deadline = time.monotonic() + options.seconds + 2 * options.wait
     data = os.urandom(min(options.bytes, 2**20)) * -(-options.bytes // 2**20)
     with socket.create_connection(target, timeout=options.wait, source_address=(source, 0)) as connection:

@@ -55,7 +55,7 @@ class Cluster:
         return {rail: address for rail, address in zip(self.rails, node.rails, strict=False) if address} if node else {}
 
     def at(self, address: str) -> tuple[str, str]:
-        """Node and rail of an address; empty where it is nobody's."""
+        """Return node and rail of an address; empty if unknown."""
         for node in self.nodes:
             if address == node.address:
                 return node.name, ""
@@ -93,7 +93,7 @@ class Ranks:
 
     @property
     def meeting(self) -> Meeting:
-        """The others; who needs none of them never waits for one."""
+        """Return the other ranks. Programs that need none never wait for them."""
         if self._meeting is None:
             self._meeting = meet(self.rank, self.world, self.node, self.first, self.cluster.wait, self.start)
             self._meeting.begin(self.program)
@@ -117,14 +117,14 @@ class Ranks:
         return [known.get(rank, "") for rank in range(self.world)] if len(known) > 1 else [self.node]
 
     def name_of(self, rank: int) -> str:
-        """A rank's node; of one that never came one of those nodes from which nobody did."""
+        """Return a rank's node; for one that never came, one of the silent nodes."""
         known = self.meeting.names
         silent = [each for each in range(self.world) if each not in known]
         missing = [node.name for node in self.cluster.nodes if node.name not in known.values()]
         return known.get(rank) or dict(zip(silent, missing, strict=False)).get(rank, f"rank {rank}")
 
     def collect(self, answer: Answer) -> None:
-        """Brings what all ranks found to the first one, which says of the others why they did not answer."""
+        """Collect the answers of all ranks on the first one, with reasons for missing ones."""
         found = self.meeting.gather(findings(answer))
         answer.told = self.rank > 0
         for rank, one in found.items():

@@ -86,7 +86,8 @@ def write(path: Path, block: bytes, size: int) -> float:
 
 
 def read(path: Path, block: bytes, size: int) -> tuple[float, bool]:
-    """Seconds to read it, from the disk where the kernel forgets what it knows, and whether it is what was written."""
+    """Return the seconds to read a file, from the disk if the kernel drops its cache, and whether the content is
+    right."""
     same, seconds, left = True, 0.0, size
     with path.open("rb", buffering=0) as file:
         with contextlib.suppress(OSError):

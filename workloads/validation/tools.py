@@ -93,7 +93,7 @@ def _use(
     tell: bool = True,
     **where: Any,
 ) -> None:
-    """Runs a tool and takes over what it measured, or says why it did not."""
+    """Run a tool and add its values, or the reason why there are none."""
     if shutil.which(command[0]) is None:
         answer.text("skipped", command[0], "this node has no such program")
         return
@@ -128,7 +128,7 @@ def rdma_devices() -> list[str]:
 
 
 def _between(ranks: Ranks, device: str, options: Options, answer: Answer) -> None:
-    """Writes of the second of two neighbours into the memory of the first."""
+    """Measure writes of the second of two neighbours into the memory of the first."""
     peer = ranks.meeting.names[ranks.rank ^ 1]
     command = ["ib_write_bw", f"--ib-dev={device}", "--report_gbits", "-F", f"--duration={options.seconds:.0f}"]
     writes = ranks.rank % 2 == 1
@@ -140,7 +140,7 @@ def _between(ranks: Ranks, device: str, options: Options, answer: Answer) -> Non
 
 
 def read_nccl(output: str) -> list[Reading]:
-    """The rate at each size, out of place; a size whose result was wrong makes all of it worthless."""
+    """Return the rate at each size, out of place. A wrong result at one size invalidates all."""
     if NCCL_END not in output:
         raise Unreadable("its output does not come to its end")
     found = []
@@ -211,5 +211,5 @@ def _as_said(rate: float) -> Spread:
 
 
 def _number(cell: str) -> float | None:
-    """None for N/A and whatever else is no number."""
+    """Return a number; None for N/A and other text."""
     return float(cell) if re.fullmatch(r"\d+(\.\d+)?", cell) else None

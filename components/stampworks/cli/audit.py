@@ -39,7 +39,7 @@ def audit_thresholds(arguments: argparse.Namespace) -> int:
 
 
 def _data(judgement: Judgement) -> dict[str, Any]:
-    """The row as it is named in the file, and what is said of it; one that cannot be read stays as it was written."""
+    """Return the row with its judgement; an unreadable row is returned as written."""
     from stampworks.qualification import NoThreshold
     from stampworks.qualification.thresholds import HEADER
 

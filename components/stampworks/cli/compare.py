@@ -1,4 +1,4 @@
-"""`stampworks compare`: whether two stacks are siblings, and what sets them apart."""
+"""`stampworks compare`: the differences of two stacks, and whether they are siblings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _CODES = {"equal": exits.FINE, "different": exits.NO, "unknown": exits.UNKNOWN}
 _CLUSTER = "stampworks:cluster:Cluster"
-"""Whatever a program exports of it."""
+"""Type of the component in any stack's state."""
 
 
 def add_verbs(verbs: Any) -> None:

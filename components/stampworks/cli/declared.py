@@ -1,4 +1,4 @@
-"""`stampworks plan` and `stampworks schema`: what a declaration means, and what can be declared."""
+"""`stampworks plan` and `stampworks schema`: the meaning of a declaration, and its valid fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stampworks estimate`: what a training run takes."""
+"""`stampworks estimate`: time, cost and checkpoints of a training run."""
 
 from __future__ import annotations
 

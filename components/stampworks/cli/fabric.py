@@ -61,7 +61,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_fabric(arguments: argparse.Namespace) -> int:
-    """Could not tell where no fat tree can be said to be what the machine takes."""
+    """Return the exit code: UNKNOWN if no fat tree is known for the machine."""
     from stampworks.planning.fat_tree.notes import notes
     from stampworks.planning.fat_tree.tenants import neighbours, tenants
     from stampworks.planning.fat_tree.tree import NoFatTreeError, design

@@ -44,7 +44,7 @@ def _measure(arguments: argparse.Namespace) -> int:
 
 
 def _read_account(arguments: argparse.Namespace) -> int:
-    """Unknown when one of the facts is; what could be read is kept all the same."""
+    """Return the exit code: UNKNOWN if a fact is. The others are kept."""
     from stampworks.cli.output import Progress
     from stampworks.clouds.errors import UnansweredError
     from stampworks.declaration import displayed, load_file

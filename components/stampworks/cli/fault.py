@@ -1,4 +1,4 @@
-"""`stampworks fault`: breaking a cluster on purpose, to see that what must notice does."""
+"""`stampworks fault`: inject faults into a cluster, to test its checks."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def build_image(arguments: argparse.Namespace) -> int:
-    """Builds what is missing; an image that is there is only named."""
+    """Build missing parts of the image, or name an existing one."""
     from stampworks import configuration
     from stampworks.cli.output import Progress
     from stampworks.provider import node_image

@@ -102,7 +102,7 @@ def _print_manifests(arguments: argparse.Namespace, asked: RunRequest) -> int:
 
 
 def _written_out() -> type[Any]:
-    """Every object whole: nobody follows YAML's references. Text of several lines is a block."""
+    """Return a YAML dumper without references, which writes text of several lines as a block."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -141,7 +141,7 @@ def list_jobs(arguments: argparse.Namespace) -> int:
 
 
 def _prices(plan: Plan, roster: Roster) -> Callable[[Job], float | None]:
-    """Return what a job has cost so far, by the part of its nodes' accelerators that it holds; None is unknown."""
+    """Return a function for the cost of a job so far, by its share of the nodes' accelerators; None is unknown."""
     from stampworks.planning.cost import NoPrice, price_of
 
     group_of = {member.name: member.group for member in roster.members}
@@ -192,7 +192,7 @@ def cancel_run(arguments: argparse.Namespace) -> int:
 
 
 def watch(pieces: Iterator[Piece], title: str, show: bool) -> Job:
-    """Shows pieces as they come, and how far the run is beside them; returns what became of it."""
+    """Show pieces as they arrive, with the progress of the run, and return its end."""
     from stampworks.cli.output import Progress
     from stampworks.views.running import RunProgress
 
@@ -232,7 +232,7 @@ def ended(job: Job) -> str:
 
 
 def kind(job: Job) -> str:
-    """Say `run` of a bundled workload, which may be submitted again and goes on."""
+    """Return `run` for a bundled workload, which can be submitted again to continue."""
     from stampworks.operations.jobs import WORKLOADS
 
     return "run" if job.workload in WORKLOADS else "job"

@@ -58,7 +58,7 @@ def looked_up(asked: Sequence[KeyUrl]) -> dict[str, tuple[str, ...]]:
 
 
 def _answers(urls: Sequence[str]) -> Mapping[str, tuple[str, ...] | Exception]:
-    """Ask all URLs, some at a time. A server that drips gets no more time than one that is silent.
+    """Ask all URLs, some in parallel. A slow server gets no more time than a silent one.
 
     A thread that is still waiting then is left to end with the process.
     """

@@ -1,5 +1,5 @@
-"""`stampworks lock`: looks up once what others publish, so that every `up` takes the same: the images that nodes boot,
-the versions of what a Kubernetes of the cloud is made of, and the keys of users at URLs."""
+"""`stampworks lock`: look up published values once, so that every `up` uses the same: images of nodes, versions of a
+managed Kubernetes' parts, and keys of users at URLs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _before(declared: Path) -> Lock:
 
     try:
         return read_lock(declared)
-    except DeclarationError:  # whatever it says, it is written anew
+    except DeclarationError:  # an invalid lock is written again
         return Lock()
 
 
@@ -138,7 +138,7 @@ def _looked_up(
 def _default(
     lookups: Lookups[object], api: object, source: DeclarationSource, plan: Plan, part: str
 ) -> tuple[dict[str, str], list[Problem]]:
-    """The version that the cloud takes where nobody names one, by what a lock calls the part."""
+    """Return the version that the cloud chooses by default, under the lock's name of the part."""
     from stampworks.planning.build.launching import locked, minor
 
     kubernetes = minor(plan.release)

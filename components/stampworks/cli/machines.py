@@ -1,4 +1,4 @@
-"""A machine of the catalog, as somebody typed it."""
+"""Find a machine of the catalog by the name that a user typed."""
 
 from __future__ import annotations
 

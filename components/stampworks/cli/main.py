@@ -1,4 +1,4 @@
-"""The `stampworks` command: finds the verb, calls it, turns what happened into an exit code."""
+"""The `stampworks` command: find the verb, call it, and turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLLECTED_AFTER = 200_000
 """Objects that a command makes before Python looks for dead cycles. Imports and parsed files make many and leave none:
 looking after 700, as Python does, is a tenth of the time of a plan."""
 NO_PLUGINS = ("PYDANTIC_DISABLE_PLUGINS", "__all__")
-"""Keeps pydantic from reading the metadata of every installed package for plugins that watch models."""
+"""Setting that stops pydantic from searching all installed packages for plugins."""
 VERBS = {
     "plan": "declared",
     "schema": "declared",
@@ -67,7 +67,7 @@ FAULT = "This is a bug in stampworks: the command has no result."
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong with a command line, with the nearest verb or option."""
+    """An argument parser whose errors suggest the nearest verb or option."""
 
     def error(self, message: str) -> NoReturn:
         """Raise CliError instead of ending the process, as argparse does."""
@@ -126,7 +126,7 @@ def command() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; every expected error is a text on stderr and an exit code, and JSON for who asked for it."""
+    """Run one command. Expected errors go to stderr with an exit code, as JSON if the user asked for it."""
     words = list(sys.argv[1:] if argv is None else argv)
     # Words after -- belong to the command that `run` and `ssh` start.
     split = words.index("--") if "--" in words else len(words)
@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
-        # the reader left; what is still buffered must not raise again at exit
+        # The reader has left: the buffered output must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.BROKEN_PIPE
     except Exception as error:

@@ -35,7 +35,7 @@ class Named:
         return self._found[file]
 
     def count(self, files: Iterable[Path]) -> None:
-        """Refuses what is too large as a whole before any of these is read."""
+        """Refuse files that are together too large, before the first is read."""
         from stampworks.declaration.files import SIZE_MAX_KIB
 
         for file in files:

@@ -110,14 +110,14 @@ def _declared(folder: Path) -> Mapping[str, Declaration]:
 
 
 def _write(file: Path, text: str, source: DeclarationSource, of: str, cidr: str) -> Plan:
-    """Puts the sibling's file in place, proven and whole, and never over another one."""
+    """Write the sibling's file after planning it, in one step, and never over another file."""
     from stampworks.declaration import DeclarationError, load_file
     from stampworks.declaration.sibling import sibling_text
     from stampworks.plan import fingerprint
     from stampworks.planning import plan
 
     name = file.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    # beside it, for it names its base; hidden, so that nobody takes it for a stack
+    # Create it in the same folder, because it names its base; hidden, so that it is not taken for a stack.
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}.", suffix=file.suffix)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:

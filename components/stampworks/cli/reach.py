@@ -109,7 +109,7 @@ def log_in(arguments: argparse.Namespace) -> NoReturn:
 
 
 def _node_of(plan: Plan, roster: Roster, asked: str) -> str:
-    """The first node of the job of this name or number; one that does not run is said to be where it is."""
+    """Return the first node of a job with this name or number. An error gives the state of a job that does not run."""
     from stampworks.operations import jobs
     from stampworks.operations.errors import nearest
 
@@ -125,7 +125,7 @@ def _node_of(plan: Plan, roster: Roster, asked: str) -> str:
 
 
 def run_job(arguments: argparse.Namespace) -> int:
-    """Streams what the command prints and ends with its exit code."""
+    """Print the output of a command as it arrives, and return its exit status."""
     from stampworks.operations.run import RunOptions
     from stampworks.operations.schedulers import commands_of
     from stampworks.text.printable import printable
@@ -158,14 +158,14 @@ def _carry_out(commands: Commands, run: CommandRun) -> int:
             # srun outlives its ssh; on Ctrl-C or when our reader left, the job must not
             commands.cancel(run)
     if code == _SSH_FAILED:
-        commands.expect_reachable()  # says so when it was ssh that failed and not the command
+        commands.expect_reachable()  # raises an error if ssh itself failed, and not the command
     return code if code >= 0 else 128 - code
 
 
 def _stream(command: Sequence[str]) -> int:
     """The exit code of a command that shares our streams; a reader that leaves ends it, which ssh alone would not."""
     stdout = select.poll()
-    stdout.register(_STDOUT, 0)  # POLLERR is always told: the other end of the pipe is closed
+    stdout.register(_STDOUT, 0)  # POLLERR is always reported: the reader has closed the pipe
     with subprocess.Popen(command) as process:
         try:
             while process.poll() is None:

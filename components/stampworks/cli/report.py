@@ -1,4 +1,4 @@
-"""`stampworks report`: what was proven and trained, as a page, as Markdown or as JSON."""
+"""`stampworks report`: results of proofs and training, as a page, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OURS = "stampworks:"
 _QUALIFICATION = "stampworks:cluster:Qualification"
 _SIGNING_KEY = "stampworks:cluster:SigningKey"
 _NOT_MADE = ("stampworks:cluster:Cluster", _QUALIFICATION)
-"""The component around all others, and the proof itself, whose own times are in the certificate."""
+"""Types without times of their own: the component around all others, and the proof, whose certificate has the times."""
 
 
 def add_verbs(verbs: Any) -> None:

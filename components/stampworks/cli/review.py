@@ -1,4 +1,4 @@
-"""`stampworks review`: what a change does to a stack, before it is merged, without credentials."""
+"""`stampworks review`: effects of a change on a stack before the merge, without credentials."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def _facts(opened: Opened, stack: str) -> Facts:
 
 
 def _loaded(opened: Opened, stack: str) -> ReviewedStack:
-    """All but what rules say of it."""
+    """Load a side of the review, without the findings of rules."""
     from stampworks import planning
     from stampworks.declaration import DeclarationError, load_file, load_stack
     from stampworks.planning.changes.review import ReviewedStack
@@ -342,7 +342,7 @@ def _files(opened: Opened, stack: str) -> list[Path]:
 
 
 def _is_the_same(stack: str, base: Opened, head: Opened) -> bool:
-    """Whether its files are, so that it needs no plan; they name no role and no check, whose files might be others."""
+    """Return whether both sides have equal files, so that no plan is needed. The stack has no own roles or checks."""
     before, after = _files(base, stack), _files(head, stack)
     alone = all(path == "extends" for each in before for path, _ in base.named.by(each))
     return alone and [each.read_bytes() for each in before] == [each.read_bytes() for each in after]
@@ -370,7 +370,7 @@ def _refused(opened: Opened, error: exits.CliError) -> SideError:
 
 
 def _named(opened: Opened, text: str) -> str:
-    """A text about what was written of a revision as one about the revision."""
+    """Return a message about a temporary file as one about its revision."""
     from stampworks.declaration import displayed
 
     if opened.written is None:

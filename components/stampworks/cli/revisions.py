@@ -71,7 +71,7 @@ class _Object:
 
 
 def write_project(of: Revision, project: Path, into: Path, named: Named) -> Written:
-    """Writes what declares the stacks of a project as it was."""
+    """Write the files that declare a project's stacks at a revision."""
     from stampworks.declaration import BASES_MAX, lock_file
     from stampworks.state.facts import account_file
 
@@ -88,7 +88,7 @@ def write_project(of: Revision, project: Path, into: Path, named: Named) -> Writ
     looked_up = [each(Path(path)) for path in late if not _leaves(path) for each in (lock_file, account_file)]
     writer.write([str(path) for path in looked_up])
     seen: set[str] = set()
-    for _ in range(BASES_MAX + 2):  # the stacks, what they stand on, and what the last of it names
+    for _ in range(BASES_MAX + 2):  # the stacks, their bases, and the files that the last base names
         late = [path for path in dict.fromkeys(late) if path not in seen and not _leaves(path)]
         seen |= set(late)
         written = writer.write(late)
@@ -100,7 +100,7 @@ def write_project(of: Revision, project: Path, into: Path, named: Named) -> Writ
 
 
 def _stack_folder(file: Path) -> str:
-    """Below the project: a folder of the machine that reads is nobody's to name."""
+    """Return the folder of stacks, which must be below the project: a revision may not name other folders."""
     if not file.is_file():
         return "."
     named, line = stacks.stack_folder(file)
@@ -119,7 +119,7 @@ def _leaves(path: str) -> bool:
 
 
 class _Writer:
-    """Counts what it writes, for a few names in a revision may stand for more than a disk holds."""
+    """Writer of files of a revision. It counts them: few names may stand for more than a disk holds."""
 
     def __init__(self, of: Revision, into: Path) -> None:
         self._of, self._into = of, into
@@ -183,7 +183,7 @@ def _looked_up(of: Revision, paths: Sequence[str]) -> Iterator[_Object]:
             raise _cut(of)
         if elsewhere := ELSEWHERE.fullmatch(line):
             said = said[int(elsewhere[2]) + 1 :]
-        found = OBJECT.fullmatch(line)  # a name may end like an answer, and what is missing is answered with its name
+        found = OBJECT.fullmatch(line)  # a missing name is answered with the name itself, which may end like an answer
         there = found and found[2] in (b"blob", b"tree")
         yield _Object(found[1].decode(), found[2].decode(), int(found[3])) if found and there else _Object("", "", 0)
 

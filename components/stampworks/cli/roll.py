@@ -1,4 +1,4 @@
-"""`stampworks roll`: nodes that the next `up` makes anew, whatever they were made from."""
+"""`stampworks roll`: nodes that the next `up` renews, whatever image they came from."""
 
 from __future__ import annotations
 

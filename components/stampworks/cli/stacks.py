@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STACK = "local"
 RULES = "rules"
-"""Beside the fields of a plan in its file: what rules said of it, which is no part of it and is said anew."""
+"""Field for findings of rules beside a plan in its file; a reader computes them again."""
 PROJECT_MAX_KIB = 64
 """Limit for a Pulumi.yaml, which may be anybody's. Reading YAML takes long."""
 
@@ -37,7 +37,7 @@ def add_stack_option(
 
 
 def _stack_here() -> str:
-    """Outside of all projects the connection of who works here, if there is one."""
+    """Return the stack of this folder; outside of a project the user's connection, if there is one."""
     from stampworks.state.paths import connection_file
 
     file = connection_file()

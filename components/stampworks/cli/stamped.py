@@ -1,4 +1,4 @@
-"""The plan that a cluster was stamped with: what is declared now and not stamped yet changes no running cluster."""
+"""Find the plan that a cluster was stamped with: unstamped changes of a declaration do not count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAKEN = "note: the cluster is taken as it was stamped"
 
 
 def plan_of(stack: str) -> Plan:
-    """The plan of the last `up` that made all nodes, as the backend has it; without one, what the file declares.
+    """Return the plan of the last complete `up` in the backend; without one, that of the file.
 
     How the file differs from it, or why it cannot be read, is one line on stderr.
     """
@@ -91,7 +91,7 @@ def _differences(stamped: Plan, declared: Plan) -> list[str]:
     declared = settled(replace(declared, reasons=()))
     if declared == stamped:
         return []
-    from stampworks.changes.differences import differences  # takes long to import, and most files say what was stamped
+    from stampworks.changes.differences import differences  # this import is slow, and most files equal the stamped plan
     from stampworks.views.comparison import sentences
 
     found = [each for each in differences(stamped, declared) if not each.is_a_place]

@@ -14,7 +14,7 @@ TIMEOUT_S = 60.0
 
 
 class SilentError(Exception):
-    """The backend did not say what it holds; the text is the reason, in one line."""
+    """The backend did not answer; the text is the reason, in one line."""
 
 
 def resources(stack: str) -> Sequence[Mapping[str, Any]]:

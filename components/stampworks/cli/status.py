@@ -1,4 +1,4 @@
-"""`stampworks status`: who is in the cluster and what state it is in."""
+"""`stampworks status`: the nodes of a cluster and their state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _logins(plan: Plan, roster: Roster) -> dict[str, str]:
 
 
 def print_nodes(found: NodesStatus, as_json: bool) -> None:
-    """Some nodes of a cluster, and what is the matter with them."""
+    """Print the state of some nodes, with remarks."""
     from stampworks.text.printable import printable
 
     if as_json:
@@ -64,7 +64,7 @@ def print_nodes(found: NodesStatus, as_json: bool) -> None:
 
 
 def text(status: ClusterStatus) -> list[str]:
-    """A headline with the verdict, the tables of its scheduler, and what is wrong."""
+    """Return a headline with the verdict, the scheduler's tables, and the problems."""
     from stampworks.operations.status import ending_sentence
     from stampworks.text.printable import printable
 

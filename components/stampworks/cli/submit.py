@@ -109,7 +109,7 @@ def _source(arguments: argparse.Namespace) -> JobSource:
         raise exits.CliError("submit needs either a job file or a command", hint)
     if arguments.command:
         return read_command(arguments.command, over, Path())
-    if "workdir" in over:  # a path on the command line begins here, and not beside the file
+    if "workdir" in over:  # a path of the command line is relative to the working directory, not to the file
         over["workdir"] = str(Path(over["workdir"]).absolute())
     return read_job(Path(arguments.what), over)
 

@@ -1,4 +1,4 @@
-"""`stampworks sweep`: the rooms on this machine, and the end of one whose stack is lost."""
+"""`stampworks sweep`: list the rooms of this machine, and remove one whose stack is lost."""
 
 from __future__ import annotations
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from stampworks.changes.review import DeclaredChange, Review
 
 _READ = "pulumi:pulumi:readStackResourceOutputs"
-"""A function of the engine itself: what the state has of a stack, before this run changes it."""
+"""Function of the engine that returns the state of a stack before this run."""
 _WITH_A_PLAN = ("stampworks:cluster:Roll", "stampworks:cluster:Cluster")
 """The resources that keep the plan that was stamped; the first one knows it when nodes are made."""
 
 
 def check_approved(name: str, plan: Plan, alone: bool) -> None:
-    """Refuse to go on where the plan needs a person's yes and has none; a preview says so and goes on.
+    """Refuse the run if the plan needs an approval and has none. A preview reports it and continues.
 
     Alone in its stack, a cluster under another name is the stamped one renamed.
     """

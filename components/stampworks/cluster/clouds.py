@@ -36,13 +36,13 @@ REHEARSAL = "STAMPWORKS_REHEARSAL"
 
 
 def left_out() -> tuple[str, ...]:
-    """Rules that keep nobody from going on."""
+    """Return the ids of rules that block no `up`."""
     return OF_LOCK if os.environ.get(REHEARSAL) else ()
 
 
 def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, str, bool]]:
-    """Why no cluster is made of a plan that can be read and reviewed: the field, what about it, and what to do. And
-    whether that is no mistake in the declaration."""
+    """Return the reasons why a valid plan is not created: field, text, hint, and whether the declaration itself is
+    correct."""
     found = []
     rehearsing = bool(os.environ.get(REHEARSAL))
     if plan.cloud not in (rehearsed() if rehearsing else stamped()):
@@ -74,8 +74,7 @@ def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
 
 
 def load(plan: Plan) -> Resources[Place, Network, Stored, Disk, NodeGroup]:
-    """Return the components of the plan's cloud. Only that cloud's SDK gets imported. Refuses what can be planned
-    only."""
+    """Return the components of the plan's cloud. Import only its SDK. Refuse clouds that can only be planned."""
     if found := refusals(plan, lookups(plan)):
         refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint, _ in found))
     return CLOUDS[plan.cloud].resources()

@@ -77,9 +77,9 @@ class Cluster(pulumi.ComponentResource):
     use: Output[str]
     """A command to begin with."""
     ssh: Output[str]
-    """The command that logs in to the head, complete for whoever has the key, which `stampworks ssh` fetches itself."""
+    """Command that logs in to the head with the user's own copy of the key, which `stampworks ssh` fetches itself."""
     logins: Output[dict[str, str]]
-    """The command with which a user logs in with their own key, by name; of those whose keys are declared."""
+    """Command with which each user with declared keys logs in, by name."""
     inventory: Output[str]
     """Inventory of the cluster for Ansible, as JSON."""
     mounts: Output[dict[str, str]]
@@ -132,11 +132,12 @@ class Cluster(pulumi.ComponentResource):
 
     def _register_slurm(self, place: Place, network: Network, keyring: Keyring) -> None:
         plan = self.plan
-        # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
+        # Nodes are created after the storage that they mount, and deleted before it, so that none writes to it during
+        # its deletion.
         storage = self._storage(place)
         volumes = self._volumes(plan.controller, place)
         database = self._database(place, keyring)
-        # All others come after it: whatever happens to them, draining for one, wants a scheduler that answers.
+        # All others depend on the head: any change of them, for example a drain, needs its scheduler.
         before = [*storage.values(), *database]
         controller = self._group(plan.controller, network, volumes, depends_on=before)
         groups = {plan.controller: controller}
@@ -207,7 +208,7 @@ class Cluster(pulumi.ComponentResource):
         driven: Mapping[str, Output[Driven]],
         proofs: Sequence[pulumi.Resource],
     ) -> KubernetesNodes:
-        """Nodes that the cloud makes members of its Kubernetes itself, which knows who they are; and their proof."""
+        """Create nodes that the cloud itself joins to its Kubernetes, and their proof."""
         plan, before = self.plan, [*storage.values()]
         made = {
             group: clouds.pools(plan).create_pool(
@@ -243,7 +244,7 @@ class Cluster(pulumi.ComponentResource):
         storage: Mapping[str, Stored],
         proofs: Sequence[pulumi.Resource],
     ) -> None:
-        """Nodes that run pods: started, configured, known to the control plane as what they are, and proven."""
+        """Create nodes that run pods: start, configure, join and prove them."""
         plan, labels = self.plan, scheduling.node_labels(self.plan)
         of, before = clouds.joined(plan), [*storage.values(), control_plane]
         groups = {group: self._group(group, network, [], depends_on=before) for group in plan.pools}
@@ -449,7 +450,7 @@ class Cluster(pulumi.ComponentResource):
         key: SigningKey | None,
         *after: pulumi.Resource,
     ) -> None:
-        """Whatever uses what the cluster outputs waits for the proof."""
+        """Register the proof, on which all outputs of the cluster depend."""
         plan = self.plan
         self._proof = configured[-1]
         if not key:

@@ -15,7 +15,7 @@ from stampworks.configuration.run import CheckModeResult, TaskFailure
 from stampworks.text.names import fold
 
 WORDS_MAX = 240
-"""Characters of one finding, whose text may come from a node."""
+"""Maximum characters of a finding, whose text may come from a node."""
 LINES_MAX = 40
 """Lines of one layer."""
 CLOCK_S = 30
@@ -52,7 +52,7 @@ def lines(layer: str, found: Iterable[Found], mask: Callable[[str], str] = str) 
     """Return one line for each difference, with all its nodes: system: gpu-[001-064]: /etc/hosts differs."""
     nodes: dict[str, list[str]] = {}
     for node, what in found:
-        # mask first: a secret that was cut could not be found any more
+        # Mask before shortening: a secret that was cut could no longer be found.
         nodes.setdefault(plain(mask(what)), []).append(node)
     said = [f"{layer}: {fold(sorted(set(names)))}: {what}" for what, names in nodes.items()]
     more = len(said) - LINES_MAX
@@ -203,7 +203,7 @@ def _one_node(expected: Expected, seen: Any) -> Iterator[str]:
 
 
 def clocks(controller: str, facts: Mapping[str, Any]) -> Iterator[Found]:
-    """Yield hosts whose clock differs from the controller's. Our own clock, against which all were read, may be
+    """Yield hosts whose clock differs from the controller's. This machine's clock, with which all were compared, may be
     wrong."""
     for host, said in facts.items():
         try:

@@ -185,7 +185,7 @@ def environment(folder: Path, playbooks: Path, check: bool, tries: int) -> dict[
         "LogLevel": "ERROR",
     }
     return {
-        # the Ansible beside this Python, whatever else is installed
+        # the Ansible of this Python environment
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
         "ANSIBLE_HOME": str(folder / "home"),

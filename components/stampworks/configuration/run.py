@@ -168,7 +168,7 @@ def private_folder() -> Iterator[Path]:
 async def player(
     command: Sequence[str], folder: Path, mask: Callable[[str], str]
 ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    """Yield the events of a player. At the end of this block the player and its processes are gone.
+    """Yield the events of a player. When the block ends, the player and its processes have ended.
 
     The player ends when its standard input closes, so it never outlives this process, even if that is killed.
     """

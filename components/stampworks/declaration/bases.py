@@ -13,7 +13,7 @@ Move = Callable[[ValueNode, str, str], ValueNode]
 
 
 def moved(node: ValueNode, folder: str) -> ValueNode:
-    """Return a base with its paths seen from the other folder, which the base's own is below, beside or above."""
+    """Return a base with its paths relative to the other folder, wherever that lies."""
     if folder == "." or not isinstance(node.value, dict):
         return node
     value = dict(node.value)

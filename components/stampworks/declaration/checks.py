@@ -73,7 +73,7 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
 
 
 def _tags(tags: Sequence[Entry]) -> Iterator[FieldFinding]:
-    """Roles of a cloud have no two whose names are the same in small letters."""
+    """Refuse tags that differ only in case: roles of a cloud cannot have both."""
     names = [tag.get("name") for tag in tags]
     for index, first in _repeated([name and name.lower() for name in names]):
         hint = f"tags[{first}] has this name already, for names of tags differ by more than capitals; keep one"
@@ -110,7 +110,7 @@ def _elastic(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 
 def _idle(pools: Sequence[Entry], scheduler: Entry) -> Iterator[FieldFinding]:
-    """A pool that cannot be judged may be one whose nodes start with the work."""
+    """Refuse a cluster whose pools have no permanent nodes. A pool with invalid fields does not count."""
     if pools and all(map(_all_run, pools)) and scheduler.get("idle_minutes") is not None:
         message = "it is for nodes that start with the work, and all nodes of this cluster always run"
         hint = "write how many nodes of a pool always run, as count_min: 0, or take it out"
@@ -321,7 +321,8 @@ def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[FieldFindi
 
 
 def _twice(data: Entry) -> Iterator[FieldFinding]:
-    """Words that name no entry elsewhere: whoever is to be told twice would be two resources of one name."""
+    """Refuse repeated words that name no entry elsewhere: mail for the same address twice would be two resources with
+    one name."""
     yield from _references("address", data.get("budget", {}).get("notify", ()), None, ("budget", "notify"))
     for name in ("api_from", "admins"):
         yield from _references(name, data.get("scheduler", {}).get(name, ()), None, ("scheduler", name))
@@ -352,7 +353,7 @@ def _extras(data: Entry, extras: Entry) -> Iterator[FieldFinding]:
 
 
 def _nowhere(names: Sequence[str | None], data: Entry, path: Path) -> Iterator[FieldFinding]:
-    """Pools whose nodes are nowhere."""
+    """Refuse pools whose nodes have no place."""
     unreal = _unreal(data.get("pools", ()))
     for index, name in enumerate(names):
         if name in unreal:

@@ -35,7 +35,7 @@ class Problem:
     source: str
     """The line of text that holds the place."""
     last: bool = False
-    """Whether it is no mistake of whoever declares, as a lock that is not written yet: it is said after those."""
+    """Whether it is no mistake in the declaration, such as a missing lock: such problems come last."""
 
     @property
     def where(self) -> str:
@@ -44,7 +44,7 @@ class Problem:
 
 
 class DeclarationError(Exception):
-    """All that is wrong in a declaration; its text is what the user reads."""
+    """All problems of a declaration; its text is shown to the user."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         # Keep one more than are shown, so that the message can say that there are more.
@@ -60,11 +60,11 @@ class DeclarationError(Exception):
 
 
 class AbsentError(Exception):
-    """A value was read that is wrong in the declaration: what depends on it cannot be said until it is mended."""
+    """A value that is invalid in the declaration was read: results that depend on it must wait for its correction."""
 
 
 def in_reading_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """File by file as they first appear, each from top to bottom; what is no mistake after all of them."""
+    """Sort problems by file in the order of appearance, and by line; those that are no mistake come last."""
     problems = tuple(problems)
     files = list(dict.fromkeys(problem.file for problem in problems))
     return tuple(sorted(problems, key=lambda each: (each.last, files.index(each.file), each.line, each.column)))

@@ -1,4 +1,4 @@
-"""Findings of pydantic, in the words of the person who wrote the declaration."""
+"""Turn pydantic's errors into messages for the author of the declaration."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def worth_saying(errors: Sequence[ErrorDetails], root: ValueNode, known: Fields)
 
 
 def meant(errors: Sequence[ErrorDetails], known: Fields) -> set[Path]:
-    """The keys that unknown ones look like: what they say is not known."""
+    """Return the keys that unknown ones probably stand for: their values are unknown."""
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
     # Search only for the first keys: no more are shown, and a key that then looks missing does not justify a long
     # search.
@@ -57,7 +57,7 @@ def meant(errors: Sequence[ErrorDetails], known: Fields) -> set[Path]:
 
 
 def of_another_version(root: ValueNode) -> Problem | None:
-    """The one problem of a declaration whose other keys may mean something else than they do here."""
+    """Return the problem of a declaration of another version, in which keys may have another meaning."""
     node, found = find(root, ("version",))
     if not found or type(node.value) is not int or node.value == VERSION:
         return None
@@ -67,7 +67,7 @@ def of_another_version(root: ValueNode) -> Problem | None:
 
 
 def _follows(error: ErrorDetails, root: ValueNode) -> bool:
-    """Whether the reader has said already why pydantic finds nothing, or not enough, where something is written."""
+    """Return whether an error only follows from one that the reader has reported."""
     node, found = find(root, error["loc"])
     if error["type"] == "missing":
         return any(not defect.key for defect in node.defects)
@@ -134,7 +134,7 @@ def _keys(path: Path, known: Fields) -> list[str]:
 
 
 def _choices(path: Path, known: Fields) -> list[str]:
-    """The members of a closed set, of which a list may have several; that nothing is one of them nobody writes."""
+    """Return the members of a closed set without the empty one, which users never write."""
     where = pattern(path)
     field = known.get(where.removesuffix("[]"))
     closed: Any = field.annotation if field else None

@@ -24,7 +24,7 @@ def pattern(path: Path) -> str:
 
 
 def section_of(field: FieldInfo) -> type[Section] | None:
-    """The model of what stands below a field, or below each entry of its list."""
+    """Return the model of a section, or of the entries of a list."""
     kind = get_args(field.annotation)[0] if is_list(field) else field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, Section) else None
 

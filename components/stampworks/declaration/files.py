@@ -18,7 +18,7 @@ from stampworks.declaration.wording import alternatives, did_you_mean, shown, si
 SIZE_MAX_KIB = 256
 """Limit for a file with its bases, which bounds time and memory. One of a thousand pools has less."""
 BASES_MAX = 8
-"""More files than this one above the other nobody could follow."""
+"""Maximum number of files in a chain of bases."""
 SUFFIXES = (".yaml", ".yml")
 STACK_KEY = "stampworks:cluster"
 EXAMPLE = """\
@@ -52,7 +52,7 @@ def stack_file(stack: str, directory: Path) -> Path:
 
 
 def read_declared(path: Path) -> ValueNode:
-    """The declaration in a file, merged with its bases; DeclarationError for what keeps it from being read."""
+    """Return the declaration of a file, merged with its bases. Raise DeclarationError for unreadable ones."""
     try:
         text = text_of(path)
     except UnreadableError as error:
@@ -193,8 +193,8 @@ def _content(path: Path, suffixes: tuple[str, ...]) -> bytes:
         with open(path, "rb", opener=_opened) as file:  # Path.open takes no opener
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UnreadableError("is not a file", f"name one that ends in {suffixes[0]}")
-            # A declaration in a pull request may name what only the machine that reads it has, and what cannot be read
-            # is quoted: wherever links lead, it is a file that was meant to be such a one.
+            # A declaration in a pull request may name private files of the machine, and errors quote what they read:
+            # links must lead to a file with the right ending.
             if path.resolve().suffix not in suffixes:
                 kind = suffixes[0][1:].upper()
                 raise UnreadableError(f"is not called a {kind} file", f"give it a name that ends in {suffixes[0]}")

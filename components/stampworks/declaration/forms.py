@@ -18,7 +18,7 @@ def wrong(message: str, hint: str) -> PydanticCustomError:
 
 @dataclass(frozen=True)
 class TextForm:
-    """Has pydantic judge a text by a function, and a JSON schema by a pattern, which says most of the same."""
+    """A type for pydantic that checks text by a function, and in a JSON schema by a pattern, which is less strict."""
 
     judge: Callable[[str], str]
     pattern: str

@@ -30,7 +30,7 @@ ENOUGH = PROBLEMS_MAX + 1
 
 @dataclass(frozen=True)
 class DeclarationSource:
-    """A declaration together with the places where its values are written, and what is wrong in it."""
+    """A declaration with the positions of its values, and its problems."""
 
     sound: Declaration
     """The declaration without invalid values. Reading such a value raises AbsentError, so that planning finds other
@@ -49,7 +49,7 @@ class DeclarationSource:
         return self.sound
 
     def refuse_problems(self) -> None:
-        """DeclarationError with all that is wrong by itself."""
+        """Raise DeclarationError with all problems that the declaration has by itself."""
         if self.problems:
             raise DeclarationError(self.problems)
 
@@ -64,7 +64,7 @@ class DeclarationSource:
         return True
 
     def problem(self, path: str, message: str, hint: str = "", last: bool = False) -> Problem:
-        """A problem at the line of a field; when the field is not written, at what it would stand in."""
+        """Return a problem at the line of a field, or at the section that lacks it."""
         node, _ = find(self.root, parsed(path))
         return replace(node.place.problem(path, message, hint), last=last)
 

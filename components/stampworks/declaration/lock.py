@@ -1,4 +1,4 @@
-"""Images and versions that were looked up once and are kept beside a stack's file, so that every `up` uses them."""
+"""Images and versions that were looked up once and are kept next to a stack's file, so that every `up` uses them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LockedImage:
 
     id: str
     name: str
-    """Like the day below, for whoever reads the file or its difference: nothing depends on it."""
+    """For readers of the file, like the day below: no code depends on it."""
     created: str
 
 

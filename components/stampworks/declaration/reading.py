@@ -87,7 +87,7 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             syntax = broken(error)
             raise self._stop(syntax.at, syntax.message, syntax.hint) from None
-        except (ValueError, OverflowError):  # PyYAML lets through what chr() says of an escape such as \U00110000
+        except (ValueError, OverflowError):  # PyYAML raises chr()'s errors for escapes such as \U00110000
             at = self._loader.get_mark().index
             raise self._stop(at, "the escape does not stand for a character", "write the character itself") from None
 

@@ -19,7 +19,7 @@ class Syntax(NamedTuple):
 
 class _Rule(NamedTuple):
     complaint: str
-    """Pattern of what the parser says; its first group may be used as {0}."""
+    """Pattern of the parser's message; its first group may be used as {0}."""
     message: str
     hint: str
     at_start: bool = False

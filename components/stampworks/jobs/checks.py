@@ -1,4 +1,4 @@
-"""A job file against a plan: what it asks for, and which of it the cluster does not have."""
+"""Check a job file against a plan: its requests, and those that the cluster cannot satisfy."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def resolve(source: JobSource, plan: Plan, user: str, runs: str) -> Job:
 
 
 def home_of(user: str, plan: Plan) -> str:
-    """Return a user's home; empty for somebody whom the plan does not declare."""
+    """Return a user's home; empty if the plan does not declare the user."""
     return next((each.home for each in plan.users if each.name == user), "")
 
 

@@ -16,7 +16,7 @@ from stampworks.schedulers import jobset
 from stampworks.schedulers.jobset import PodJob
 
 NAME = "stampworks/job"
-"""The annotation with what a job is called: its JobSet has the user in its name, too."""
+"""Annotation with the name of a job: the name of its JobSet also contains the user."""
 GONE_S = 60
 """Seconds that a JobSet with secrets is kept after its end; its Secret is deleted with it."""
 ACCELERATORS = "accelerators.json"
@@ -69,7 +69,7 @@ def _is_simulated(job: Job) -> bool:
 
 
 def accelerators(job: Job) -> str:
-    """Return what the simulated nvidia-smi shows in a pod: as many accelerators as the job is given of a node."""
+    """Return the accelerators for the simulated nvidia-smi in a pod: as many as the job gets of a node."""
     machine = job.pools[0].machine
     given = [
         {
@@ -115,7 +115,7 @@ def secret(job: Job, pods: PodJob, values: dict[str, str], uid: str) -> dict[str
 
 
 def node(job: Job, plan: Plan) -> str:
-    """Return what each pod runs."""
+    """Return the script of each pod."""
     file = job.file
     values = exports(variables(job, plan))
     head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"

@@ -36,7 +36,7 @@ COMMAND_LINE = "command line"
 
 @dataclass(frozen=True)
 class JobSource:
-    """A job together with the places where its values are written, and what is wrong in it."""
+    """A job with the positions of its values, and its problems."""
 
     sound: JobFile
     """The job without invalid values. Reading such a value raises AbsentError."""
@@ -46,7 +46,7 @@ class JobSource:
     problems: tuple[Problem, ...] = ()
 
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
-        """Return a problem at the line of a field, or of what it would stand in."""
+        """Return a problem at the line of a field, or at the section that lacks it."""
         node, _ = find(self.root, parsed(path))
         return node.place.problem(path, message, hint)
 
@@ -61,7 +61,7 @@ class JobSource:
 
 
 def read_job(path: Path, over: Mapping[str, Any]) -> JobSource:
-    """Read a job file; what a command line says takes the place of what the file says."""
+    """Read a job file. Options of the command line override it."""
     place = FilePosition(displayed(path))
     try:
         root = read(text_of(path, SUFFIXES), place.file)

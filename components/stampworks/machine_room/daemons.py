@@ -1,4 +1,4 @@
-"""Programs that run in a room beside its nodes, as long as the room does."""
+"""Programs that run in a room as long as the room does."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _start(room: Room, daemon: Daemon, descriptors: Sequence[int]) -> None:
         raise not_started(error, argv[0], room.name, what) from error
     word, output, errors = streams(starter)
     with word, output, errors:
-        starter.wait()  # ends setsid only: the program is not our child
+        starter.wait()  # only setsid ends here: the program is not our child
         process = identify(int(output.readline() or 0))
         if process is None:
             raise RoomError(room.name, what, last_lines(errors.read().decode(errors="replace")), AGAIN)

@@ -28,7 +28,7 @@ TREE = Path(__file__).with_name("tree")
 """Files that the machine room adds to Debian: the first process, the sshd service and its settings."""
 
 NEEDED = ("iproute2", "openssh-server", "runit")
-"""Packages that those files run. They are in every base system, whatever the spec says."""
+"""Packages that those files run; every base system has them."""
 
 BREAKING = ("bindfs", "libfaketime")
 """Packages that some faults need. They are in the repository of the image, and not installed on nodes."""

@@ -278,7 +278,7 @@ def _wait_for_ssh(addresses: dict[str, str], pids: dict[str, int], timeout_s: fl
                 continue
             del waiting[name]
         if waiting and time.monotonic() > said + AWAITED_S:
-            say(teller, {"awaited": sorted(waiting)})  # fails when nobody listens any more, which ends this process
+            say(teller, {"awaited": sorted(waiting)})  # fails when the reader has ended, which ends this process
             said = time.monotonic()
         time.sleep(0.01)
 

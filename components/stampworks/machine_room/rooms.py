@@ -39,7 +39,7 @@ class RoomState:
     """State of a room at one moment."""
 
     instance: str
-    """Identity that changes when the room, and with it all its nodes, starts anew."""
+    """Identity of the room, which changes when it restarts with all its nodes."""
     gateways: tuple[str, ...]
     """Addresses of the room on the management network, with their prefix."""
     trunks: tuple[TrunkState, ...]
@@ -147,7 +147,7 @@ def open_door(cluster: str, name: str, address: str, port: int) -> int:
     room = of_cluster(cluster)
     with room.locked():
         doors = _doors(room)
-        if doors.get(name, (address, port)) != (address, port):  # a relay goes on leading to where it began to
+        if doors.get(name, (address, port)) != (address, port):  # a relay keeps its first target
             daemons.end(room, [name])
         doors[name] = (address, port)
         files.write(_doors_file(room), json.dumps(doors))

@@ -1,4 +1,4 @@
-"""The words for nodes that are out of service: who holds one, why, and what nobody may do with it."""
+"""Messages about nodes out of service: who holds a node, the reason, and forbidden actions."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Progress = Callable[[str], None]
 
 
 class ProofHeldError(OperationError):
-    """Another proof is at work on the same cluster."""
+    """Another proof runs on the same cluster."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class NodeStanding:
     held: DrainReason | None = None
     """Reason that keeps jobs from it, with its author."""
     out: str = ""
-    """Why it takes no jobs, whoever is to blame; empty for one that does."""
+    """Reason why it takes no jobs, for any cause; empty if it does."""
     silent: bool = False
     """Whether it does not answer now; it may answer soon."""
 
@@ -57,7 +57,7 @@ class ProvingGround(Protocol):
     """Name of the scheduler for people."""
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
-        """Returns once no other proof is at work; takes away what one that was killed has left."""
+        """Wait until no other proof runs, and remove the remains of a killed one."""
 
     def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
         """All nodes that it knows; the named ones as they are now."""
@@ -69,7 +69,7 @@ class ProvingGround(Protocol):
         """Reserve these nodes: no other job starts on them. Return False when another proof was faster."""
 
     def extend(self, seconds: float) -> None:
-        """Makes sure that they stay ours for so much longer."""
+        """Make sure that the reservation lasts this much longer."""
 
     def give_back(self) -> None:
         """Release the nodes, except those that are held."""
@@ -92,11 +92,11 @@ class ProvingGround(Protocol):
     def start(
         self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float
     ) -> Ended:
-        """Runs a program on each of these nodes, ended there when it takes too long. Nothing of it is left."""
+        """Run a program on each of these nodes. End it after the time limit, without leftovers."""
 
 
 def look_again(roster: Roster, names: Sequence[str]) -> None:
-    """Has nodes that the health check holds look whether they are well by now, and say so to their scheduler."""
+    """Let nodes that the health check holds repeat it and report to their scheduler."""
 
     def look(name: str) -> None:
         with contextlib.suppress(UnknownError):  # the scheduler, asked next, says that it is silent

@@ -26,7 +26,7 @@ def person(holder: str) -> str:
 
 
 def is_gone(holder: str) -> bool:
-    """Whether it was a process of this machine that is no more; of others nobody knows."""
+    """Return whether the holder was a process of this machine that has ended; other holders are unknown."""
     found = _PROCESS.fullmatch(holder)
     return found is not None and found[3] == _space() and _begun(int(found[1])) != found[2]
 

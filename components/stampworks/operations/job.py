@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stampworks.jobs import Job as OwnJob
 
 State = Literal["waiting", "running", "ending", "finished", "failed", "cancelled", "stopped", "unknown"]
-"""`stopped`: it left a checkpoint and can go on; `unknown`: it is gone, and its end is not recorded."""
+"""`stopped`: it left a checkpoint and can continue; `unknown`: it has ended without a record."""
 AT_WORK = ("waiting", "running", "ending")
 
 
@@ -68,7 +68,7 @@ class Job:
 
 
 class JobScheduler(Protocol):
-    """Runs jobs: `jobs` are those that were submitted here, `every_job` all that the scheduler knows."""
+    """Jobs of a scheduler: `jobs` are those of the toolkit, `every_job` all of them."""
 
     def files(self, wanted: JobRequest) -> dict[str, str]:
         """Return the files of a run that the scheduler needs, by name."""

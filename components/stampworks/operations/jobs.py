@@ -29,17 +29,17 @@ WORKLOADS: tuple[Workload, ...] = ("training", "validation")
 OWN = "job"
 """The workload of a job of a user."""
 STOPPED = 75
-"""The exit code of a run that has saved what it had, and can go on (EX_TEMPFAIL)."""
+"""Exit status of a run that has saved its state and can continue (EX_TEMPFAIL)."""
 NAME_PATTERN = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 DERIVED = ("cluster", "peak_tflops", "price", "ranks", "programs", "notice_s")
-"""Options that follow from where and how a run runs: they may be others when it goes on."""
+"""Options that follow from the place of a run: they may differ when it continues."""
 _SIGNALLED = (130, 137, 143)
 """Exit codes of a program that INT, KILL or TERM has ended."""
 _POLL_S, _BACK_S = 1.0, 5.0
 
 
 class UsedError(OperationError):
-    """The name is that of a run which is at work, or which was told something else."""
+    """The name belongs to an active run, or to one with other options."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def listed(plan: Plan, roster: Roster, ended: bool = False) -> tuple[Job, ...]:
 
 
 def cancel(plan: Plan, roster: Roster, name: str) -> Job:
-    """The job that was cancelled. What the run has saved stays, so that it can go on later."""
+    """Cancel a run and return it. Its checkpoints stay, so that it can continue later."""
     scheduler = of_cluster(plan, roster)
     job = _found(plan, roster, name)
     if job.state in AT_WORK:
@@ -178,7 +178,7 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
     while True:
         last = job
         try:
-            job = _found(plan, roster, name)  # asked first: what it said before its end is read afterwards
+            job = _found(plan, roster, name)  # ask first: its last messages are read afterwards
         except InputError:
             if last is None:
                 raise
@@ -299,7 +299,7 @@ def _program(plan: Plan, workload: Workload, folder: str, programs: list[str]) -
 def _check_free(
     plan: Plan, roster: Roster, scheduler: JobScheduler, wanted: JobRequest, options: Mapping[str, Any]
 ) -> bool:
-    """Whether a run of this name goes on; refused where it is at work, or was something else."""
+    """Return whether a run of this name continues. Raise UsedError if it is active or had other options."""
     name = wanted.name
     busy = next((job for job in scheduler.jobs() if job.name == name and job.state in AT_WORK), None)
     if busy:
@@ -375,7 +375,7 @@ def _found(plan: Plan, roster: Roster, name: str) -> Job:
 
 
 def _folders_of(plan: Plan, roster: Roster, name: str, queued: Job | None) -> list[str]:
-    """The folders that may have a job of a name; of a user's that Slurm has forgotten, whoever it is of."""
+    """Return the folders that a job of this name may have, for any user if Slurm has forgotten it."""
     if queued:
         return [f"{name}.{queued.user}" if queued.workload == OWN else name]
     there = runs.all_runs(plan, roster, runs.folder_of_all(plan)).get("runs", {})
@@ -407,7 +407,7 @@ def _key_of_folder(folder: str) -> tuple[str, str]:
 
 
 def _without(job: Job, found: Any) -> Job:
-    """A run that goes on with fewer nodes says so; Slurm itself notices only after a while."""
+    """Return the job with its lost nodes from its own events; Slurm notices only after a while."""
     lost = found.get("lost") if isinstance(found, dict) else None
     if job.state != "running" or not isinstance(lost, list) or not lost:
         return job

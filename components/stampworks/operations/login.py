@@ -27,7 +27,7 @@ class Connection:
 
 
 def connect(plan: Plan, roster: Roster, user: str) -> Connection:
-    """Opens what leads to head and login nodes without stepping into their network, and says what there is."""
+    """Open ports to the head and login nodes from outside of their network, and return the connection."""
     expect_user(plan, user, besides=())
     port, own = port_of(plan.scheduler.kind), replace(plan, reasons=())
     if roster.members:

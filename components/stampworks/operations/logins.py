@@ -14,7 +14,7 @@ OWN_FILES = {
     "sk-ecdsa-sha2-nistp256@openssh.com": "id_ecdsa_sk",
     "ssh-rsa": "id_rsa",
 }
-"""Files that ssh-keygen writes by itself, by the type of the key; the others are those of ECDSA."""
+"""Default files of ssh-keygen by the type of the key; other types are ECDSA."""
 
 
 def login_commands(plan: Plan, roster: Roster) -> dict[str, str]:

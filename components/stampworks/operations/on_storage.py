@@ -118,7 +118,7 @@ def _digest_of(path: Path) -> str:
 
 
 def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
-    """Write all files of a job; what its workdir had of an earlier copy and has no more goes, other files stay."""
+    """Write all files of a job. Files of the last copy that are no longer in the workdir are removed; others stay."""
     private(folder)
     if busy := claim(folder, given["turn"]):
         return {"busy": busy}
@@ -167,7 +167,7 @@ def copied(folder: Path, objects: Path, manifest: list[list[str]]) -> None:
 
 
 def removed(workdir: Path, name: str) -> None:
-    """Remove what was copied earlier, and folders that are empty without it. What the job has put there stays."""
+    """Remove a copied file, and folders that are then empty. Files of the job stay."""
     path = workdir / name
     if path.is_dir() and not path.is_symlink():
         return
@@ -187,7 +187,7 @@ def same(path: Path, digest: str) -> bool:
 
 
 def private(folder: Path) -> None:
-    """Make a folder that nobody else can enter, or check that it is one."""
+    """Make a folder that only its owner can enter, or check an existing one."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
@@ -223,7 +223,7 @@ def sweep(runs: Path) -> None:
 
 
 def _left_over(file: Path) -> bool:
-    """Whether no job needs the secrets. One whose number was lost on its way back is known by its name."""
+    """Return whether no job needs the secrets. A job whose number was lost is found by name."""
     number = file.parent / NUMBER
     if number.exists():
         return gone(f"--jobs={number.read_text().strip()}")
@@ -252,7 +252,7 @@ def watch(folder: Path, number: str) -> dict[str, Any]:
 
 
 def forget(folder: Path) -> dict[str, Any]:
-    """Remove what was copied for a job that nothing has taken."""
+    """Remove the files of a job that was never accepted."""
     (folder / SECRETS).unlink(missing_ok=True)
     (folder / CLAIM).unlink(missing_ok=True)
     return {}

@@ -31,7 +31,7 @@ SECRET_BYTES_MAX = 64 << 10
 
 @dataclass(frozen=True)
 class Prepared:
-    """A job that nothing is known to be wrong with, and what it takes along."""
+    """A job without known problems, and its files."""
 
     job: Job
     secrets: Mapping[str, str]
@@ -102,7 +102,7 @@ def written_down(scheduler: JobScheduler, prepared: Prepared) -> dict[str, str]:
 
 
 def submit(plan: Plan, roster: Roster, prepared: Prepared) -> int | str:
-    """Copy a job and hand it to its scheduler; returns what that calls it."""
+    """Copy a job, submit it, and return its id."""
     job, scheduler = prepared.job, of_cluster(plan, roster)
     told = {"version": 1, "workload": "job", "nodes": job.file.nodes, "user": job.user}
     files = {RUN: as_text(told), **written_down(scheduler, prepared)}
@@ -156,7 +156,7 @@ def _send(plan: Plan, roster: Roster, user: str, objects: str, workdir: Workdir)
 
 
 def _parts(contents: Mapping[str, Path]) -> Iterator[list[tuple[str, int, int, str]]]:
-    """Pieces of contents, as many at a time as one call takes: digest, place, size of the whole, and what is there."""
+    """Yield pieces of contents, as many as one call takes: digest, position, size of the whole, and bytes."""
     part: list[tuple[str, int, int, str]] = []
     room = _PART_BYTES
     for digest, path in contents.items():

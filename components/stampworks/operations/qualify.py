@@ -46,7 +46,7 @@ _READY_S = 60.0
 QUICK_ONLY = "proven at the quick level only, when it was replaced: jobs have run on it since"
 WORDS_MAX = 200
 _START_S = 10.0
-"""The nodes are free and nobody else's: what does not start by then does not start."""
+"""Seconds to start: the nodes are free and reserved, so that a program that has not started by then never will."""
 _ANSWER_S = 30.0
 """Seconds to wait for a node after a failed start: it may answer soon."""
 _OTHER_PROGRAMS = "the programs on the nodes are of another release: `pulumi up` installs those of this one"
@@ -66,7 +66,7 @@ class _Nodes:
 
 @dataclass(frozen=True)
 class _Aside:
-    """Why a node is not measured, and what that says of it."""
+    """A node that is not measured: the reason, and its meaning for the proof."""
 
     verdict: Verdict
     why: str
@@ -86,7 +86,7 @@ def qualify(
     fingerprint: str = "",
     programs: str = "",
 ) -> Certificate:
-    """Measures the named nodes, or all, beside others than those `without`, and says what was found.
+    """Measure the named nodes or all, beside others except `without`, and return the certificate.
 
     Nodes that failed take no jobs when this returns.
 
@@ -134,7 +134,7 @@ def qualify(
 
 
 def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, level: Level, programs: str) -> list[str]:
-    """The nodes whose proof is missing or no longer holds; all of them after a failure that is no node's own."""
+    """Return the nodes without a valid proof; all nodes after a failure of the whole cluster."""
     subject = subject.with_members(roster)
     members = {member.name: member for member in roster.members if member.name in subject.nodes}
     still = _still_proven(subject, level, programs, earlier, members)
@@ -149,7 +149,7 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
 
 
 def held_back(subject: Subject, roster: Roster) -> dict[str, str]:
-    """Nodes that take no jobs until they have passed, whatever is known of them, and why."""
+    """Return the nodes that take no jobs until they pass, with the reasons."""
     held = port_of(subject.scheduler).ground(subject, roster).held()
     return {name: why.text for name, why in held.items() if why.by == "proof"}
 
@@ -211,7 +211,7 @@ def _partners(
 def _taken_aside(
     ground: ProvingGround, found: _Nodes, progress: Progress
 ) -> Iterator[Callable[[Sequence[NodeVerdict]], None]]:
-    """The nodes take nobody's jobs but ours in here; yields what is told who takes jobs afterwards.
+    """Reserve the nodes within the context; yield a function that takes the nodes that may take jobs afterwards.
 
     Whoever was held back before is held back again, unless that says that it passed, however this ends.
     """
@@ -274,7 +274,7 @@ class _Work:
 
 
 def _measure(work: _Work, nodes: Sequence[str]) -> None:
-    """Carries campaigns out, within their budget: what was not measured by then is unknown."""
+    """Run campaigns within their budget: unfinished measurements are unknown."""
     deadline = time.monotonic() + 60 * work.subject.proof.budget_minutes
     for queue, together in _by_queue(work.subject, nodes):
         _carry_out(work, queue, together, deadline)

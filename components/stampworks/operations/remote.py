@@ -105,7 +105,7 @@ def _ssh(roster: Roster, target: Member) -> list[str]:
 
 
 def _by(roster: Roster, argv: Sequence[str]) -> Sequence[str]:
-    """A user who logs in as herself need not become it, and can become nobody else."""
+    """Return a command for another user. A user with her own login needs none, and may not become another."""
     if roster.is_administered or tuple(argv[:2]) != _BECOME:
         return argv
     return ["bash", "-l", "-c", argv[-1]]

@@ -48,10 +48,10 @@ class Commands(Protocol):
         """Prepare one task on each requested node. Raise an error when too few nodes can take it."""
 
     def cancel(self, run: CommandRun) -> None:
-        """Cancels a job whose ssh ended early; a cluster that does not answer is left alone."""
+        """Cancel a job whose ssh ended early; ignore a silent cluster."""
 
     def expect_reachable(self) -> None:
-        """Raises UnknownError, with the reason, when nobody answers."""
+        """Raise UnknownError with the reason if the head does not answer."""
 
 
 def queue_of(plan: Plan, pool: str) -> Queue:

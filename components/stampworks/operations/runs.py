@@ -1,4 +1,4 @@
-"""The folders of runs, in the directory that all nodes share: what was asked for, what was said, what came of it."""
+"""Folders of runs on storage that all nodes share: options, output and results."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class StatusTable:
 
 
 class ClusterStatus(Protocol):
-    """The state of a cluster: a dataclass, whose fields are all that its scheduler says."""
+    """The state of a cluster: a dataclass with all answers of its scheduler."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -60,14 +60,14 @@ class NodesStatus:
     """The state of some nodes."""
 
     nodes: Sequence[Any]
-    """Dataclasses, whose fields are all that the scheduler says."""
+    """Dataclasses with all answers of the scheduler."""
     verdicts: Sequence[Verdict]
     table: StatusTable
     remarks: Sequence[str] = ()
 
 
 def ending_sentence(ending: Ending, now: datetime) -> str:
-    """A warning when it is soon, or nobody knows."""
+    """Return a warning about an end that is near or unknown."""
     what = f"{ending.group}: its nodes go with {ending.reservation}"
     if not ending.at:
         return f"warning: {what}, and when that ends is unknown: {ending.why}"

@@ -1,4 +1,4 @@
-"""Plan to what the add-ons of a Kubernetes are told: values for the charts of their developers, and objects of theirs.
+"""Values for the charts of a Kubernetes' add-ons, and objects for them, from a plan.
 
 Until nodes have passed their first proof they are all tainted: what a proof needs, and what runs before it, tolerates
 that.
@@ -25,8 +25,8 @@ VENDOR: Final = "15b3"
 _QUEUED = ("batch/job", "jobset.x-k8s.io/jobset")
 _QUEUED_OF = {"trainer": "trainer.kubeflow.org/trainjob", "mpi-operator": "kubeflow.org/mpijob"}
 _QUEUED_OF_OTHERS = ("ray.io/rayjob", "ray.io/raycluster")
-"""The jobs that Kueue queues: always, where this add-on is there, and where somebody has installed what they are of. Of
-kinds that are not there it waits for them, which may be for ever."""
+"""Kinds that Kueue queues: always, with this add-on, or if users have installed them. Kueue waits for the CRDs of
+listed kinds, possibly for ever."""
 
 
 def values(plan: Plan, one: AddOn) -> Values:
@@ -66,9 +66,8 @@ def shared_nics(plan: Plan) -> str:
 
 
 def named_to_runtime(plan: Plan) -> bool:
-    """Whether the accelerators that a pod gets are named to its node's container runtime, so that a variable of the
-    pod, which its image may set as well, need not be believed. Whoever brings a device plugin of another kind may need
-    that variable."""
+    """Return whether the container runtime gets a pod's accelerators by name, so that a variable, which images may set,
+    is not trusted. Users of another device plugin may need that variable."""
     return GPU_OPERATOR in [each.name for each in plan.scheduler.addons]
 
 
@@ -78,7 +77,7 @@ def objects(one: AddOn) -> list[Manifest]:
 
 
 def _features(plan: Plan, one: AddOn) -> Values:
-    # The operators look for what is on PCI by its vendor alone; Kubernetes' own default is class and vendor.
+    # The operators search PCI by vendor alone; the default of Kubernetes is class and vendor.
     found = {"deviceClassWhitelist": ["02", "0200", "0207", "0300", "0302"], "deviceLabelFields": ["vendor"]}
     return {
         "image": _pinned(one, "image"),

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 NOTICE_S = 60
 """Seconds before the time limit at which a run is warned, unless it asks for more; it then saves its state."""
 NOTICE_MAX_S = 65535
-"""Slurm takes no more (man sbatch, --signal)."""
+"""Maximum of Slurm (man sbatch, --signal)."""
 COMMENT = "stampworks:"
 """Begins the comment of jobs that are runs; behind it stands the workload."""
 LOG, EXIT, EVENTS, SCRIPT, ON_NODE, ENDED = "log", "exit", "events.jsonl", "batch.sh", "node.sh", "ended"
-"""Files in the run's folder. What the first program of an attempt of an elastic run ended with is in the last one."""
+"""Files in the run's folder. The last one has the exit status of an elastic run's first program."""
 OTHERS_S = 5
 """Seconds that other programs have to end after the first one."""
 LOST = 69
@@ -80,8 +80,8 @@ def on_node(batch: BatchJob) -> str:
     return f"#!/bin/sh\nfolder={shlex.quote(batch.folder)}\n{_ATTEMPT}{_ON_NODE}"
 
 
-# A job keeps its number when it is put back into the queue, and a node that was taken for lost may still run what is
-# left of the attempt before: that must neither end the new one nor put it back.
+# A requeued job keeps its number, and a node that was taken for lost may still run the previous attempt: it must
+# neither end the new one nor requeue it.
 _ATTEMPT = f"""\
 attempt="${{SLURM_RESTART_COUNT:-0}}"
 ended="$folder/{ENDED}-$SLURM_JOB_ID-$attempt"
@@ -101,8 +101,8 @@ out_of_time=
 trap 'out_of_time=yes; kill -USR1 "$programs"' USR1
 trap : TERM
 """
-# The shell's `wait` returns when a signal comes: it is called again until the programs have ended. Of a node that is
-# lost srun hears only after a minute, and calls that a failure, though the others have come to the end without it.
+# The shell's `wait` returns at a signal, so that it is repeated until the programs have ended. srun learns of a lost
+# node after a minute, and reports a failure, although the other nodes may have finished without it.
 _AFTER = f"""\
 programs=$!
 (
@@ -132,9 +132,9 @@ esac
 echo "$code" >"$folder/{EXIT}"
 exit "$code"
 """
-# Slurm takes a lost node from the job and lets the rest run on (--no-kill), also where it was the one with the batch
-# script: then nobody is left who would end the job, or start it again. Where it does not take the first node, that may
-# train on without this one: then there is something new in the events.
+# Slurm removes a lost node from the job and lets the others run (--no-kill), even if it ran the batch script: then no
+# process would end or requeue the job. If Slurm keeps the first node, that node may continue without this one: new
+# events show it.
 _ON_NODE = f"""\
 trap : TERM USR1
 "$@"

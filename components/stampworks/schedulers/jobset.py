@@ -1,4 +1,4 @@
-"""A run on Kubernetes: a JobSet of one pod on each node, and what each pod starts."""
+"""A run on Kubernetes: a JobSet with a pod on each node, and the script of each pod."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POD = "pod.sh"
 STOPPED = 75
 """Exit status of a program that stopped on request and can continue (EX_TEMPFAIL)."""
 UNKNOWN = 255
-"""Exit code by containerd for a program that was gone at its restart, as after that of its node."""
+"""Exit status that containerd reports for a program that ended before its restart, as after a restart of the node."""
 RESTARTS_MAX = 20
 """A run that never gets anywhere ends, at last."""
 LOST_S = 30
@@ -42,7 +42,7 @@ class PodJob:
     name: str
     workload: str
     team: str
-    """Whose namespace they are in."""
+    """Team, whose namespace they are in."""
     user: str
     uid: int
     groups: tuple[int, ...]
@@ -57,7 +57,7 @@ class PodJob:
     accelerators: int
     """Accelerators of a node: all."""
     level: str
-    """The label of where nodes are close to each other; empty where nobody knows."""
+    """Label of the level on which nodes are near each other; empty if unknown."""
     image: str
     claims: Mapping[str, str]
     """Claims of the team's namespace that are mounted, by path."""
@@ -67,8 +67,8 @@ class PodJob:
     program: tuple[str, ...]
     notice_s: int = NOTICE_S
     elastic: bool = False
-    """Whether the programs go on without some of them. The first one knows how they ended, together; those of another
-    run have to be told where it is."""
+    """Whether the programs continue without some nodes. The first pod then knows their common end; in other runs each
+    pod must learn the first pod's address."""
     devices: Mapping[str, str] = field(default_factory=dict)
     """Devices of the fabric that each pod takes of a node."""
     room: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def manifest(pods: PodJob) -> dict[str, Any]:
 
 
 def metadata(pods: PodJob) -> dict[str, Any]:
-    """Return the metadata of an object that Kueue admits, whatever its kind."""
+    """Return the metadata of an object of any kind that Kueue admits."""
     labels = {QUEUE_LABEL: pods.queue, WORKLOAD: pods.workload, **OURS}
     labels |= {PRIORITY_LABEL: pods.priority} if pods.priority else {}
     return {"name": pods.name, "namespace": pods.team, "labels": labels, "annotations": {USER: pods.user}}
@@ -120,8 +120,8 @@ def template(pods: PodJob, container: str) -> dict[str, Any]:
 
 
 def _judged(container: str) -> list[dict[str, Any]]:
-    """A pod that was taken away says nothing about its program. One that ended by itself, and not so that it can go on,
-    would do so again."""
+    """Return the failure policy of a container: a removed pod says nothing about its program; one that failed without a
+    checkpoint would fail again."""
     taken = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     goes_on = [LOST, STOPPED, 137, 143, UNKNOWN]
     broke = {"containerName": container, "operator": "NotIn", "values": goes_on}
@@ -147,8 +147,8 @@ def _pod(pods: PodJob, container: str) -> dict[str, Any]:
         "resources": {"limits": limits, **({"requests": dict(pods.room)} if pods.room else {})},
         **({"securityContext": {"allowPrivilegeEscalation": False}} if pods.uid else {}),
     }
-    # Kueue looks for another node when a pod is given up, and where there is none stops all the others: who goes on
-    # without some is not given up.
+    # Kueue searches another node for a pod that is given up, and without one stops all others: elastic runs keep such
+    # pods.
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": pods.notice_s,
@@ -232,8 +232,8 @@ def script(pods: PodJob) -> str:
     return f'#!/bin/sh\nfolder={folder}\n{_BEFORE}{meet}{command} >"$pipe" 2>&1 &\n{_AFTER}'
 
 
-# Output goes to Kubernetes and, with its rank, into the run's folder: Kubernetes forgets pods.
-# The first run of all may be one that nobody has submitted: where the folders of runs lie, everybody may have one.
+# Kubernetes forgets pods, so that output also goes to the run's folder, with the rank. The first run may be a printed
+# one: then it creates the folder of all runs, in which everybody may have one.
 _BEFORE = f"""\
 runs="${{folder%/*}}"
 if [ ! -d "$runs" ]; then mkdir -p "$runs" && chmod 1777 "$runs"; fi

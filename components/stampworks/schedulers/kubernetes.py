@@ -19,7 +19,7 @@ from stampworks.schedulers import identity, topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
 
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
-"""The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
+"""The nodes' own programs: name of the claim, path in pods, and path on nodes where they cannot be changed."""
 MIG = "nvidia.com/mig.config"
 """The label of a node that says into which parts its accelerators are divided."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
@@ -34,14 +34,14 @@ Manifest = dict[str, Any]
 
 _PREEMPTS: Mapping[str, Mapping[str, Any]] = {
     "off": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
-    # A team gets its share back from whoever borrowed it, and what is borrowed goes by shares, whatever is urgent;
-    # within a team the more urgent job goes first.
+    # A team gets its share back from borrowers, in proportion to shares and regardless of urgency; within a team the
+    # more urgent job comes first.
     "requeue": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
 }
 
 
 def objects(plan: Plan) -> list[Manifest]:
-    """All of them, each after what it refers to. How many there are does not depend on how many nodes there are."""
+    """Return all objects, in the order of their dependencies. Their number does not depend on the number of nodes."""
     hardware = list(_hardware(plan))
     named = _flavors(hardware)
     found = [
@@ -145,7 +145,7 @@ def _hardware(plan: Plan) -> Iterator[Manifest]:
 
 
 def _labelled(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The labels by which a cloud itself says where nodes stand, and the pools whose nodes have them."""
+    """Return the labels by which a cloud itself describes the places of nodes, and the pools that have them."""
     nodes = catalog.cloud_nodes().get(plan.cloud) if plan.managed and plan.scheduler.topology != "flat" else None
     keys = nodes.place_labels if nodes else ()
     return keys, tuple(pool.name for pool in plan.pools if pool.rails) if keys else ()
@@ -265,8 +265,8 @@ def level_labels(plan: Plan) -> tuple[str, ...]:
 
 
 def shared(plan: Plan) -> dict[str, str]:
-    """Return the paths that pods see beside their image, by name; none where no node runs pods. On nodes without our
-    playbooks these are file systems of a driver only."""
+    """Return the paths that pods mount, by name; empty if no node runs pods. On nodes without our playbooks only a
+    driver's file systems are available."""
     if not plan.pools:
         return {}
     programs = {} if plan.managed or plan.scheduler.workloads_image else {PROGRAMS: PROGRAMS_PATH}
@@ -293,8 +293,8 @@ def driven(plan: Plan, team: Account, name: str, found: Driven) -> tuple[Manifes
 
 
 def _claim(plan: Plan, team: Account, name: str, where: str, leads: Manifest) -> tuple[Manifest, Manifest]:
-    """A volume belongs to one claim, and a claim to one namespace: each team has its own of the same place, of which
-    it bears a digest: one that leads elsewhere is another one, for no volume can be led anew."""
+    """Return volume and claim of a team for a place. A volume belongs to one claim, and a claim to one namespace; the
+    name contains a digest of the source, because a volume's source cannot be changed."""
     volume = f"{plan.name}-{team.name}-{name}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
     modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]
     size = {"storage": "1Gi"}  # Kubernetes requires a size and ignores it here
@@ -334,12 +334,12 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
         *({"apiGroups": [group], "resources": [*kinds], "verbs": jobs} for group, kinds in _kinds_of_jobs(plan)),
         {"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": jobs},
         {
-            "apiGroups": [""],  # a volume whose claim somebody has deleted would never be bound again
+            "apiGroups": [""],  # a volume whose claim was deleted would never be bound again
             "resources": ["events", "persistentvolumeclaims", "pods", "pods/log", "pods/status"],
             "verbs": look,
         },
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": look},
-        # Secrets may be made and not read, the policy `users` says by whom; a terminal is asked for by get, too.
+        # Secrets may be created and not read; the policy `users` limits for whom. A terminal also uses get.
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]},
         {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
     ]
@@ -369,7 +369,7 @@ def _everybody(plan: Plan) -> Iterator[Manifest]:
 
 _Made = tuple[str, str, str, Sequence[str], str]
 _MADE: tuple[_Made, ...] = (
-    ("", "v1", "pods", ["CREATE"], "[object.spec]"),  # whoever starts one says later where it is
+    ("", "v1", "pods", ["CREATE"], "[object.spec]"),  # the starter chooses the node later
     ("batch", "v1", "jobs", ["CREATE", "UPDATE"], "[object.spec.template.spec]"),
     (
         *("jobset.x-k8s.io", "v1alpha2", "jobsets", ["CREATE", "UPDATE"]),
@@ -408,8 +408,8 @@ _UNCLASSED = (
     "(request.resource.resource == 'pods' && !pod.priorityClassName.startsWith('system-'))"
 )
 _BEFORE = "(request.operation == 'UPDATE' ? oldObject.metadata.?ownerReferences.orValue([]) : [])"
-# An administrator is who may change what refuses: that is `system:masters` on a control plane of ours, and on EKS
-# whoever has made it or has its policy, who is in no group.
+# Administrators may change what a policy refuses: `system:masters` on our control plane. On EKS they are the creator
+# and users with its policy, who are in no group.
 _CONTROLLER = (
     "(request.userInfo.username.startsWith('system:') || authorizer.group('admissionregistration.k8s.io')"
     ".resource('validatingadmissionpolicies').check('update').allowed())"

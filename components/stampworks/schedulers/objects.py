@@ -32,6 +32,6 @@ def maps_at(each: Any, *path: str) -> list[Mapping[str, Any]]:
 
 
 def texts_at(each: Any, *path: str) -> list[str]:
-    """All that is listed there, or nothing: what is half known is not made up."""
+    """Return the listed texts, or an empty list if one is invalid."""
     found = at(each, *path)
     return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else []

@@ -27,8 +27,8 @@ IMAGINED_S = 30
 START_S, END_S = 1800, 120
 """Elastic nodes: a machine with eight GPUs boots and proves itself for minutes; it ends its programs when it goes."""
 MEMORY_PERCENT = 90
-"""Firmware and kernel keep 2 to 5 % of what a machine is sold with. Slurm drains a node that has less than it was told
-of, and only those of a cloud may have 90 % by themselves (its slurm.conf(5), read 2026-11-26). Nor has a job more."""
+"""Firmware and kernel use 2 to 5 % of a machine's memory. Slurm drains a node with less than configured; only nodes of
+a cloud may have 90 % by default (its slurm.conf(5), read 2026-11-26). Jobs get no more."""
 Setting = tuple[str, object]
 Members = Mapping[str, Sequence[str]]
 """Names of nodes by pool."""
@@ -85,7 +85,7 @@ def divided(plan: Plan) -> bool:
 
 
 def plugstack_conf(plan: Plan) -> str:
-    """Written without plugins, too: the packaged one includes what is not there, which slurmd logs as an error.
+    """Return the file even without plugins: the packaged one includes missing files, which slurmd logs as an error.
 
     Required, for a node without it would run outside of the container what was meant for it.
     """
@@ -145,7 +145,7 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
         ("SlurmctldPort", CONTROLLER_PORT),
         ("SlurmUser", "slurm"),
         ("SlurmdUser", "root"),
-        # Slurm's own key, /etc/slurm/slurm.key, does what munge did
+        # Slurm's own key, /etc/slurm/slurm.key, replaces munge
         ("AuthType", "auth/slurm"),
         ("CredType", "cred/slurm"),
         # nodes fetch these files from the controller; one that is switched off can be switched on again at once
@@ -171,7 +171,7 @@ def placement(plan: Plan) -> list[Setting]:
         *([("SlurmdParameters", "config_overrides")] if simulated else []),
         *confinement(plan),
         ("SchedulerType", "sched/backfill"),
-        # a node whose prolog says no is drained; the job waits for another instead of being held for a person
+        # A node whose prolog fails is drained; the job waits for another node instead of being held.
         ("SchedulerParameters", "nohold_on_prolog_fail,bf_interval=10"),
         ("JobRequeue", 1),
     ]
@@ -189,8 +189,8 @@ def confinement(plan: Plan) -> list[Setting]:
 
 
 def _health_settings(plan: Plan) -> list[Setting]:
-    # A machine that is silent for half a minute may only be busy, and who asks eight GPUs how they are holds up what
-    # computes there; simulated nodes have nothing to do, and are there to be broken.
+    # A machine that is silent for half a minute may be busy, and polling eight GPUs slows their jobs down; simulated
+    # nodes are idle, and exist to be broken.
     silent_s, look_s = (300, 300) if on_machines(plan) else (30, 20)
     return [
         # 2 would also return a node that a person has set down
@@ -205,7 +205,7 @@ def _health_settings(plan: Plan) -> list[Setting]:
         ("Prolog", f"{HELPERS}/output"),
         ("Epilog", f"{HELPERS}/epilog"),
         ("TaskProlog", f"{HELPERS}/task-environment"),
-        # the prolog waits for the user's checks; a job whose script has not started within this time is requeued
+        # The prolog waits for the user's checks. A job whose script has not started by then is requeued.
         ("BatchStartTimeout", 60),
         # a shell's limits say nothing about a job: memory for RDMA must stay lockable
         ("PropagateResourceLimitsExcept", "MEMLOCK,NOFILE"),
@@ -221,7 +221,7 @@ def power_saving(plan: Plan, roster: Roster) -> list[Setting]:
     """Nodes of a cloud that are there when there is work for them."""
     static = [member.name for pool in plan.pools for member in members_of(pool, roster)]
     return [
-        ("PrivateData", "cloud"),  # shows nodes that are switched off
+        ("PrivateData", "cloud"),  # shows nodes that are powered down
         ("ResumeProgram", f"{POWER}/resume"),
         ("SuspendProgram", f"{POWER}/suspend"),
         ("ResumeTimeout", START_S),
@@ -233,11 +233,12 @@ def power_saving(plan: Plan, roster: Roster) -> list[Setting]:
 
 
 def imagined(plan: Plan) -> list[Setting]:
-    """Nodes for scheduling only are machines of a cloud that are switched off; who wants one on loses its job."""
+    """Return the settings of nodes for scheduling only: powered-down cloud nodes. A job that starts on one is
+    cancelled."""
     if not plan.scheduling_only:
         return []
     return [
-        ("PrivateData", "cloud"),  # shows nodes that are switched off
+        ("PrivateData", "cloud"),  # shows nodes that are powered down
         ("ResumeProgram", f"{HELPERS}/scheduling-only"),
         ("SuspendProgram", "/usr/bin/true"),
         ("ResumeTimeout", IMAGINED_S),
@@ -279,7 +280,7 @@ def _node_line(machine: Machine, member: Member) -> str:
 
 
 def _cloud_line(pool: Group, names: Sequence[str]) -> str:
-    # an address where nobody answers at once: without one each that is switched off would be looked up for seconds
+    # Use an address that refuses at once: otherwise Slurm would look up each powered-down node for seconds.
     return words(
         [("NodeName", fold(names, ",")), ("NodeAddr", "127.0.0.1"), *hardware(pool.machine), ("State", "CLOUD")]
     )

@@ -1,4 +1,4 @@
-"""DeepSpeed ZeRO: a small Llama whose optimizer, gradients and weights are cut among the ranks."""
+"""DeepSpeed ZeRO: a small Llama whose optimizer, gradients and weights are sharded among the ranks."""
 
 from __future__ import annotations
 

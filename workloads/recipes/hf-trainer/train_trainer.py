@@ -16,7 +16,7 @@ BATCH, LENGTH, VOCABULARY = 8, 64, 256
 
 
 class Samples(IterableDataset):
-    """Samples of a step, from the one that the session goes on from: Trainer asks when training begins."""
+    """Samples of a step, from the session's step on, which is known when the training begins."""
 
     after = 0
 

@@ -61,7 +61,7 @@ def main() -> None:
         train,
         train_loop_config={"steps": STEPS, "save": SAVE},
         scaling_config=ScalingConfig(num_workers=WORKERS, use_gpu=torch.cuda.is_available()),
-        # A run of this name goes on where it was; workers that are lost are started again meanwhile.
+        # A run with this name continues; lost workers are restarted meanwhile.
         run_config=RunConfig(
             name="run",
             storage_path=str(path),

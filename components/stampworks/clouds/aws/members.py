@@ -170,7 +170,7 @@ def _suspended(group: str, known: Mapping[str, Any], region: str) -> Iterator[Re
 
 
 def _without_head(found: Sequence[ClusterInstance], region: str) -> Iterator[Refusal]:
-    """Report a head that is gone.
+    """Report a terminated head.
 
     The head belongs to the engine, which uses its last known state. No Auto Scaling group starts another one.
     """

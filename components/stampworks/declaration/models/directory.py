@@ -1,4 +1,4 @@
-"""An external directory: people whose accounts are kept elsewhere."""
+"""An external directory of users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ID_MAX = 4_000_000_000
 
 
 class Directory(Section):
-    """People whose accounts a directory keeps, beside `users`: SSSD asks it on every node."""
+    """An external directory of users, in addition to `users`: SSSD asks it on every node."""
 
     kind: Literal["none", "ldap"] = Field(
         default="none",

@@ -26,7 +26,7 @@ class ExistingSubnet(Section):
 
 
 class SecurityGroups(Section):
-    """Existing groups of rules that say who may reach whom."""
+    """Existing security groups."""
 
     nodes: PartId = Field(
         default="",

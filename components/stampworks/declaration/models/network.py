@@ -1,4 +1,4 @@
-"""Addresses, and what joins the GPUs."""
+"""Addresses, and the fabric between the GPUs."""
 
 from __future__ import annotations
 

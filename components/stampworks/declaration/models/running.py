@@ -11,7 +11,7 @@ from stampworks.declaration.values import Email, OwnCheck, OwnRole, PoolName, Ta
 
 
 class Tag(Section):
-    """A word by which somebody finds in a bill what belongs together."""
+    """A tag that attributes costs in bills."""
 
     name: TagName = Field(description="Name of the tag.", json_schema_extra=IN_PLACE)
     value: TagValue = Field(description="Value of the tag.", json_schema_extra=IN_PLACE)

@@ -52,7 +52,7 @@ class User(Section):
 
 
 class UserGroup(Section):
-    """People who share files: a team. An account says who a job is charged to, and is something else."""
+    """Users who share files: a team. Jobs are charged to accounts, which are independent of it."""
 
     name: GroupName = Field(description="Name of the group.", json_schema_extra=REPLACE)
     gid: int = Field(
@@ -160,8 +160,8 @@ class Scheduler(Section):
         "head; they have its machine, and run no jobs.",
         json_schema_extra=IN_PLACE,
     )
-    # Kubernetes is made for no more than 110 (its documentation, "Considerations for large clusters"), and no cloud's
-    # own one is known to refuse 16.
+    # Kubernetes supports at most 110 (its documentation, "Considerations for large clusters"), and no managed one is
+    # known to refuse 16.
     pods_per_node: int = Field(
         default=110,
         ge=16,

@@ -50,7 +50,7 @@ def ensure(cluster: str, pool: SimulatedPool, leave: Sequence[str], progress: Pr
 
 
 def leaving(cluster: str, pool: SimulatedPool) -> list[str]:
-    """Return the nodes that are no longer wanted, or whose machine differs."""
+    """Return the nodes that are no longer declared, or whose machine differs."""
     found = {node["metadata"]["name"]: node for node in _found(control_plane.kubectl(cluster), pool.name)}
     return [name for name, node in found.items() if name not in pool.labels or _other_machine(node, pool)]
 

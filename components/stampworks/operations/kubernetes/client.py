@@ -1,4 +1,4 @@
-"""The server of a Kubernetes, asked through kubectl, and what its objects say."""
+"""Ask the server of a Kubernetes through kubectl, and read its objects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNHEARD = {
 """Beginnings of kubectl's messages about a silent server, and their meaning."""
 Manifest = Mapping[str, Any]
 OURS_ONLY = "--selector=" + ",".join(f"{key}={value}" for key, value in OURS.items())
-"""Chooses what the toolkit has made among what there is."""
+"""Selector of the toolkit's own objects."""
 
 
 class NotRunningError(OperationError):
@@ -42,7 +42,7 @@ class NotRunningError(OperationError):
 
 
 class RefusedError(OperationError):
-    """The server answered, and did not do what it was asked to."""
+    """The server refused a request."""
 
 
 def kubectl(plan: Plan) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def kubectl(plan: Plan) -> tuple[str, ...]:
 
 
 def reach(cluster: str, cloud: str, region: str) -> tuple[str, ...]:
-    """The same, of a cluster whose scheduler is Kubernetes."""
+    """Return the prefix of a kubectl command for a cluster whose scheduler is Kubernetes."""
     access = _access(cloud)
     command = access.kubectl(cluster, region) if access else ()
     if not command:
@@ -114,7 +114,7 @@ class KubernetesApi:
         return {name_of(node): node for node in self.listed("nodes")}
 
     def listed(self, kinds: str, *more: str, limit_s: float = _TIMEOUT_S) -> list[dict[str, Any]]:
-        """Objects of these kinds; what has none, or no name, is none."""
+        """Return objects of these kinds; objects without a kind or name are left out."""
         text = self.said(["get", kinds, *more, "--output=json"], limit_s=limit_s)
         try:
             items = json.loads(text)["items"]
@@ -126,8 +126,7 @@ class KubernetesApi:
         return [each for each in items if text_at(each, "kind") and text_at(each, "metadata", "name")]
 
     def awaited(self, progress: Callable[[str], None]) -> None:
-        """Returns when it answers. A cloud says that a new one is there before its name is known everywhere, or before
-        it hears anybody."""
+        """Wait until the server answers. A cloud reports a new one before its name resolves, or before it listens."""
         _ = self._kubectl  # waiting does not help where it is missing
         until = time.monotonic() + _NEW_S
         while True:
@@ -169,7 +168,7 @@ class KubernetesApi:
                 input=given,
                 capture_output=True,
                 encoding="utf-8",
-                errors="replace",  # a program in a pod may say what is no text
+                errors="replace",  # output of a program in a pod may not be text
                 timeout=limit_s,
                 check=False,
             )
@@ -214,13 +213,13 @@ def ready(node: Manifest) -> bool:
 
 
 def owner(metadata: Manifest) -> str:
-    """Return the object that a workload stands for, whose name a person has chosen."""
+    """Return the object that a workload stands for, whose name a user has chosen."""
     owners = maps_at(metadata, "ownerReferences")
     return text_at(owners[0] if owners else metadata, "name")
 
 
 def looks_at_files(each: Manifest) -> bool:
-    """Whether a workload or a pod is where a user looks at files: it is no job, and ends by itself."""
+    """Return whether a workload or pod is only for reading files: it is no job, and ends by itself."""
     return owner(each["metadata"]).startswith(FILES)
 
 

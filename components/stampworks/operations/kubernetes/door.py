@@ -37,7 +37,7 @@ def ask(plan: Plan, uid: int, argv: Sequence[str], limit_s: float, given: str = 
 
 
 def close(server: KubernetesApi) -> None:
-    """Whatever it is made from, and those of users; who looks next opens one of what is there then."""
+    """Close the pods of any image, including those of users; the next command opens a new one."""
     server.said(["delete", "pods", *_WHERE, _ALL, "--ignore-not-found", "--grace-period=1", "--wait=false"])
     close_of_users(server)
 
@@ -54,7 +54,7 @@ def _open(server: KubernetesApi, plan: Plan) -> str:
     name = name_of(pod)
     there = {name_of(each): each for each in server.listed("pods", *_WHERE, _ALL)}
     if old := [each for each in there if _is_over(there[each])]:
-        # a node may be lost, and would never say that its own is gone
+        # The node may be lost, and could then not confirm the end of its pod.
         server.said(["delete", "pods", *old, *_WHERE, "--ignore-not-found", "--force", "--grace-period=0"])
     if name in old or name not in there:
         server.create(pod)

@@ -101,7 +101,7 @@ class KubernetesGround:
         self._stuck: dict[str, str] = {}
         """Nodes on which the last pod did not start, with the reasons."""
         self._hopeless: dict[str, tuple[float, str]] = {}
-        """Nodes whose kubelet has given up, since when, and why."""
+        """Nodes whose kubelet reports a permanent failure: since when, and why."""
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
         """Wait until no other proof runs. Raise OperationError when patience is over."""
@@ -369,7 +369,7 @@ class KubernetesGround:
         spec = {
             "nodeName": nodes[rank],
             "restartPolicy": "Never",
-            "activeDeadlineSeconds": math.ceil(limit_s + _LATE_S),  # whatever becomes of us
+            "activeDeadlineSeconds": math.ceil(limit_s + _LATE_S),  # this applies even if this process ends
             "terminationGracePeriodSeconds": 1,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -437,7 +437,8 @@ def _is_over(lease: Manifest) -> bool:
 
 
 def _standing(node: Manifest, runs: Sequence[str], at_work: bool) -> NodeStanding:
-    """`at_work`: whether a proof is; else what one has left there says that it was broken off."""
+    """Return the state of a node. Without a running proof (`at_work`), the marks of one mean that it was
+    interrupted."""
     found = kubernetes_nodes.standing(node, runs)
     if found.held or PROOF_TAINT not in taints(node) or at_work:
         return found
@@ -482,7 +483,7 @@ def _waits(pod: Manifest) -> str:
 
 
 def _how(nodes: Sequence[str], pods: Sequence[Manifest], output: str) -> tuple[int, str, str]:
-    """The exit code of all together, what they printed, and why they did not end well."""
+    """Return the exit status of all pods together, their output, and the reason of a failure."""
     if gone := set(nodes) - {_node_of(pod) for pod in pods}:
         return -1, output, f"{min(gone)}: its pod is gone"
     bad = [pod for pod in pods if pod["status"].get("phase") != "Succeeded"]

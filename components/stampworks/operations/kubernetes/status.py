@@ -1,4 +1,4 @@
-"""A cluster whose scheduler is Kubernetes: its nodes, its teams and what they wait for, as the server says it."""
+"""State of a cluster whose scheduler is Kubernetes: nodes, teams, and reasons for waiting."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def nodes(plan: Plan, names: Sequence[str]) -> NodesStatus:
 
 
 def status(plan: Plan, roster: Roster | None = None) -> KubernetesStatus:
-    """Asks the server; where it does not answer nothing is known. A user sees her own teams and their gangs."""
+    """Ask the server for the state; without an answer it is unknown. A user sees only her own teams and their gangs."""
     found = _objects(plan, roster)
     nodes = [each for each in found if each["kind"] == "Node"]
     queues = [each for each in found if each["kind"] == "ClusterQueue"]
@@ -171,7 +171,7 @@ def status(plan: Plan, roster: Roster | None = None) -> KubernetesStatus:
 
 
 def teams_of(plan: Plan, roster: Roster | None) -> tuple[Account, ...]:
-    """Return the teams in whose namespaces the user of a roster has rights: an administrator has them in all."""
+    """Return the teams whose namespaces the user may read: all of them for an administrator."""
     found = kubernetes.teams(plan)
     return tuple(team for team in found if roster.user in team.users) if roster and config_of(roster) else found
 
@@ -228,7 +228,7 @@ def _too_few(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
 
 
 def _ill(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Nodes that the agent of their cloud does not call well, by why: they take pods until somebody drains them."""
+    """Return the nodes that the cloud's agent calls unhealthy, by reason: they take pods until they are drained."""
     watched = {kind for each in catalog.cloud_nodes().values() for kind in each.health_conditions}
     found: dict[str, list[str]] = {}
     for node in nodes:
@@ -316,7 +316,7 @@ def _seconds(time: str) -> int | None:
 
 
 def _why(workload: Manifest, called: Mapping[str, str]) -> str:
-    """Why Kueue does not let it start; of one that made room, also for whom, by the name that people know."""
+    """Return the reason why Kueue does not admit it; after a preemption also the preempting run."""
     said = conditions(workload)
     texts = [text_at(said, "Evicted", "message")] if is_true(workload, "Evicted") else []
     texts += [text_at(said, "QuotaReserved", "message")] if "QuotaReserved" in said else ["not judged yet"]

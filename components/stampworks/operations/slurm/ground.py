@@ -20,7 +20,7 @@ from stampworks.plan import Roster
 from stampworks.text.reasons import DrainReason
 
 _START_S = 10.0
-"""The nodes are free and nobody else's: what does not start by then does not start."""
+"""Seconds to start: the nodes are free and reserved, so that a program that has not started by then never will."""
 _LATE_S = 20.0
 """Seconds that srun may wait for healthy nodes when a node fails: the failed node is drained by then."""
 
@@ -130,7 +130,7 @@ def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> lis
         "--label",
         "--kill-on-bad-exit=0",
         f"--immediate={_START_S:.0f}",
-        "--wait=0",  # a rank may end long before the last one; how long all may take is said apart
+        "--wait=0",  # a rank may end long before the last one; the limit of all is set elsewhere
         "--",
     ]
 

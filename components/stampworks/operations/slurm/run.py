@@ -108,7 +108,7 @@ class SlurmCommands:
 
 
 def _gpus(of: str, pools: Sequence[Group], asked: int | None) -> int:
-    """Accelerators that each node gives: as many as all of the pools have, where nobody asks for a number."""
+    """Return the accelerators of each node for a command: by default as many as all pools have."""
     counts = [pool.machine.accelerators for pool in pools]
     if asked is None:
         return min(counts)
@@ -118,7 +118,7 @@ def _gpus(of: str, pools: Sequence[Group], asked: int | None) -> int:
 
 
 def _is_busy(node: slurm.SlurmNode, gpus: int) -> bool:
-    """Whether jobs have what a task with so many accelerators takes; what Slurm does not say is taken as free."""
+    """Return whether jobs use what a task with this many accelerators needs; unknown counts as free."""
     free = None if node.gpus is None or node.gpus_allocated is None else node.gpus - node.gpus_allocated
     return not {"allocated", "reserved"}.isdisjoint(node.states) or (free is not None and free < gpus)
 

@@ -65,4 +65,3 @@ class SlurmService:
 
     def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
         """Do nothing: Slurm knows a node by name, and its state also holds for a new machine."""
-        # Slurm knows a node by its name, and what it said of the old one holds for the new one

@@ -72,7 +72,7 @@ def directory(declaration: Declaration, place: str, notes: Notes) -> Directory |
 
 
 def _unfit(storage: Storage) -> str:
-    """Why nobody's home can be there; empty where it can."""
+    """Return the reason why no home can be there; empty if it can."""
     kind = catalog.file_systems()[storage.kind]
     if not kind.posix:
         return "a bucket has no owners of files"

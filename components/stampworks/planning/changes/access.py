@@ -1,4 +1,4 @@
-"""A change of access in words: people who come and go, with which keys they log in, and whose files they share."""
+"""A change of access in words: added and removed users, their keys, and shared files."""
 
 from __future__ import annotations
 

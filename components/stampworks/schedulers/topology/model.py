@@ -24,7 +24,7 @@ MANAGEMENT = "management"
 LEVELS_MAX = 15
 """Kueue takes 16, and the innermost is the node."""
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-"""A level or domain: what is a name for Slurm, a label's value, and the name of an object of Kubernetes."""
+"""A level or domain: a valid name for Slurm, for values of labels, and for objects of Kubernetes."""
 NODE = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -157,7 +157,7 @@ def to_text(topology: Topology) -> str:
 
 
 def from_text(text: str) -> Topology:
-    """The inverse, for a file that somebody may have written by hand."""
+    """Return the topology in a text, which may have been written by hand."""
     try:
         return from_dict(Topology, parsed(text))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The order of ranks that suits the network, in the forms in which launchers are told, and what NCCL is told of it.
+"""The order of ranks that suits the network, in the forms of launchers, and the settings of NCCL.
 
 A ring over all ranks crosses the boundary of a domain as often as neighbours stand on two sides of it. In rank order
 that is once a domain, on every level. Rank i of a node meets rail i, so that each rail carries the ring of its own.

@@ -1,4 +1,4 @@
-"""The topology as Slurm has it: switches that hang from one root, or blocks. What is written here can be read back.
+"""The topology for Slurm: switches below one root, or blocks. The written forms can be read back.
 
 Read as well is what `scontrol show topology` says of it, which is how it is known that Slurm understood.
 """
@@ -73,7 +73,8 @@ def _blocks(topology: Topology) -> dict[str, list[str]]:
 
 
 def block_sizes(topology: Topology) -> tuple[int, ...]:
-    """Nodes of the smallest block; and of each outer level whose domains have as many blocks, a power of two.
+    """Return the number of nodes in the smallest block, and in each outer level whose domains have equal numbers of
+    blocks that are powers of two.
 
     Slurm joins blocks as they follow each other, so that a level of other domains could not be told to it.
     """

@@ -12,7 +12,7 @@ from stampworks.plan import Plan
 
 _ABSENT = ("NoSuchEntity", "NotFoundException")
 _NO_POLICY = ("AWSOrganizationsNotInUseException", "EffectivePolicyNotFoundException", "TargetNotFoundException")
-"""Error codes of an account whose organisation asks nothing of tags, or that is in none."""
+"""Error codes of an account outside of organisations, or without rules about tags."""
 
 
 def keys(api: Api, plan: Plan) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def boundaries(api: Api, plan: Plan) -> list[dict[str, Any]]:
 
 
 def _statements(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield each action of a policy with what becomes of it. Conditions, and exceptions, depend on the call."""
+    """Yield each action of a policy with its effect. Conditions and exceptions depend on the call."""
     for one in found:
         whole = "*" in _listed(one.get("Resource", "*")) and not one.get("Condition") and "NotResource" not in one
         if "NotAction" in one:
