@@ -102,19 +102,19 @@ def cases(seed: int, times: int, clean: int) -> list[Case]:
 
 def counts(found: Sequence[Outcome], broken: int, of: int) -> list[Row]:
     return [
-        *_of_faults(
+        *_fault_rows(
             [each for each in found if each.case.fault and not FAULTS[each.case.fault].simulated], "live faults"
         ),
-        *_of_faults(
+        *_fault_rows(
             [each for each in found if each.case.fault and FAULTS[each.case.fault].simulated], "simulated faults"
         ),
-        *_of_clean([each for each in found if not each.case.fault]),
+        *_false_alarm_rows([each for each in found if not each.case.fault]),
         measured(f"cases that could not be carried out, of {of}", "", [broken], 0),
         measured(f"cases that there was no time for, of {of}", "", [of - broken - len(found)]),
     ]
 
 
-def _of_clean(found: Sequence[Outcome]) -> Iterator[Row]:
+def _false_alarm_rows(found: Sequence[Outcome]) -> Iterator[Row]:
     if found:
         alarms, unknown = sum(each.caught for each in found), sum(each.unknown for each in found)
         what = f"of {len(found)} proofs of a sound cluster, beside a busy neighbour"
@@ -123,7 +123,7 @@ def _of_clean(found: Sequence[Outcome]) -> Iterator[Row]:
         yield measured("  how long one takes", "s", [each.seconds for each in found])
 
 
-def _of_faults(found: Sequence[Outcome], what: str) -> Iterator[Row]:
+def _fault_rows(found: Sequence[Outcome], what: str) -> Iterator[Row]:
     missed = Counter(each.case.fault for each in found if not each.caught)
     wrong = Counter(each.case.fault for each in found if each.caught and not each.right)
     if found:

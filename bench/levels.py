@@ -34,7 +34,7 @@ print(json.dumps([(seconds(*empty), seconds(*health)) for _ in range(9)]))
 def rows() -> list[Row]:
     with stack(4, rate_mbps=RAIL_MBPS, leaf_nodes=2) as found:
         found.up()
-        return [*_against_everything(found), *_before_a_job(found), *_of_a_node(found)]
+        return [*_against_everything(found), *_before_a_job(found), *_node_rows(found)]
 
 
 def _against_everything(found: Stack) -> Iterator[Row]:
@@ -64,7 +64,7 @@ def _before_a_job(found: Stack) -> Iterator[Row]:
     )
 
 
-def _of_a_node(found: Stack) -> Iterator[Row]:
+def _node_rows(found: Stack) -> Iterator[Row]:
     """Measure the programs of the quick level on a node, after their start."""
     run = ["stampworks", "run", "--stack", NAME, "--nodes", "1", "--", "env", PROGRAMS, "python3", "-m", "validation"]
     heard = [read(found.run(*run, "limits", "inventory")) for _ in range(RUNS)]

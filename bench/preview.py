@@ -65,8 +65,8 @@ def rows() -> list[Row]:
                 return engines[-1]
 
             stack = read_stack(STACK, ROOT, ROOT / "stacks", {})
-            pairs = {count: _pair(servers, engine, _of_pools(stack, count), Path(folder)) for count in (1, POOLS)}
-            return [*_of_nodes(engine(stack), stack), *_shares(pairs)]
+            pairs = {count: _pair(servers, engine, _with_pools(stack, count), Path(folder)) for count in (1, POOLS)}
+            return [*_node_rows(engine(stack), stack), *_shares(pairs)]
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def _ended(engines: Sequence[Engine]) -> Iterator[None]:
             each.end()
 
 
-def _of_nodes(engine: Engine, stack: Stack) -> list[Row]:
+def _node_rows(engine: Engine, stack: Stack) -> list[Row]:
     """A preview shows a resource for each pool, however many nodes it has."""
     found: dict[int, int] = {}
     free = changed(stack, stack.config, ConfigurationChange("no budget", "budget", None))
@@ -119,7 +119,7 @@ class Pair:
     """Number of resources common to both programs (ours and the hand-written one)."""
 
 
-def _of_pools(stack: Stack, count: int) -> Stack:
+def _with_pools(stack: Stack, count: int) -> Stack:
     """The same cluster with this many pools of the kind that it has."""
     [pool] = stack.declared["pools"]
     pools = [{**pool, "name": f"{pool['name']}{number or ''}"} for number in range(count)]

@@ -47,7 +47,7 @@ LEVELS: dict[Level, str] = {"standard": "standard level", "burn-in": "every chec
 
 def rows() -> list[Row]:
     chance = Random(1)  # noqa: S311
-    simulated = [*_searches(chance), *_clusters(chance), *_made_up(chance)]
+    simulated = [*_searches(chance), *_clusters(chance), *_synthetic_fleets(chance)]
     return [*_thresholds(), *simulated, *_against_everything(), *_recorded(), *_beyond_reach(chance)]
 
 
@@ -125,7 +125,7 @@ def _against_everything() -> Iterator[Row]:
     missed, only = Counter[Level](), Counter[Level]()
     alarms = Counter[Level]()
     for number in range(COMPARED):
-        found = {level: _at(level, number) for level in LEVELS}
+        found = {level: _proven(level, number) for level in LEVELS}
         alarms.update(level for level, (_, alarm) in found.items() if alarm)
         missing = [level for level, (caught, _) in found.items() if not caught]
         missed.update(missing)
@@ -138,7 +138,7 @@ def _against_everything() -> Iterator[Row]:
         yield counted(f"slow memory, or slow when warm, {name}: missed", "faults", late, LATE)
 
 
-def _at(level: Level, number: int) -> tuple[bool, bool]:
+def _proven(level: Level, number: int) -> tuple[bool, bool]:
     """Whether a fault is caught, and whether a sound cluster raises an alarm."""
     cluster, [fault] = broken(Random(number), 1)  # noqa: S311
     well = sound(Random(number)).prove(level)  # noqa: S311
@@ -156,7 +156,7 @@ def _late(number: int) -> tuple[NoisyCluster, Fault]:
     return cluster, Fault("slow memory", node)
 
 
-def _made_up(chance: Random) -> Iterator[Row]:
+def _synthetic_fleets(chance: Random) -> Iterator[Row]:
     """Analyse windows of a fleet's steps with a node that is 5 % slow, or with none."""
     alarms = 0
     for name, make in NOISE.items():

@@ -35,16 +35,16 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
         place = Path(folder)
         whole = finished(place / "undisturbed", ranks=RANKS, **SETTINGS)
-        killed = [_with_kills(place / f"killed-{number}", chance) for number in range(RUNS)]
+        killed = [_killed_run(place / f"killed-{number}", chance) for number in range(RUNS)]
         return [
-            *_of_kills(whole, killed, place),
-            *_of_nodes(whole, place),
-            *_of_faults(place, chance, seed),
-            *_of_other_numbers(place),
+            *_kill_rows(whole, killed, place),
+            *_node_loss_rows(whole, place),
+            *_goodput_rows(place, chance, seed),
+            *_resharding_rows(place),
         ]
 
 
-def _of_kills(whole: Run, killed: list[Run], place: Path) -> Iterator[Row]:
+def _kill_rows(whole: Run, killed: list[Run], place: Path) -> Iterator[Row]:
     ours = [seconds for run in killed for seconds in recoveries(run)]
     lost = [again for run in killed for again in done_again(run)]
     unequal = sum(run.last()["digest"] != whole.last()["digest"] for run in killed)
@@ -59,7 +59,7 @@ def _of_kills(whole: Run, killed: list[Run], place: Path) -> Iterator[Row]:
     yield measured(f"{what} in {len(killed)} runs: runs whose last weights differ in a bit", "", [unequal], 0)
 
 
-def _with_kills(folder: Path, chance: random.Random) -> Run:
+def _killed_run(folder: Path, chance: random.Random) -> Run:
     with running(folder, ranks=RANKS, **SETTINGS) as run:
         for number in range(1, KILLS + 1):
             run.until(lambda number=number: len(run.events("ready")) == number)  # type: ignore[misc]
@@ -92,7 +92,7 @@ def done_again(run: Run) -> list[float]:
     return found
 
 
-def _of_nodes(whole: Run, place: Path) -> Iterator[Row]:
+def _node_loss_rows(whole: Run, place: Path) -> Iterator[Row]:
     """Two nodes, of which one is lost with all that runs there."""
     took, apart = [], []
     expected = {event["step"]: event["loss"] for event in whole.events("step")}
@@ -107,7 +107,7 @@ def _of_nodes(whole: Run, place: Path) -> Iterator[Row]:
     yield measured("  loss with half the ranks, apart from the undisturbed run's, at most", "", apart, 0.01)
 
 
-def _of_faults(place: Path, chance: random.Random, seed: int) -> Iterator[Row]:
+def _goodput_rows(place: Path, chance: random.Random, seed: int) -> Iterator[Row]:
     """Kill a rank at a random moment of each minute."""
     settings = {**SETTINGS, "steps": 1_000_000, "checkpoints": {"every_s": 0.0}}
     with running(place / "faults", ranks=RANKS, **settings) as run:
@@ -139,7 +139,7 @@ def productive(steps: list[dict[str, Any]], begin: float, end: float) -> float:
     return float(sum(event["seconds"] - sum(event["stalled"].values()) for event in within))
 
 
-def _of_other_numbers(place: Path) -> Iterator[Row]:
+def _resharding_rows(place: Path) -> Iterator[Row]:
     """Continue a checkpoint of eight ranks on four and on sixteen."""
     small = {**SETTINGS, "steps": 12, "batch": 16}
     whole = finished(place / "eight", ranks=8, **small)

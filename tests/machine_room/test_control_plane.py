@@ -84,7 +84,7 @@ def test_it_stays_itself_with_another_authority_and_another_door(
     def found(port: int) -> ControlPlaneState:
         monkeypatch.setattr(daemons, "open_door", lambda *_: port)
         ensured(NO_PODS)
-        return control_plane._found(folder, ())
+        return control_plane._state(folder, ())
 
     folder = of_cluster("k").folder / "kubernetes"
     first = found(4711)

@@ -142,7 +142,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         secret = _secrets(manifest, request.properties)
         if request.preview:
             return pb.CreateResponse(properties=encode(self._previewed(manifest), secret))
-        made = self._asked().apply(manifest)
+        made = self._connected().apply(manifest)
         return pb.CreateResponse(id=_identity(manifest), properties=encode(_outputs(made), secret))
 
     @_spoken
@@ -152,7 +152,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         secret = _secrets(manifest, request.news)
         if request.preview:
             return pb.UpdateResponse(properties=encode(self._previewed(manifest), secret))
-        return pb.UpdateResponse(properties=encode(_outputs(self._asked().apply(manifest)), secret))
+        return pb.UpdateResponse(properties=encode(_outputs(self._connected().apply(manifest)), secret))
 
     def _previewed(self, manifest: Manifest) -> Manifest:
         """Return the object that the server would make; the manifest itself where the server cannot be asked yet."""
@@ -171,7 +171,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
         """Return the object as it is now, reduced to the fields that were declared; empty if it is gone."""
         inputs = decode(request.inputs) or decode(request.properties)
-        found = self._asked().get(inputs)
+        found = self._connected().get(inputs)
         if found is None:
             return pb.ReadResponse()
         secret = _secrets(inputs, request.inputs)
@@ -181,10 +181,10 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     @_spoken
     def Delete(self, request: pb.DeleteRequest, context: Context) -> Empty:
         """Delete the object, and succeed if it is already gone."""
-        self._asked().delete(decode(request.old_inputs) or decode(request.properties))
+        self._connected().delete(decode(request.old_inputs) or decode(request.properties))
         return Empty()
 
-    def _asked(self) -> Api:
+    def _connected(self) -> Api:
         if self._api is None:
             raise ApiError(0, "no kubeconfig: the stand-in asks no cluster that nobody has named")
         return self._api

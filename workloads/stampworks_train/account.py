@@ -40,7 +40,7 @@ class Bookkeeper:
             text = f"a rank was lost, and the launcher has started all of them again ({restarts})"
             step = account.steps[-1].step if account.steps else 0
             lost = {"kind": "rank", "node": "", "rank": None, "step": step, "text": text}
-            self._log.put("failure", {"at": _begun(), **lost})
+            self._log.put("failure", {"at": _process_start(), **lost})
             self._generation = 1 + len([event for _, event in account.told if event["what"] == "generation"])
             self._failed = True
         else:
@@ -112,7 +112,7 @@ class Bookkeeper:
         print(f"stampworks: {text}", flush=True)
 
 
-def _begun() -> float:
+def _process_start() -> float:
     """Return the start of this process in seconds since 1970."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     up = float(Path("/proc/uptime").read_text().split()[0])

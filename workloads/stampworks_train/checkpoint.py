@@ -196,10 +196,10 @@ class Checkpoints:
         for name in names:
             manifest, why = self._together(functools.partial(self._described, name))
             if manifest:
-                problems = [each for each in self._each(functools.partial(self._damage, name, manifest)) if each]
+                problems = [each for each in self._all_results(functools.partial(self._damage, name, manifest)) if each]
                 if not problems:
                     return Found(manifest.step, self.folder / name, manifest.world, manifest.told, tuple(passed_over))
-                why = _in_short(problems)
+                why = _joined_reasons(problems)
                 self._damaged.add(name)
             passed_over.append(why)
         if passed_over:
@@ -217,7 +217,7 @@ class Checkpoints:
             dcp.load(state, storage_reader=self._reader(found), process_group=self._group)
         except CheckpointException as refused:
             raise CheckpointError(
-                f"{self.shown(found.folder.name)}: does not fit this state: {_in_short(_reasons(refused))}"
+                f"{self.shown(found.folder.name)}: does not fit this state: {_joined_reasons(_reasons(refused))}"
             ) from refused
         return found.told
 
@@ -274,7 +274,7 @@ class Checkpoints:
         causes = frozenset(re.sub(r"\d+", "", reason) for reason in reasons)  # the same reason for any step and rank
         if causes != self._causes:
             self._problem = (
-                f"{self.shown(writer.final.name)}: was not saved, and training goes on: {_in_short(reasons)}. "
+                f"{self.shown(writer.final.name)}: was not saved, and training goes on: {_joined_reasons(reasons)}. "
                 "Earlier ones are kept, and the next one is tried again."
             )
         self._causes = causes
@@ -363,7 +363,7 @@ class Checkpoints:
             raise CheckpointError(problem)
         return result  # type: ignore[no-any-return]
 
-    def _each(self, work: Callable[[], Result]) -> Sequence[Result]:
+    def _all_results(self, work: Callable[[], Result]) -> Sequence[Result]:
         """Return the results of all ranks on every rank."""
         found: list[Any] = [work()]
         if self._group:
@@ -635,7 +635,7 @@ def _reasons(failed: CheckpointException) -> list[str]:
     ]
 
 
-def _in_short(reasons: list[str]) -> str:
+def _joined_reasons(reasons: list[str]) -> str:
     more = len(reasons) - SAID_MAX
     return "; ".join(reasons[:SAID_MAX]) + (f"; and {more} more ranks" if more > 0 else "")
 

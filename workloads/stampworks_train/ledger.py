@@ -77,7 +77,7 @@ def _event(line: bytes) -> Event | None:
             event = json.loads(line[start:]) if start >= 0 else None
         except (ValueError, RecursionError):
             continue
-        if isinstance(event, dict) and isinstance(event.get("what"), str) and _at(event) is not None:
+        if isinstance(event, dict) and isinstance(event.get("what"), str) and _timestamp(event) is not None:
             return event
     return None
 
@@ -226,7 +226,7 @@ def _attempts(events: Iterable[Event]) -> Iterator[tuple[Event, Iterator[Event]]
         number = next(starts) if event["what"] == "start" else number
         return number
 
-    sound = (event for event in events if _at(event) is not None and isinstance(event.get("what"), str))
+    sound = (event for event in events if _timestamp(event) is not None and isinstance(event.get("what"), str))
     for _, of_one in itertools.groupby(sound, attempt):
         first = next(of_one)
         yield first, _in_order(itertools.chain([first], of_one))  # noqa: B031 (the rest of it)
@@ -465,13 +465,13 @@ def _stalls(event: Event, took: int) -> tuple[int, int, int]:
     return found[0], found[1], found[2]
 
 
-def _at(event: Event) -> float | None:
+def _timestamp(event: Event) -> float | None:
     at = _number(event, "at")
     return at if at is not None and at < LATEST else None
 
 
 def _us_of(event: Event) -> int:
-    return round((_at(event) or 0.0) * US)
+    return round((_timestamp(event) or 0.0) * US)
 
 
 def _us(event: Event, name: str) -> int | None:

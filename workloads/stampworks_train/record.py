@@ -52,13 +52,13 @@ def write(folder: Path) -> Path:
 def record(events: Iterable[Event]) -> dict[str, Any]:
     """Return the record in the form of the schema."""
     account = ledger.account(events)
-    starts = _told(account, "start")
-    ready = [event for _, event in _told(account, "ready")]
+    starts = _events_of_kind(account, "start")
+    ready = [event for _, event in _events_of_kind(account, "ready")]
     failures = account.failures[-ITEMS_MAX:]
-    checkpoints = _told(account, "checkpoint")
-    notices = _told(account, "notice")
-    intervals = _told(account, "interval")
-    generations = _told(account, "generation")
+    checkpoints = _events_of_kind(account, "checkpoint")
+    notices = _events_of_kind(account, "notice")
+    intervals = _events_of_kind(account, "interval")
+    generations = _events_of_kind(account, "generation")
     return {
         "version": VERSION,
         "name": plain(str(starts[-1][1].get("name", ""))) if starts else "",
@@ -68,7 +68,7 @@ def record(events: Iterable[Event]) -> dict[str, Any]:
         "versions": _texts([event for _, event in starts] + ready),
         "device": _latest(ready, "device"),
         "backend": _latest(ready, "backend"),
-        "digest": _latest([event for _, event in _told(account, "end")], "digest"),
+        "digest": _latest([event for _, event in _events_of_kind(account, "end")], "digest"),
         "account": _figures(account),
         "curve": curve(account),
         "interval": _interval(intervals[-1][1]) if intervals else None,
@@ -190,7 +190,7 @@ def _generation(at: int, event: Event) -> dict[str, Any]:
     return {"at": at / US, **wholes, "nodes": count, "why": _word(event, "why"), "source": _word(event, "source")}
 
 
-def _told(account: Account, what: str) -> list[tuple[int, Event]]:
+def _events_of_kind(account: Account, what: str) -> list[tuple[int, Event]]:
     return [(at, event) for at, event in account.told if event["what"] == what]
 
 

@@ -99,12 +99,12 @@ def machines_of(cloud: str) -> Mapping[str, Machine]:
             ("accelerators", machine.accelerator, machine.accelerators),
             ("nics", machine.nic, machine.nics),
         ):
-            if _there(part) != _there(count):
+            if _exists(part) != _exists(count):
                 raise CatalogError(f"{_file(cloud)}: {machine.name}: {fact}: {count} does not fit '{part}'")
     return table
 
 
-def _there(fact: str | int | Unknown) -> bool | Unknown:
+def _exists(fact: str | int | Unknown) -> bool | Unknown:
     return fact if isinstance(fact, Unknown) else bool(fact)
 
 

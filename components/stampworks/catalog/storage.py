@@ -213,7 +213,7 @@ def tiers_of(kind: str) -> list[FileSystemTier]:
 
 
 def _check_ranges(ranges: Ranges | Unknown, place: str) -> None:
-    for first, last, step, following in _with_following(ranges, place):
+    for first, last, step, following in _with_next(ranges, place):
         if first <= 0 or step <= 0:
             raise CatalogError(f"{place}: {first} and {step} have to be more than 0")
         if last is None and following is not None:
@@ -224,7 +224,7 @@ def _check_ranges(ranges: Ranges | Unknown, place: str) -> None:
             raise CatalogError(f"{place}: {following} follows {last}")
 
 
-def _with_following(ranges: Ranges | Unknown, place: str) -> Iterator[tuple[int, int | None, int, int | None]]:
+def _with_next(ranges: Ranges | Unknown, place: str) -> Iterator[tuple[int, int | None, int, int | None]]:
     """Yield each range with the first value of the next one."""
     if isinstance(ranges, Unknown):
         return

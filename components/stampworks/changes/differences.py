@@ -77,7 +77,7 @@ def _differences(
     if dataclasses.is_dataclass(a) and dataclasses.is_dataclass(b):
         for field in dataclasses.fields(a):
             mark: Any = apart(field)
-            if mark != "words" and not (field.name == "count_min" and _all_run(a, b)):
+            if mark != "words" and not (field.name == "count_min" and _is_static(a, b)):
                 one, other = getattr(a, field.name), getattr(b, field.name)
                 within = mark if mark and kind == "difference" else kind
                 if within == "identity" and "counted" in field.metadata and len(one) != len(other):
@@ -90,7 +90,7 @@ def _differences(
         yield Difference(way, kind, a, b, unit if way[-1].field == "value" else "")
 
 
-def _all_run(*groups: Any) -> bool:
+def _is_static(*groups: Any) -> bool:
     """Return whether all nodes of the groups always run; then the count already says how many."""
     return all(isinstance(each, Group) and each.count_min == each.count for each in groups)
 

@@ -59,7 +59,7 @@ def _text(file: str, judgements: Sequence[Judgement]) -> list[str]:
 
     lines = []
     for each in judgements:
-        what = printable(_what(each.threshold))
+        what = printable(_threshold_text(each.threshold))
         lines += [f"{printable(file)}:{each.threshold.line}: {each.verdict}: {what}", f"  {each.reason}"]
     count = {
         verdict: sum(each.verdict == verdict for each in judgements) for verdict in ("ok", "refused", "cannot-tell")
@@ -67,7 +67,7 @@ def _text(file: str, judgements: Sequence[Judgement]) -> list[str]:
     return [*lines, ", ".join(f"{number} {verdict}" for verdict, number in count.items() if number)]
 
 
-def _what(row: Threshold | NoThreshold) -> str:
+def _threshold_text(row: Threshold | NoThreshold) -> str:
     from stampworks.qualification import NoThreshold
 
     if isinstance(row, NoThreshold):

@@ -35,7 +35,7 @@ def show_plan(arguments: argparse.Namespace) -> int:
         plan = stacks.asked_plan(arguments)
         findings = planning.rules(plan, facts, today())
     if arguments.json:
-        written = {**to_dict(plan), stacks.RULES: [_told(finding) for finding in findings]}
+        written = {**to_dict(plan), stacks.RULES: [_finding_data(finding) for finding in findings]}
         print(json.dumps(written, indent=2, ensure_ascii=False))
     else:
         from stampworks.cli.output import terminal_width
@@ -47,7 +47,7 @@ def show_plan(arguments: argparse.Namespace) -> int:
     return exits.NO if any(finding.outcome == "fail" for finding in findings) else exits.FINE
 
 
-def _told(finding: Finding) -> dict[str, str]:
+def _finding_data(finding: Finding) -> dict[str, str]:
     """Return a finding for programs. An undecided one has the verdict unknown, and its evidence names the missing
     facts."""
     return {

@@ -67,11 +67,11 @@ def _read_account(arguments: argparse.Namespace) -> int:
         raise accounts.AccountUnansweredError(source.problem("region", what, error.hint)) from None
     account = write_account(declared, read)
     told = displayed(account_file(declared))
-    print(json.dumps(read, indent=2) if arguments.json else "\n".join(_told(told, account)))
+    print(json.dumps(read, indent=2) if arguments.json else "\n".join(_summary(told, account)))
     return exits.UNKNOWN if any(each.why for each in account.readings) else exits.FINE
 
 
-def _told(file: str, account: Account) -> Iterator[str]:
+def _summary(file: str, account: Account) -> Iterator[str]:
     from stampworks.text.printable import printable
 
     known = [each for each in account.readings if not each.why]

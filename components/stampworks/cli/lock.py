@@ -51,7 +51,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
     before = _before(declared)
     if before.made_with:
         users = _kept(source, before, displayed(file))
-    after = _of_images(source, planned, users, before)
+    after = _image_lock(source, planned, users, before)
     after = replace(after, keys=key_urls.looked_up(source.key_urls))
     load_file(declared, lock=after).refuse_problems()
     if after != before or not file.exists():
@@ -59,7 +59,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_as_json(str(file), before, after), indent=2))
     else:
-        print(_told(displayed(file), before, after, users, source.key_urls))
+        print(_summary(displayed(file), before, after, users, source.key_urls))
     return exits.FINE
 
 
@@ -83,7 +83,7 @@ def _kept(source: DeclarationSource, before: Lock, file: str) -> dict[str, list[
     return {}
 
 
-def _of_images(source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]], before: Lock) -> Lock:
+def _image_lock(source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]], before: Lock) -> Lock:
     from stampworks.declaration import Lock, LockedImage
 
     if before.made_with:
@@ -208,7 +208,7 @@ def _as_json(file: str, before: Lock, after: Lock) -> dict[str, Any]:
     return {"file": file, "region": after.region, "changed": changed, "images": changes, "parts": parts, "keys": keys}
 
 
-def _told(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]], key_urls: Sequence[KeyUrl]) -> str:
+def _summary(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]], key_urls: Sequence[KeyUrl]) -> str:
     if before == after:
         lines = [f"{file}: nothing is newer"]
     elif not after.region:

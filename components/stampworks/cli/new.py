@@ -49,7 +49,9 @@ def new_stack(arguments: argparse.Namespace) -> int:
         "not_copied": left,
     }
     print(
-        json.dumps(made, indent=2) if arguments.json else _told(displayed(file), source, arguments.source, plan, made)
+        json.dumps(made, indent=2)
+        if arguments.json
+        else _summary(displayed(file), source, arguments.source, plan, made)
     )
     return exits.FINE
 
@@ -140,7 +142,7 @@ def _write(file: Path, text: str, source: DeclarationSource, of: str, cidr: str)
     return made
 
 
-def _told(file: str, source: DeclarationSource, of: str, plan: Plan, made: Mapping[str, Any]) -> str:
+def _summary(file: str, source: DeclarationSource, of: str, plan: Plan, made: Mapping[str, Any]) -> str:
     from stampworks.planning.clouds import CLOUDS
 
     looks_up = CLOUDS[plan.cloud].launches or source.key_urls

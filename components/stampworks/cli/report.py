@@ -52,7 +52,7 @@ def write_report(arguments: argparse.Namespace) -> int:
     """Return the exit code: fine when the report is written, whatever its verdict."""
     from stampworks.views.report import report_html, report_json, report_markdown
 
-    found = _of_file(arguments) if arguments.certificate else _of_stack(arguments)
+    found = _file_report(arguments) if arguments.certificate else _stack_report(arguments)
     written = {"html": report_html, "markdown": report_markdown, "json": report_json}
     text = written[arguments.format](found)
     if arguments.output:
@@ -62,7 +62,7 @@ def write_report(arguments: argparse.Namespace) -> int:
     return exits.FINE
 
 
-def _of_file(arguments: argparse.Namespace) -> Report:
+def _file_report(arguments: argparse.Namespace) -> Report:
     from stampworks.views.report import report_of
 
     file = arguments.certificate
@@ -71,10 +71,10 @@ def _of_file(arguments: argparse.Namespace) -> Report:
         raise exits.CliError("--run needs a cluster, and a certificate's file does not lead to one", hint)
     key = qualify.text_of(arguments.key) if arguments.key else ""
     checked = qualify.verified(file, qualify.text_of(file), key)
-    return report_of(checked, runs=_left(arguments)) if arguments.record else report_of(checked)
+    return report_of(checked, runs=_records(arguments)) if arguments.record else report_of(checked)
 
 
-def _of_stack(arguments: argparse.Namespace) -> Report:
+def _stack_report(arguments: argparse.Namespace) -> Report:
     """Return the report of a stack, even if its last `up` failed because of the findings: then it is needed most."""
     from stampworks.cli.output import Progress
     from stampworks.views.report import report_of
@@ -96,11 +96,11 @@ def _of_stack(arguments: argparse.Namespace) -> Report:
         raise exits.CliError(f"stack {stack!r} has no certificate", hint, exits.NO)
     key = qualify.text_of(arguments.key) if arguments.key else _key(resources)
     checked = qualify.verified(f"stack {stack!r}", certificate, key)
-    runs = _left(arguments) if arguments.record else _runs(plan, arguments.run)
+    runs = _records(arguments) if arguments.record else _runs(plan, arguments.run)
     return report_of(checked, plan, _stamping(resources), runs)
 
 
-def _left(arguments: argparse.Namespace) -> list[Left]:
+def _records(arguments: argparse.Namespace) -> list[Left]:
     """A file that is no record is refused: it was asked for."""
     from stampworks.views.report import left
 

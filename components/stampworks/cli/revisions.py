@@ -166,7 +166,7 @@ class _Writer:
 
 def _names(of: Revision, tree: _Object, deep: bool = False) -> list[str]:
     """Folders count as well: a tree of empty ones has no end."""
-    said = _asked(of, b"", "ls-tree", "-z", *(["-r", "-t"] if deep else []), tree.name)
+    said = _git_output(of, b"", "ls-tree", "-z", *(["-r", "-t"] if deep else []), tree.name)
     found = (entry.partition(b"\t") for entry in said.split(b"\0") if entry)
     return [os.fsdecode(name) for what, _, name in found if not (deep and b" tree " in what)]
 
@@ -176,7 +176,7 @@ def _looked_up(of: Revision, paths: Sequence[str]) -> Iterator[_Object]:
     if not paths:
         return
     asked = b"".join(os.fsencode(f"{of.commit}:{path}\n") for path in paths)
-    said = _asked(of, asked, "cat-file", "--batch-check", "--follow-symlinks")
+    said = _git_output(of, asked, "cat-file", "--batch-check", "--follow-symlinks")
     for _ in paths:
         line, end, said = said.partition(b"\n")
         if not end:
@@ -192,7 +192,7 @@ def _contents(of: Revision, objects: dict[str, _Object]) -> dict[str, bytes]:
     if not objects:
         return {}
     asked = "".join(f"{name}\n" for name in objects).encode()
-    said = _asked(of, asked, "cat-file", "--batch", contents=sum(one.size for one in objects.values()))
+    said = _git_output(of, asked, "cat-file", "--batch", contents=sum(one.size for one in objects.values()))
     found, at = {}, 0
     for name, one in objects.items():
         head = f"{name} blob {one.size}\n".encode()
@@ -204,7 +204,7 @@ def _contents(of: Revision, objects: dict[str, _Object]) -> dict[str, bytes]:
     return found
 
 
-def _asked(of: Revision, input_: bytes, *argv: str, contents: int = 0) -> bytes:
+def _git_output(of: Revision, input_: bytes, *argv: str, contents: int = 0) -> bytes:
     done = _git(of.repository, *argv, input_=input_, most=ANSWER_MAX + contents)
     if done.returncode:
         raise _cut(of)

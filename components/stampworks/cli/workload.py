@@ -76,12 +76,12 @@ def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
         # a few lines of them can stand for more than fits into any memory
         alias = next((each for each in yaml.parse(text, Loader=loader) if isinstance(each, yaml.AliasEvent)), None)
         if alias:
-            place = _at(where, alias.start_mark)
+            place = _position(where, alias.start_mark)
             raise exits.CliError(f"{place}: an alias, which is not read here", "write its value out")
         nodes = list(yaml.compose_all(text, Loader=loader))
         documents = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        place = _at(where, getattr(error, "problem_mark", None))
+        place = _position(where, getattr(error, "problem_mark", None))
         raise exits.CliError(f"{place} is not YAML", "kubectl would not take it either") from None
     for node, data in zip(nodes, documents, strict=True):
         if isinstance(data, dict) and data.get("kind") == "List" and isinstance(data.get("items"), list):
@@ -91,7 +91,7 @@ def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
             yield node, data
 
 
-def _at(where: str, mark: Any) -> str:
+def _position(where: str, mark: Any) -> str:
     """A place in the file; the file alone where the parser does not say more."""
     return f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
 

@@ -54,7 +54,7 @@ def check_approved(name: str, plan: Plan, alone: bool) -> None:
 
 def _stamped(name: str, alone: bool) -> Plan | None:
     """Return the plan that the state has; None before the first `up`, or where another version wrote it."""
-    found = _found()
+    found = _stamped_plans()
     own = found.get(name) or (next(iter(found.values())) if alone and len(found) == 1 else None)
     try:
         return from_json(Plan, own) if own else None
@@ -62,7 +62,7 @@ def _stamped(name: str, alone: bool) -> Plan | None:
         return None
 
 
-def _found() -> dict[str, str]:
+def _stamped_plans() -> dict[str, str]:
     """Return the text of each plan in the stack's state, by the name of its cluster."""
     stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     told = (pulumi.runtime.invoke(_READ, {"stackName": stack}).value or {}).get("outputs") or {}

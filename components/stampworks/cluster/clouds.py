@@ -52,13 +52,13 @@ def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, st
         )
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
     if plan.scheduler.traits.control_plane:
-        found.extend(_of_kubernetes(plan))
+        found.extend(_kubernetes_refusals(plan))
     failed = [one for one in findings if one.outcome == "fail" and one.id not in left_out()]
     ruled = [(one.place, one.refusal, one.hint, one.id in OF_LOCK) for one in failed]
     return [*((*each, False) for each in found), *ruled]
 
 
-def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
+def _kubernetes_refusals(plan: Plan) -> Iterator[tuple[str, str, str]]:
     if plan.cloud not in with_kubernetes():
         what = f"a Kubernetes cluster on {plan.cloud} can be planned and reviewed, and not stamped yet"
         there = f"write kind: slurm; there are components for Kubernetes on {', '.join(with_kubernetes())}"

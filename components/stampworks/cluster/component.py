@@ -38,7 +38,7 @@ OUTPUTS = (
 )
 
 
-def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
+def _group_generation(name: str, generations: Mapping[str, str] | None) -> str:
     """Return the generation of a group; empty after an `up` of a version that did not record it."""
     return (generations or {}).get(name, "")
 
@@ -148,7 +148,7 @@ class Cluster(pulumi.ComponentResource):
             opts = self._child()
             may = [clouds.elastic(plan).let_start(self._base, controller=controller, groups=elastic, opts=opts)]
         signing_key = self._signing_key()
-        self._attached = self._found(storage, volumes, database)
+        self._attached = self._attached_storage(storage, volumes, database)
         roll = self._roll(groups, self._secrets(keyring), signing_key)
         roster = self._roster(groups, roll)
         playbook = self._playbook(roster, self._secrets(keyring), may)
@@ -183,7 +183,7 @@ class Cluster(pulumi.ComponentResource):
             if each.driver
         }
         of_proofs = kubernetes.assemble(self, self._base, plan, maker, control_plane, driven)
-        self._attached = self._found(storage, [], [])
+        self._attached = self._attached_storage(storage, [], [])
         ready: Output[Any] = control_plane.id
         self.endings = Output.from_input([])
         if plan.managed:
@@ -258,7 +258,7 @@ class Cluster(pulumi.ComponentResource):
                 cluster=plan.name,
                 control_plane=control_plane,
                 group=group,
-                generation=roll.generations.apply(partial(_of_group, group.name)),
+                generation=roll.generations.apply(partial(_group_generation, group.name)),
                 labels=labels,
                 capacity=scheduling.capacity(group),
                 proven=signing_key is not None,
@@ -302,7 +302,7 @@ class Cluster(pulumi.ComponentResource):
         )
         return [made]
 
-    def _found(
+    def _attached_storage(
         self, storage: Mapping[str, Stored], volumes: Sequence[Disk], databases: Sequence[Database]
     ) -> Output[Attached]:
         """Return the locations at which nodes find storage, volumes and databases."""
@@ -424,12 +424,12 @@ class Cluster(pulumi.ComponentResource):
         )
 
     def _inventory(self, *found: Any) -> str:
-        return json.dumps(configuration.inventory(*self._told(*found)))
+        return json.dumps(configuration.inventory(*self._facts(*found)))
 
     def _bundle(self, *found: Any) -> str:
-        return str(configuration.bundle_file(*self._told(*found), Path.cwd()))
+        return str(configuration.bundle_file(*self._facts(*found), Path.cwd()))
 
-    def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
+    def _facts(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
         """Return the facts about nodes for their configuration."""
         from stampworks.operations.schedulers import port_of  # takes long to import: not before there is one
 

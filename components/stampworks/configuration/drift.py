@@ -131,10 +131,10 @@ def rails(expected: Expected, _: set[str], said: Mapping[str, Any]) -> Iterator[
         if name not in found:
             yield f"{name} is missing"
         else:
-            yield from _one_rail(rail, _mapping(found[name]))
+            yield from _rail_drift(rail, _mapping(found[name]))
 
 
-def _one_rail(rail: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+def _rail_drift(rail: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
     name, addresses = rail["interface"], _kind(list, found["addresses"])
     if rail["address"] and rail["address"] not in addresses:
         yield f"{name} has {' and '.join(map(str, addresses)) or 'no address'}, the plan says {rail['address']}"
@@ -181,12 +181,12 @@ def scheduled(inventory: Mapping[str, Any], controller: str, said: Any) -> Itera
         return
     for node in inventory["all"]["children"].get("slurm_worker", {}).get("hosts", ()):
         try:
-            yield from ((node, what) for what in _one_node(inventory["all"]["hosts"][node], said.get(node)))
+            yield from ((node, what) for what in _node_drift(inventory["all"]["hosts"][node], said.get(node)))
         except (KeyError, TypeError, ValueError, AttributeError):
             yield node, "unknown: Slurm's report of it cannot be read"
 
 
-def _one_node(expected: Expected, seen: Any) -> Iterator[str]:
+def _node_drift(expected: Expected, seen: Any) -> Iterator[str]:
     if seen is None:
         yield "Slurm does not know it"
         return

@@ -111,7 +111,7 @@ def _elastic(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 def _idle(pools: Sequence[Entry], scheduler: Entry) -> Iterator[FieldFinding]:
     """Refuse a cluster whose pools have no permanent nodes. A pool with invalid fields does not count."""
-    if pools and all(map(_all_run, pools)) and scheduler.get("idle_minutes") is not None:
+    if pools and all(map(_is_static, pools)) and scheduler.get("idle_minutes") is not None:
         message = "it is for nodes that start with the work, and all nodes of this cluster always run"
         hint = "write how many nodes of a pool always run, as count_min: 0, or take it out"
         yield FieldFinding(("scheduler", "idle_minutes"), message, hint)
@@ -121,13 +121,13 @@ def _fallbacks(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
     for index, pool in enumerate(pools):
         path: Path = ("pools", index, "fallbacks")
         fallbacks = pool.get("fallbacks", ())
-        if fallbacks and _all_run(pool):
+        if fallbacks and _is_static(pool):
             message = "they are for nodes that start with the work, and all nodes of this pool always run"
             yield FieldFinding(path, message, "write how many of them always run, as count_min: 0, or take them out")
         yield from _bought(path, fallbacks)
 
 
-def _all_run(pool: Entry) -> bool:
+def _is_static(pool: Entry) -> bool:
     """Whether all of its nodes always do, as far as it can be judged."""
     count = pool.get("count")
     return count is not None and "count_min" in pool and pool["count_min"] in (None, count)
@@ -168,7 +168,7 @@ def _groups(groups: Sequence[Entry], users: Sequence[Entry]) -> Iterator[FieldFi
             if (value := group.get(field)) is not None and value in theirs:
                 message = f"{shown(str(value))} is the {field} of the own group of {theirs[value]}"
                 yield FieldFinding(("groups", index, field), message, hint)
-    known = _known(groups)
+    known = _known_names(groups)
     for index, user in enumerate(users):
         yield from _references("group", user.get("groups", ()), known, ("users", index, "groups"))
         for item, first in _repeated(user.get("keys", ())):
@@ -199,7 +199,7 @@ def _mounts(storage: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 def _queues(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
     queues = scheduler.get("queues", ())
-    pools, priorities = _known(data.get("pools")), _known(scheduler.get("priorities"))
+    pools, priorities = _known_names(data.get("pools")), _known_names(scheduler.get("priorities"))
     for index, queue in enumerate(queues):
         path: Path = ("scheduler", "queues", index)
         yield from _references("pool", queue.get("pools", ()), pools, (*path, "pools"))
@@ -241,7 +241,7 @@ def _scheduling_only(pools: Sequence[Entry], scheduler: Entry) -> Iterator[Field
 
 def _preemption(scheduler: Entry) -> Iterator[FieldFinding]:
     priorities = scheduler.get("priorities", ())
-    known = _known(priorities)
+    known = _known_names(priorities)
     preempts: dict[str, set[str]] = {}
     place: dict[str, Path] = {}
     for index, entry in enumerate(priorities):
@@ -262,7 +262,7 @@ def _preemption(scheduler: Entry) -> Iterator[FieldFinding]:
 
 
 def _accounts(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
-    accounts = _known(scheduler.get("accounts"))
+    accounts = _known_names(scheduler.get("accounts"))
     for index, user in enumerate(data.get("users", ())):
         path = ("users", index, "accounts")
         yield from _references("account", user.get("accounts", ()), accounts, path)
@@ -307,10 +307,10 @@ def _training(training: Entry, storage: Sequence[Entry] | None) -> Iterator[Fiel
             ("training", "tracker", "url"), "kind: files writes into the run's folder and uses no server", hint
         )
     if storage is not None:
-        yield from _on_storage(training.get("checkpoints", {}).get("directory", ""), storage)
+        yield from _groups_directory(training.get("checkpoints", {}).get("directory", ""), storage)
 
 
-def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[FieldFinding]:
+def _groups_directory(directory: str, storage: Sequence[Entry]) -> Iterator[FieldFinding]:
     """All nodes must see it."""
     mounts = [entry.get("mount") for entry in storage]
     above = {directory, *map(str, PurePosixPath(directory).parents)}
@@ -338,7 +338,7 @@ def _extras(data: Entry, extras: Entry) -> Iterator[FieldFinding]:
             message = f"a second {kind} is called {shown(names[index] or '')}"
             hint = f"extras.{kind}s[{first}] has this name already; rename one of the two"
             yield FieldFinding(("extras", f"{kind}s", index, "path"), message, hint)
-    pools = _known(data.get("pools"))
+    pools = _known_names(data.get("pools"))
     login = {"login"} if data.get("scheduler", {}).get("login_nodes", 1) else set()
     groups = None if pools is None else pools | {"head"} | login
     for index, role in enumerate(extras.get("roles", ())):
@@ -381,7 +381,7 @@ def _variables(role: Entry, path: Path) -> Iterator[FieldFinding]:
         )
 
 
-def _known(entries: Sequence[Entry] | None) -> frozenset[str] | None:
+def _known_names(entries: Sequence[Entry] | None) -> frozenset[str] | None:
     """The names of entries; None when not all are known, so that a name may be one of the others."""
     if entries is None or not all("name" in entry for entry in entries):
         return None

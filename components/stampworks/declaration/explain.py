@@ -37,7 +37,7 @@ def problem(error: ErrorDetails, root: ValueNode, known: Fields) -> Problem:
     path: Path = error["loc"]
     node, found = find(root, path)
     place = node.entry if error["type"] == "extra_forbidden" else node.place
-    message, hint = _said(error, path, node, known) if found else ("is missing", _description(path, known))
+    message, hint = _value_message(error, path, node, known) if found else ("is missing", _description(path, known))
     return place.problem(spelled(path), message, hint)
 
 
@@ -76,9 +76,9 @@ def _follows(error: ErrorDetails, root: ValueNode) -> bool:
     return found and isinstance(node.value, UnreadValue) and error["type"] != "extra_forbidden"
 
 
-def _said(error: ErrorDetails, path: Path, node: ValueNode, known: Fields) -> tuple[str, str]:
+def _value_message(error: ErrorDetails, path: Path, node: ValueNode, known: Fields) -> tuple[str, str]:
     """The message and the hint for a value that is there and wrong."""
-    kind, given = error["type"], _given(node)
+    kind, given = error["type"], _shown_value(node)
     if kind == "value":
         return error["ctx"]["message"], error["ctx"]["hint"]
     if kind == "extra_forbidden":
@@ -100,7 +100,7 @@ def _said(error: ErrorDetails, path: Path, node: ValueNode, known: Fields) -> tu
     return error["msg"], _description(path, known)
 
 
-def _given(node: ValueNode) -> str:
+def _shown_value(node: ValueNode) -> str:
     if isinstance(node.value, str):
         return shown(node.value)
     if isinstance(node.value, list):

@@ -138,7 +138,7 @@ def _declared(text: str, path: Path) -> ValueNode:
     is_stack = path.name.startswith("Pulumi.") or (root is not None and "config" in _entries(root))
     if root is None:
         raise DeclarationError([place.problem("", "the file is empty", _write_one(is_stack))])
-    node = _in_stack(root) if is_stack else root
+    node = _stack_declaration(root) if is_stack else root
     if isinstance(node.value, dict):
         return node
     if node.defects:
@@ -149,7 +149,7 @@ def _declared(text: str, path: Path) -> ValueNode:
     )
 
 
-def _in_stack(root: ValueNode) -> ValueNode:
+def _stack_declaration(root: ValueNode) -> ValueNode:
     twice = [defect for defect in root.defects if defect.key == "config"]
     config, found = find(root, ("config",))
     twice += [defect for defect in config.defects if found and defect.key == STACK_KEY]
@@ -200,9 +200,9 @@ def _content(path: Path, suffixes: tuple[str, ...]) -> bytes:
                 raise UnreadableError(f"is not called a {kind} file", f"give it a name that ends in {suffixes[0]}")
             content = file.read(SIZE_MAX_KIB * 1024 + 1)
     except FileNotFoundError:
-        raise UnreadableError("does not exist", _beside(path)) from None
+        raise UnreadableError("does not exist", _nearest_file(path)) from None
     except IsADirectoryError:
-        raise UnreadableError("is a directory", f"name a file in it; {_beside(path / '*')}") from None
+        raise UnreadableError("is a directory", f"name a file in it; {_nearest_file(path / '*')}") from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UnreadableError(f"cannot be read: {reason.lower()}", "") from None
@@ -218,7 +218,7 @@ def _opened(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _beside(path: Path) -> str:
+def _nearest_file(path: Path) -> str:
     """The file that was probably meant."""
     files = {file.stem: file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern)}
     if near := similar(path.stem, files):

@@ -112,14 +112,16 @@ def _load(root: ValueNode, directory: Path, lock: Lock | None) -> DeclarationSou
     between = chain(check(known), check_directory(known), check_paths(known, directory))
     for path, message, hint in islice(between, ENOUGH):
         node, _ = find(root, path)
-        problems.append(node.place.problem(spelled(path), message, hint + _over(path, node.place.file, root)))
+        problems.append(
+            node.place.problem(spelled(path), message, hint + _replaced_list_note(path, node.place.file, root))
+        )
         wrong.add(path)
     if declaration is None or problems:
         declaration = part(data, frozenset(wrong), Declaration)
     return DeclarationSource(declaration, root, tuple(problems), lock or NONE, urls)
 
 
-def _over(path: Sequence[str | int], file: str, root: ValueNode) -> str:
+def _replaced_list_note(path: Sequence[str | int], file: str, root: ValueNode) -> str:
     """Return a note for a list that replaces the one of a base."""
     lists = [index for index, step in enumerate(path) if isinstance(step, int)]
     if file == root.place.file or not lists:

@@ -175,17 +175,17 @@ def experiment(value: str) -> str:
 
 def region(value: str) -> str:
     """Refuse text that no cloud uses as a region."""
-    return _of_a_cloud(value, REGION_PATTERN, "region", "us-east-1")
+    return _matching(value, REGION_PATTERN, "region", "us-east-1")
 
 
 def zone(value: str) -> str:
     """Refuse text that no cloud uses as a zone."""
-    return _of_a_cloud(value, ZONE_PATTERN, "zone", "us-east-1a")
+    return _matching(value, ZONE_PATTERN, "zone", "us-east-1a")
 
 
 def reservation(value: str) -> str:
     """Refuse text that no cloud uses as the id of reserved capacity."""
-    return _of_a_cloud(value, RESERVATION_PATTERN, "reservation", "cr-0123456789abcdef0")
+    return _matching(value, RESERVATION_PATTERN, "reservation", "cr-0123456789abcdef0")
 
 
 def role_path(value: str) -> str:
@@ -198,12 +198,12 @@ def role_path(value: str) -> str:
 
 def part(value: str) -> str:
     """Refuse text that no cloud uses as the id of a resource; planning checks the form of each cloud."""
-    return value and _of_a_cloud(value, PART_PATTERN, "part of an account", "vpc-0123456789abcdef0")
+    return value and _matching(value, PART_PATTERN, "part of an account", "vpc-0123456789abcdef0")
 
 
 def admin(value: str) -> str:
     """Refuse text that no cloud uses for an identity; planning checks the kind."""
-    return _of_a_cloud(value, ADMIN_PATTERN, "role or user", "arn:aws:iam::123456789012:role/ops")
+    return _matching(value, ADMIN_PATTERN, "role or user", "arn:aws:iam::123456789012:role/ops")
 
 
 def tag_name(value: str) -> str:
@@ -248,10 +248,10 @@ def bucket_folder(value: str) -> str:
 
 def storage_tier(value: str) -> str:
     """Refuse text that is no tier; planning checks the tiers of each file system."""
-    return _of_a_cloud(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD on aws") if value else value
+    return _matching(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD on aws") if value else value
 
 
-def _of_a_cloud(value: str, pattern: str, kind: str, example: str) -> str:
+def _matching(value: str, pattern: str, kind: str, example: str) -> str:
     if not re.fullmatch(pattern, value):
         raise wrong(f"{shown(value)} is not a {kind}", f"write it as the cloud does, for example {example}")
     return value

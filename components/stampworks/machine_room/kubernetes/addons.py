@@ -67,7 +67,7 @@ def names(asked_for: Sequence[str]) -> tuple[str, ...]:
 
 def parts(folder: Path, asked_for: Sequence[str]) -> list[Daemon]:
     """Return the daemons. Their settings have to be written first."""
-    found = [*_always(folder), *_asked(folder)]
+    found = [*_always(folder), *_trainer(folder)]
     return [each for each in found if each.name in names(asked_for)]
 
 
@@ -109,7 +109,7 @@ def _always(folder: Path) -> list[Daemon]:
     ]
 
 
-def _asked(folder: Path) -> list[Daemon]:
+def _trainer(folder: Path) -> list[Daemon]:
     config, settings = {"KUBECONFIG": str(folder / "addons.conf")}, folder / "trainer.yaml"
     certificates = folder / _OF_TRAINER
     return [

@@ -100,7 +100,7 @@ def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> C
         drift.append("nothing leads to its server from outside the room")
     if certificates.outdated(folder / "pki", _parties(addresses)):
         drift.append("some of its certificates have ended, or will within a month, or name other addresses")
-    return _found(folder, tuple(drift))
+    return _state(folder, tuple(drift))
 
 
 def end(cluster: str, claim: str) -> None:
@@ -190,7 +190,7 @@ def _ensure(
     there = addons.install(room, folder, asked, asked_for)
     _see_that_they_run(room, _names(addresses, asked_for))
     progress(f"{there} answer")
-    return _found(folder, ())
+    return _state(folder, ())
 
 
 def _answer_for_names(room: Room, folder: Path) -> None:
@@ -216,7 +216,7 @@ def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
         raise RoomError(room.name, f"{name} has ended", daemons.last_words(room, name), AGAIN)
 
 
-def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlaneState:
+def _state(folder: Path, drift: tuple[str, ...]) -> ControlPlaneState:
     bootstrap = folder / "bootstrap.conf"
     said = bootstrap.read_text() if bootstrap.exists() else ""
     # The signing key of service accounts is made once, and goes with all other data of the cluster.

@@ -31,7 +31,7 @@ def build(declaration: Declaration, layout: ClusterLayout, choices: Choices, not
     _check_accelerators(layout, notes)
     rates = _rates(declaration, machines, len(layout.rail_cidrs), notes)
     if not choices.numbers_ports:
-        return _of_a_cloud(declaration, layout, kind, rates, notes)
+        return _cloud_fabric(declaration, layout, kind, rates, notes)
     declared, leaf_nodes = declaration.fabric, leaf_size(declaration)
     if not rates and layout.rail_cidrs:
         notes.problem(
@@ -185,7 +185,7 @@ def _runs(layout: ClusterLayout, level: str, sizes: Mapping[str, int]) -> tuple[
     return tuple(Domain(name, tuple(nodes)) for name, nodes in found.items())
 
 
-def _of_a_cloud(
+def _cloud_fabric(
     declaration: Declaration, layout: ClusterLayout, kind: str, rates: Sequence[int], notes: Notes
 ) -> Fabric:
     """Return the rails of a cloud's own fabric. The cloud does not publish how it joins them."""

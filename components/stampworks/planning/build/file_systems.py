@@ -105,7 +105,7 @@ def check(options: Options, cloud: str) -> tuple[OptionFinding, ...]:
 
 def resolve(options: Options) -> FileSystemTier | None:
     """Return the catalog row that the options determine; None when they fit no row, or several."""
-    found = [row for row in _of_tier(options) if options.mbps_per_tib in (None, row.mbps_per_tib)]
+    found = [row for row in _tier_rows(options) if options.mbps_per_tib in (None, row.mbps_per_tib)]
     return found[0] if len(found) == 1 else None
 
 
@@ -216,7 +216,7 @@ def _findings(options: Options, cloud: str) -> Iterator[OptionFinding]:
 def _which(options: Options, kind: FileSystem) -> Iterator[OptionFinding]:
     """Check that tier and throughput determine exactly one way to buy it."""
     tiers = list(dict.fromkeys(row.tier for row in tiers_of(kind.name)))
-    rows = _of_tier(options)
+    rows = _tier_rows(options)
     if not rows and options.tier is None:
         text = f"{kind.title} comes in more than one tier"
         yield OptionFinding("storage.tier", "fail", "tier", text, f"write tier: {alternatives(tiers)}")
@@ -342,8 +342,8 @@ def _number(
 
 def _option_changes(before: Options, after: Options) -> Iterator[OptionChange]:
     old, new = resolve(before), resolve(after)
-    was = replace(before, tier=old.tier if old else before.tier, mbps_per_tib=_asked(old, before))
-    will = replace(after, tier=new.tier if new else after.tier, mbps_per_tib=_asked(new, after))
+    was = replace(before, tier=old.tier if old else before.tier, mbps_per_tib=_mbps_per_tib(old, before))
+    will = replace(after, tier=new.tier if new else after.tier, mbps_per_tib=_mbps_per_tib(new, after))
     for option in ("tier", "mbps_per_tib", "capacity", "throughput_mbps", "read_cache_gib", "metadata_iops", "efa"):
         if getattr(was, option) != getattr(will, option):
             yield _option_change(was, old, option, getattr(was, option), getattr(will, option))
@@ -416,7 +416,7 @@ def _metadata(options: Options) -> Bound | Unknown:
     return Bound(options.metadata_iops, f"{options.metadata_iops} metadata IOPS are bought")
 
 
-def _of_tier(options: Options) -> list[FileSystemTier]:
+def _tier_rows(options: Options) -> list[FileSystemTier]:
     rows = tiers_of(options.kind)
     if options.tier is not None:
         return [row for row in rows if row.tier == options.tier]
@@ -425,7 +425,7 @@ def _of_tier(options: Options) -> list[FileSystemTier]:
     return rows if len({row.tier for row in rows}) == 1 else []
 
 
-def _asked(row: FileSystemTier | None, options: Options) -> int | None:
+def _mbps_per_tib(row: FileSystemTier | None, options: Options) -> int | None:
     """Return the throughput per TiB, also when the tier has only one."""
     return row.mbps_per_tib if row and isinstance(row.mbps_per_tib, int) else options.mbps_per_tib
 
