@@ -64,7 +64,7 @@ def test_medians_are_shown() -> None:
 @pytest.mark.parametrize(
     ("count", "of", "low", "high"), [(0, 300, 0.0, 0.0126), (8, 400, 0.0102, 0.0389), (300, 300, 0.9874, 1.0)]
 )
-def test_what_a_count_tells(count: int, of: int, low: float, high: float) -> None:
+def test_rows_of_counts(count: int, of: int, low: float, high: float) -> None:
     """None of many is not none of all."""
     assert wilson(count, of) == pytest.approx((low, high), abs=1e-4)
 

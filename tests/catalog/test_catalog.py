@@ -271,7 +271,7 @@ def test_a_lustre_client_is_of_the_releases_kernel() -> None:
     assert brought
 
 
-def test_what_is_built_is_known_by_its_digest() -> None:
+def test_sources_have_digests() -> None:
     """A whole commit and no tag, of a role that has what it is built with."""
     for release in catalog.releases().values():
         assert "pyxis" in release.sources
@@ -338,7 +338,7 @@ def test_a_mistake_in_a_data_file_is_named(change: dict[Any, Any], message: str)
 
 
 @pytest.mark.parametrize("data", [None, [], "p5", {"p5": None}, {"p5": []}])
-def test_what_is_no_table_of_rows_is_said(data: Any) -> None:
+def test_invalid_tables_are_refused(data: Any) -> None:
     with pytest.raises(catalog.CatalogError, match=r"^test: (p5: )?is not a mapping of "):
         rows(catalog.Machine, data, "test", cloud="aws")
 
@@ -383,7 +383,7 @@ def test_facts_that_do_not_fit_together_are_named(
         ("x" * 100_000, "", ""),
     ],
 )
-def test_what_may_have_been_meant(name: str, near: str, accelerator: str) -> None:
+def test_suggestions(name: str, near: str, accelerator: str) -> None:
     """Near spellings, and who else has the same accelerator."""
     found = catalog.suggestions(name)
     assert (found.near.name if found.near else "") == near

@@ -27,7 +27,7 @@ def test_a_switch_is_known_by_its_models_in_any_case() -> None:
     assert switch_names()["qm9790"] is switch_names()["mqm9700"] is switches()["qm9700"]
 
 
-def test_what_nics_are_built_with_fits_them() -> None:
+def test_nics_fit_their_switches() -> None:
     """The kind of the protocol, and ports of the rate."""
     for protocol, by_rate in load("switches.yaml")["built_with"].items():
         for rate in by_rate:

@@ -38,7 +38,7 @@ def test_drain_and_return(cluster: StandIn, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(("sudo", "who"), [("", "alice"), ("bob", "bob")])
-def test_who_drained(cluster: StandIn, monkeypatch: pytest.MonkeyPatch, sudo: str, who: str) -> None:
+def test_drains_have_an_author(cluster: StandIn, monkeypatch: pytest.MonkeyPatch, sudo: str, who: str) -> None:
     """The person behind sudo, not root."""
     monkeypatch.setenv("SUDO_USER", sudo)
     main(DRAIN)
@@ -91,7 +91,7 @@ def test_waiting(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
         (["return", "gpu-001"], exits.NO, "gpu-001 is held by the health check: rail0 has no carrier\n"),
     ],
 )
-def test_what_is_refused(
+def test_refused_drains(
     cluster: StandIn, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, text: str
 ) -> None:
     """A refused command changes nothing."""

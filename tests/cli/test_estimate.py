@@ -78,7 +78,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         ("--params 7B --mfu 0.5", "--mfu is a share of a peak, and no machine says which"),
     ],
 )
-def test_what_is_wrong_is_said(words: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_input_is_explained(words: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The error says which input is allowed."""
     assert text in refused(capsys, words)
 
@@ -161,7 +161,7 @@ def test_without_params_and_without_a_declaration(
     )
 
 
-def test_what_is_declared_of_a_model_stays_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_declared_properties_of_a_model_are_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Precision and active parameters of the declared model are used."""
     file = tmp_path / "cluster.yaml"
     file.write_text(

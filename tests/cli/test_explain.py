@@ -156,7 +156,7 @@ def test_nobody_declares_a_head(file: str, capsys: pytest.CaptureFixture[str], p
         ("extras.roles.motd.groups", "declared by extras.roles[].groups, written at cluster.yaml:9;"),
     ],
 )
-def test_what_is_declared(whole: str, capsys: pytest.CaptureFixture[str], path: str, text: str) -> None:
+def test_declared_values(whole: str, capsys: pytest.CaptureFixture[str], path: str, text: str) -> None:
     """Fields are found that are absent from plans, or have another name there."""
     words = said(capsys, path, whole)
     assert text in words
@@ -166,7 +166,7 @@ def test_what_is_declared(whole: str, capsys: pytest.CaptureFixture[str], path: 
 @pytest.mark.parametrize(
     "path", ["pools.gpu.machin", "pools.gpu.cont", "roll.max_unavailable_percen", "fabric.oversub"]
 )
-def test_what_is_offered_leads_somewhere(whole: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
+def test_suggested_paths_exist(whole: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
     """Suggested paths can be typed as they are, with existing names."""
     _, offered, near = said(capsys, path, whole, code=2).rpartition("did you mean ")
     assert offered
@@ -199,7 +199,7 @@ pools: [{name: gpu, machine: p5, count: 4}]
 """
 
 
-def test_what_the_page_shows_besides_the_plan(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_beside_the_plan(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Rules, by their ids too; what it costs, all and each part; and expectations as the page calls them."""
     Path(file).write_text(ON_AWS)
     assert "  because addresses.room: pass: pool gpu can grow by " in said(capsys, "rules", file)
@@ -222,7 +222,7 @@ def test_names_that_the_page_folds(file: str, capsys: pytest.CaptureFixture[str]
     assert "because rail1.bisection_gbps: 0.4 Gb/s: " in words
 
 
-def test_what_has_parts_says_what_they_are(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sections_list_their_parts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "pools.gpu.machine", file).startswith("groups.gpu.machine: name: sim-h100; simulated: yes; ")
     words = said(capsys, "groups.gpu", file).split("declared by")[0]
     assert words.startswith("groups.gpu: name: gpu; role: worker; machine: sim-h100; count: 4; ")

@@ -27,7 +27,7 @@ def test_json_has_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert any("azure builds the network" in note for note in answer["notes"])
 
 
-def test_what_nobody_can_buy_is_not_designed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fabrics_without_switches_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """EFA is a network of one cloud: every count is null, and a note says why."""
     assert main(["fabric", "p5", "16", "--json"]) == exits.UNKNOWN
     answer = json.loads(capsys.readouterr().out)

@@ -63,7 +63,7 @@ def made(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> l
         ),
     ],
 )
-def test_what_cannot_be_injected(
+def test_impossible_faults(
     argv: list[str], text: str, made: list[Injected], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Said with what can be; nothing is broken."""
@@ -89,7 +89,7 @@ def test_a_seed_chooses_the_same_again(made: list[Injected], capsys: pytest.Capt
     assert made[-1] == made[-2]
 
 
-def test_what_is_said_is_what_is_injected(made: list[Injected], capsys: pytest.CaptureFixture[str]) -> None:
+def test_given_options_are_used(made: list[Injected], capsys: pytest.CaptureFixture[str]) -> None:
     """Only options that the user left out are chosen at random."""
     argv = ["rail-slow", "--node", "gpu-002", "--rail", "rail1", "--severity", "0.25", "--seed", "1"]
     assert main(["fault", "inject", *argv]) == exits.FINE

@@ -169,7 +169,7 @@ def test_a_silent_cluster(cluster: StandIn, capsys: pytest.CaptureFixture[str]) 
         assert "head cannot be reached: " in capsys.readouterr().err
 
 
-def test_who_waits_waits_for_its_own(
+def test_waiting_is_for_the_submitted_job(
     cluster: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Kubernetes may know a run of that name of another team, too."""
@@ -214,7 +214,7 @@ def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: 
         (["--print", "jobset", "--nodes", "3"], "queue gpu has 2 nodes now, not 3"),
     ],
 )
-def test_what_is_not_written_down(
+def test_manifests_that_cannot_be_printed(
     more: list[str], text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)

@@ -93,9 +93,7 @@ def test_it_is_enough(
         ["login", "--as", "bob"],
     ],
 )
-def test_what_is_everybodys_is_for_administrators(
-    verb: list[str], alone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shared_state_is_for_administrators(verb: list[str], alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(verb) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
         f"{verb[0]} is for administrators of cluster local, and {alone} is a connection of alice\n"
@@ -135,7 +133,7 @@ def test_an_administrator_names_the_user(
         ),
     ],
 )
-def test_what_is_not_written(
+def test_refused_connection_files(
     more: list[str], text: str, file: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
@@ -204,7 +202,7 @@ def test_a_connection_in_its_place_needs_no_name(
     assert main(["status"]) == exits.UNKNOWN  # no Pulumi exists in this environment
 
 
-def test_what_asks_slurm_asks_no_kubernetes(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slurm_verbs_ask_no_kubernetes(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kubectl", "get", "nodes"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
         "the scheduler of cluster local is Slurm\n  hint: use stampworks ssh head -- sinfo\n"

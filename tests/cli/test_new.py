@@ -110,7 +110,7 @@ def test_a_sibling_on_kubernetes_does_not_meet_its_pods(stacks: Path, capsys: py
         (["new", "local", "--from", "local"], "Pulumi.local.yaml exists already\n  hint: choose another name"),
     ],
 )
-def test_what_is_refused(stacks: Path, argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_siblings(stacks: Path, argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The input is wrong, and no file is made or changed."""
     source = (stacks / "Pulumi.local.yaml").read_text()
     (stacks / "Pulumi.other.yaml").write_text(source.replace("name: local", "name: taken"))

@@ -217,7 +217,9 @@ def test_run_without_a_connection(cluster: StandIn, capfd: pytest.CaptureFixture
         ),
     ],
 )
-def test_what_is_not_there(argv: list[str], text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_nodes_and_jobs(
+    argv: list[str], text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Pools, users and nodes that are not there are told their neighbours, and nothing is run."""
     assert main(argv) == exits.WRONG_INPUT
     assert capsys.readouterr().err == text

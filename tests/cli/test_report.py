@@ -45,7 +45,7 @@ def proof(certificate: str) -> dict[str, Any]:
     return resource("stampworks:cluster:Qualification", "local", at, at, certificate=certificate)
 
 
-def test_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The report contains the verified certificate, the plan, and the times from the backend."""
     plan = stacks.plan_of("local")
     certificate = dataclasses.replace(CERTIFICATE, fingerprint=fingerprint(plan))
@@ -62,7 +62,7 @@ def test_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[
     ]
 
 
-def test_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A file needs no project and no Pulumi; its key identifies the signer."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/nowhere")
@@ -113,7 +113,7 @@ def test_a_stack_without_a_certificate(
     assert said in capsys.readouterr().err
 
 
-def test_what_is_no_certificate(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_certificates(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another file, a plan, and two things at once."""
     (tmp_path / "x.json").write_bytes(b"\xff")
     assert main(["report", str(tmp_path / "x.json")]) == exits.WRONG_INPUT
@@ -126,7 +126,7 @@ def test_what_is_no_certificate(tmp_path: Path, project: Path, capsys: pytest.Ca
     assert "not allowed with argument" in capsys.readouterr().err
 
 
-def test_of_a_run_from_a_file(
+def test_report_of_a_run_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An invalid record is refused, because the user asked for it."""
@@ -146,7 +146,7 @@ def test_of_a_run_from_a_file(
     assert "--run needs a cluster, and a certificate's file does not lead to one" in capsys.readouterr().err
 
 
-def test_of_the_runs_of_a_cluster(
+def test_report_of_the_runs_of_a_cluster(
     backend: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All of them, or one; a cluster that is down makes no report impossible, unless a run was asked for."""

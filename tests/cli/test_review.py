@@ -126,7 +126,7 @@ def test_a_change_of_one_stack_has_no_siblings(repository: Repository, capsys: C
         ("version: 1\ncloud: local", "cloud: local\nversion: 1"),
     ],
 )  # fmt: skip
-def test_what_means_nothing_is_no_change(repository: Repository, capsys: Capsys, old: str, new: str) -> None:
+def test_meaningless_edits_are_no_change(repository: Repository, capsys: Capsys, old: str, new: str) -> None:
     """Comments, defaults, the order of keys and of lists whose order says nothing."""
     repository.edit("stacks/base/all.yaml", old, new)
     found = reviewed(capsys, "--base", "HEAD", "--head", ".")
@@ -230,7 +230,7 @@ def test_options_are_no_revisions(repository: Repository, capsys: Capsys, name: 
 
 
 @pytest.mark.parametrize("name", ["nowhere", "HEAD~99", "main:stacks", "x" * 5000, "$(touch x)"])
-def test_what_is_nothing(repository: Repository, capsys: Capsys, name: str) -> None:
+def test_sides_that_do_not_exist(repository: Repository, capsys: Capsys, name: str) -> None:
     """Neither a revision nor a path, and the page says so as well."""
     said = "is neither a revision of this repository nor a file"
     assert said in wrong(capsys, "--base", name, "--head", ".")

@@ -273,7 +273,7 @@ def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsy
     assert f"HEAD:stacks/one.lock.json: {told}" in said
 
 
-def test_what_was_read_of_an_account_comes_with_it(repository: Repository, capsys: Capsys) -> None:
+def test_facts_come_with_their_revision(repository: Repository, capsys: Capsys) -> None:
     """Each revision has its own facts, so that a review without credentials knows them."""
     repository.write("stacks/one.facts.json", "[]")
     repository.commit()

@@ -73,7 +73,7 @@ def test_nothing_is_said_of_a_file_that_says_what_was_stamped(
         ("config:", "config: [", ": stacks/Pulumi.local.yaml:1:9: the '[' is never closed\n"),
     ],
 )
-def test_what_is_not_stamped_yet_changes_nothing(
+def test_unstamped_changes_have_no_effect(
     old: str, new: str, text: str, stamped: Plan, edit: Edit, cluster: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A line on stderr describes the difference; every verb uses the stamped plan."""
@@ -116,13 +116,13 @@ def test_nodes_that_are_not_ours_have_no_roll(stamped: Plan, backend: Path, edit
     assert clusters.plan_of("local").pools[0].count == 2
 
 
-def test_what_was_never_stamped_is_as_its_file_has_it(project: Path, edit: Edit) -> None:
+def test_unstamped_stacks_are_read_from_their_file(project: Path, edit: Edit) -> None:
     """An `up` that failed before all nodes were there has left no plan."""
     edit("count: 2", "count: 3")
     assert clusters.plan_of("local").pools[0].count == 3
 
 
-def test_what_another_release_has_stamped(stamped: Plan, backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plans_of_another_release(stamped: Plan, backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Plans of other releases may have other fields: the file is used, with a warning."""
     text = written(stamped).replace('"queues"', '"lines"')
     hold(backend, {"type": ROLL, "inputs": {"plan": text}})

@@ -52,7 +52,7 @@ def test_with_a_word_it_goes(rooms: Path, capsys: pytest.CaptureFixture[str]) ->
     assert [path.name for path in rooms.iterdir()] == ["stray"]
 
 
-def test_what_is_gone_as_json(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_removed_rooms_as_json(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--json` prints the removed rooms."""
     assert main(["sweep", "mine", "--yes", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"removed": "mine"}

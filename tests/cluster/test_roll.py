@@ -152,7 +152,7 @@ def test_the_next_up_goes_on(stamped: Stack) -> None:
 
 
 def test_a_new_node_takes_no_job_before_it_is_proven(stamped: Stack) -> None:
-    """A job waits for a free node. It starts on the new one, when that has passed and not on the way there."""
+    """A waiting job starts on the new node after its proof, and not before."""
     fills = submit(stamped, "sleep 600", "--nodes=3")
     waits = submit(stamped, "sleep 600", "--nodes=1")
     wait_for(lambda: state(stamped, fills) == "RUNNING", 60)

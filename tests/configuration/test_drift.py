@@ -155,7 +155,7 @@ def test_a_node_that_somebody_drained_is_no_drift(state: str) -> None:
 
 @pytest.mark.parametrize("garbage", [None, "", "/shared", 7, -1.5, True, [], [None], {}, {"rail1": []}, "\x1b[31m"])
 @pytest.mark.parametrize("fact", ["services", "mounts", "interfaces", "packages", "system"])
-def test_what_cannot_be_read_is_unknown_and_never_fine(fact: str, garbage: Any) -> None:
+def test_unreadable_answers_are_unknown(fact: str, garbage: Any) -> None:
     """A node may say anything, or say nothing: there is a word for it, and the rest is still looked at."""
     for facts in (put(f"gpu-001/{fact}", garbage), put(f"gpu-001/{fact}", ...)):
         facts["gpu-001"]["accelerators"] = [{"index": 0}]
@@ -166,7 +166,7 @@ def test_what_cannot_be_read_is_unknown_and_never_fine(fact: str, garbage: Any) 
 
 
 @pytest.mark.parametrize("garbage", [None, "all fine", 0, [], {}, {"gpu-002": "idle"}, {"gpu-002": {"state": 1}}])
-def test_what_slurm_says_is_read_with_suspicion_too(garbage: Any) -> None:
+def test_answers_of_slurm_are_not_trusted(garbage: Any) -> None:
     """A Slurm that says nothing about a node has not said that the node is well."""
     found = said(put("head/slurm", garbage))
     assert found

@@ -82,7 +82,7 @@ def test_login_nodes_have_what_submits_jobs_and_nothing_that_runs_them(case_of: 
 RENTED = {"cloud": "aws", "region": "us-east-1"}
 
 
-def test_what_asks_a_cloud_is_stopped_where_it_is_off(case_of: Callable[..., Case]) -> None:
+def test_cloud_services_stop_where_they_are_off(case_of: Callable[..., Case]) -> None:
     """An earlier `up` may have started it: its role is played, and told nothing. Elsewhere it never ran."""
     pools = [{"name": "gpu", "machine": "g6-8xlarge", "count": 2, "zone": "us-east-1a"}]
     inventory = inventory_of(case_of(pools=pools, logs={"days": 0}, **RENTED))
@@ -108,7 +108,7 @@ def test_what_asks_a_cloud_is_stopped_where_it_is_off(case_of: Callable[..., Cas
     ],
     ids=["local", "hosts", "aws"],
 )
-def test_what_the_last_file_system_left_is_looked_for(where: dict[str, Any], case_of: Callable[..., Case]) -> None:
+def test_leftovers_of_file_systems_are_searched(where: dict[str, Any], case_of: Callable[..., Case]) -> None:
     """Leftovers are deleted once no node mounts the file system. No client is installed for it."""
     found = inventory_of(case_of(storage=[], **where))
     assert groups(found)["storage"] == ["head", "gpu-001"]

@@ -76,7 +76,7 @@ def test_a_file_of_a_role_is_a_change(digest: Callable[[], str], tmp_path: Path,
     assert digest() != before
 
 
-def test_what_is_not_a_roles_own_is_no_change(digest: Callable[[], str], tmp_path: Path) -> None:
+def test_foreign_files_are_no_change_of_a_role(digest: Callable[[], str], tmp_path: Path) -> None:
     """Neither what a version control keeps, nor links that lead nowhere, nor what stands beside it."""
     before = digest()
     (tmp_path / "agent" / ".git").mkdir()

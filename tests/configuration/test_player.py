@@ -48,7 +48,7 @@ def test_host_keys_are_known_before_the_first_connection(tmp_path: Path) -> None
         "#jinja2: variable_start_string:'[['\n[[ x ]]",
     ],
 )
-def test_what_a_person_wrote_is_never_a_template(tmp_path: Path, text: str) -> None:
+def test_user_text_is_never_a_template(tmp_path: Path, text: str) -> None:
     """Strings arrive as they are, and those that look like templates arrive as data."""
     player.prepare(tmp_path, inventory(text=text), [])
     loaded: list[tuple[str, str]] = []
@@ -221,7 +221,7 @@ RESCUE = """
 
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize(("failing", "failed"), [("nobody", []), ("two", ["two"])])
-def test_what_a_role_rescues_is_no_failure(
+def test_rescued_tasks_are_no_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], check: bool, failing: str, failed: list[str]
 ) -> None:
     """Ansible itself says at the end who failed for good; a secret in what it says is masked."""
@@ -288,7 +288,7 @@ print(player.descendants(), flush=True)
 """
 
 
-def test_what_detached_itself_is_ended_too() -> None:
+def test_detached_processes_are_ended() -> None:
     """ssh's connection masters leave session and parent: no run leaves one behind."""
     done = subprocess.run([sys.executable, "-c", STRAY], capture_output=True, text=True, timeout=30, check=True)
     stray, found, left = done.stdout.split("\n")[:3]

@@ -113,7 +113,7 @@ def test_a_failure_fails_the_run(tmp_path: Path) -> None:
     assert caught.value.recap == Recap(1, 2, (TaskFailure("one", "base : Do", "no"),))
 
 
-def test_what_a_role_rescued_is_no_failure(tmp_path: Path) -> None:
+def test_rescued_hosts_are_no_failure(tmp_path: Path) -> None:
     """The player reports at the end which hosts failed for good; rescued hosts do not count."""
     rescued = "say(event='failure', host='one', task='mine : Try', message='no')\n" + END
     assert run_play(stand_in(tmp_path, rescued))[0] == Recap(2, 3, ())
@@ -167,7 +167,7 @@ def test_a_look_that_breaks_says_why(tmp_path: Path, code: str, why: str) -> Non
 
 
 @pytest.mark.parametrize("code", ["print('x' * 40_000_000)", "print('no event')", "print('[' * 100_000)"])
-def test_what_is_no_event_ends_the_run(tmp_path: Path, code: str) -> None:
+def test_invalid_events_end_the_run(tmp_path: Path, code: str) -> None:
     """A line that is too long, or is no JSON, is an error in words."""
     with pytest.raises(PlaybookFailed, match="the player sent a line that is not an event of at most 16777216 bytes"):
         run_play(stand_in(tmp_path, code))

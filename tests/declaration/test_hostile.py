@@ -229,7 +229,7 @@ def test_words_of_ours_are_known() -> None:
 
 
 RENAMED = ("local", "gpu", "shared", "alice", "main", "normal", "research")
-# two of one kind, or a name with a meaning of its own
+# expected refusals: a repeated or reserved name
 TAKEN = re.compile(r"is called|is named twice|an account of the system|'(root|head|default)' is|preempt")
 
 

@@ -53,7 +53,7 @@ def test_a_key_and_a_file_of_keys(tmp_path: Path) -> None:
         ("", "'' is not a type of public key that is accepted"),
     ],
 )
-def test_what_is_no_public_key(tmp_path: Path, key: str, message: str) -> None:
+def test_invalid_public_keys(tmp_path: Path, key: str, message: str) -> None:
     """Each key is refused at its position, and no part of a private key is shown."""
     quoted = key.replace('"', '\\"')
     assert said(tmp_path, f'["{OTHER}", "{quoted}"]') == f"users[0].keys[1]: {message}"

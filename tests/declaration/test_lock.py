@@ -186,7 +186,7 @@ NO_KEYS = "is not a lock file of stampworks: keys is a mapping of lists of publi
         ('"' + "x" * 300_000 + '"', "is larger than 256 KiB"),
     ],
 )
-def test_what_is_no_lock(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_locks(tmp_path: Path, text: str, said: str) -> None:
     """The error names the file and the remedy, and no plan uses it."""
     refused = refusal(locked(tmp_path, text))
     assert f"test.lock.json: {said}" in refused
@@ -201,7 +201,7 @@ def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
     assert "test.lock.json: is not a file" in refusal(file)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_locks_are_read_as_written(tmp_path: Path) -> None:
     """The order of entries is stable."""
     images = {name: LockedImage(f"ami-{name}", "debian", "2026-11-02") for name in "ba"}
     lock = Lock("us-east-1", images, parts={"1.34/vpc-cni": "v1.20.4-eksbuild.2", "1.34/coredns": "v1.12.4-eksbuild.1"})

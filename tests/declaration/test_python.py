@@ -29,7 +29,7 @@ def test_it_means_the_same_as_plain_data() -> None:
     assert load_value(declared(fabric=Fabric()), "o").declaration == load_value(MINIMAL, "o").declaration
 
 
-def test_what_was_judged_can_be_declared_again() -> None:
+def test_validated_sections_can_be_reused() -> None:
     """The loader's result is as good a start as a program's own declaration."""
     once = load_value(declared(fabric=Fabric(leaf_nodes=4)), "o").declaration
     assert load_value(once, "o").declaration == once
@@ -48,7 +48,7 @@ def test_problems_come_together_and_by_path() -> None:
     }
 
 
-def test_what_is_missing_is_said() -> None:
+def test_missing_fields_are_named() -> None:
     """Missing fields are reported without a type checker, too."""
     nothing: Any = {}
     assert problems(declared(pools=(Pool(**nothing),))) == {

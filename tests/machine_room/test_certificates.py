@@ -37,7 +37,7 @@ def test_they_are_made_once(tmp_path: Path) -> None:
     context.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
 
 
-def test_who_goes_by_the_letter_believes_them(tmp_path: Path) -> None:
+def test_strict_clients_accept_them(tmp_path: Path) -> None:
     """Python 3.13 and later verify strictly, and so does its Kubernetes library."""
     certificates.ensure(tmp_path, [SERVER, CLIENT])
     asking = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))

@@ -57,7 +57,7 @@ def _drafts(cache: Path) -> list[str]:
     return [path.name for path in cache.iterdir() if path.name.startswith(".") and path.name != ".lock"]
 
 
-def test_what_the_roles_do_becomes_a_layer(cache: Path, spec: ImageSpec) -> None:
+def test_roles_become_a_layer(cache: Path, spec: ImageSpec) -> None:
     """The builder is reached over ssh; what it became is the image, without its identity; the next time it is found."""
     calls: list[str] = []
 

@@ -76,7 +76,7 @@ def test_spines_meet_in_a_core() -> None:
     assert {"link del r0-spine1-1-up", "link del r0-spine1-2-up"} < {*flat.ip}
 
 
-def test_what_is_there_is_not_made_again() -> None:
+def test_existing_parts_are_not_created_again() -> None:
     """Only idempotent commands remain."""
     present = {
         re.split(" ", line)[2]: BRIDGE for line in switches(NETWORK, rails(4), {}).ip if line.startswith("link add")
@@ -85,7 +85,7 @@ def test_what_is_there_is_not_made_again() -> None:
     assert not any(line.startswith(("link add", "link del", "addr del")) for line in again.ip)
 
 
-def test_what_is_no_longer_declared_goes() -> None:
+def test_undeclared_parts_are_removed() -> None:
     """A trunk of a leaf that is gone, and an address of another network."""
     stale = InterfaceState(up=True, master="", rate_mbps=0, addresses=("10.99.0.1/24",))
     batch = switches(NETWORK, rails(2), {"mgmt": stale, "r0-leaf2-up": BRIDGE, "r0-leaf2-dn": BRIDGE})

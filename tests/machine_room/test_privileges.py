@@ -142,7 +142,7 @@ def test_a_root_without_capabilities_reads_which(monkeypatch: pytest.MonkeyPatch
     """A container without privileges lacks capabilities."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert remedy(monkeypatch, {STATUS: ["CapEff:\t00000000a80425fb"]}) == (
-        "this root has no CAP_SYS_ADMIN and no CAP_NET_ADMIN; a container has it only when privileged"
+        "this root has no CAP_SYS_ADMIN and no CAP_NET_ADMIN; a container needs to be privileged"
     )
     assert remedy(monkeypatch, {STATUS: ["CapEff:\t000001ffffffffff"]}) == FALLBACK
 
@@ -153,7 +153,7 @@ def test_a_root_without_capabilities_reads_which(monkeypatch: pytest.MonkeyPatch
     [
         pytest.param(
             ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"],
-            "this root has no CAP_SYS_ADMIN; a container has it only when privileged",
+            "this root has no CAP_SYS_ADMIN; a container needs to be privileged",
             id="no capability",
         ),
         pytest.param(

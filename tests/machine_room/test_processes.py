@@ -57,7 +57,7 @@ def test_a_zombie_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
     assert sleeper.returncode is None, "not waited for: it is a zombie now"
 
 
-def test_who_has_threads_left_is_waited_for() -> None:
+def test_remaining_threads_are_awaited() -> None:
     """A program of many threads looks dead when its first one is, and holds its port until the last one is."""
     with subprocess.Popen([sys.executable, "-c", HEADLESS], stdout=subprocess.PIPE, text=True) as headless:
         assert headless.stdout
@@ -82,7 +82,7 @@ def test_a_stopped_process_is_frozen(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "12", "-", "a-b", "12-"])
-def test_what_is_no_instance_is_nobody(text: str) -> None:
+def test_invalid_instances_have_no_process(text: str) -> None:
     """A record cut short means nothing."""
     assert from_instance(text) is None
 

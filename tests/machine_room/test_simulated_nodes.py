@@ -47,7 +47,7 @@ def test_another_amount_is_another_machine(said: Mapping[str, str], monkeypatch:
     assert drift(monkeypatch, {**CAPACITY, **said}) == [("gpu-001", "without what its machine has")]
 
 
-def test_what_it_lacks_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_parts_are_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drift(monkeypatch, {"cpu": "1k", "memory": "2Gi"}) == [("gpu-001", "without what its machine has")]
 
 
@@ -69,7 +69,7 @@ def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> 
     ],
     ids=["as it was", "another machine", "another name"],
 )
-def test_who_leaves_is_known_before(
+def test_leaving_nodes_are_known_before(
     labels: Mapping[str, Any], capacity: Mapping[str, str], leave: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their jobs are ended first."""

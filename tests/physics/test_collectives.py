@@ -43,8 +43,10 @@ def test_bus_bandwidth_is_what_a_link_of_a_ring_carries(ranks: int) -> None:
         held = [parts | passed[rank - 1] for rank, parts in enumerate(held)]
         sent += 1
     assert bus_factor("all_gather", ranks) == bus_factor("reduce_scatter", ranks) == pytest.approx(sent / ranks)
-    assert bus_factor("all_reduce", ranks) == pytest.approx(2 * sent / ranks)  # the one, then the other
-    assert bus_factor("all_to_all", ranks) == pytest.approx((ranks - 1) / ranks)  # all but its own part
+    assert bus_factor("all_reduce", ranks) == pytest.approx(2 * sent / ranks)  # a reduce-scatter, then an all-gather
+    assert bus_factor("all_to_all", ranks) == pytest.approx(
+        (ranks - 1) / ranks
+    )  # each rank sends all parts except its own
     assert bus_factor("send_recv", ranks) == 1
     assert all_reduce_moves(ranks, 10 * MIB, ring=True).value == pytest.approx(2 * sent / ranks * 10 * MIB)
 
@@ -155,7 +157,7 @@ def test_nvlink_that_is_used_has_the_higher_floor(
     oversubscription=st.sampled_from([1, 2, 4]),
     worst=st.booleans(),
 )
-def test_what_narrows_a_rail_never_makes_it_faster(
+def test_narrower_rails_are_never_faster(
     operation: Operation, size_bytes: int, rate_mbps: int, of_leaf: list[int], oversubscription: int, worst: bool
 ) -> None:
     """Trunks with more nodes on each of their links, a slower rail, a worse order, and fewer bytes."""

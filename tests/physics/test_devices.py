@@ -28,7 +28,9 @@ REAL = [row for row in catalog.machines().values() if not row.simulated]
         (devices.matmul, "p6-b200", 1745), (devices.matmul, "ND128isr_GB300_v6", 1850),
     ],
 )  # fmt: skip
-def test_what_is_healthy_lies_between(judge: Callable[[catalog.Machine], Bounds], machine: str, healthy: float) -> None:
+def test_healthy_values_lie_between_the_bounds(
+    judge: Callable[[catalog.Machine], Bounds], machine: str, healthy: float
+) -> None:
     """No measurement is above the ceiling, and no vendor's threshold is below the floor."""
     bounds = judge(NAMES[machine])
     assert bounds.floor.value < healthy < bounds.ceiling.value
@@ -42,7 +44,7 @@ def test_what_is_healthy_lies_between(judge: Callable[[catalog.Machine], Bounds]
         (devices.matmul, "p5en", 894),
     ],
 )  # fmt: skip
-def test_what_no_machine_reaches(judge: Callable[[catalog.Machine], Bounds], machine: str, impossible: float) -> None:
+def test_unreachable_values(judge: Callable[[catalog.Machine], Bounds], machine: str, impossible: float) -> None:
     """A specification's own number is one of them, and so is a matmul of zeros."""
     assert judge(NAMES[machine]).ceiling.value < impossible
 

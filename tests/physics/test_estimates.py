@@ -142,7 +142,7 @@ def test_checkpoints() -> None:
     assert round(2 * 176_247_271_424 / 2**30) == 328
 
 
-def test_what_nobody_said_is_unknown() -> None:
+def test_missing_input_is_unknown() -> None:
     answer = asked(7e9)
     assert (answer.gpu_days, answer.wall_days, answer.usd, answer.flops) == (None, None, None, None)
     assert answer.assumptions[:3] == (

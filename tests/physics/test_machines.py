@@ -29,7 +29,7 @@ OPERATIONS: list[Operation] = ["all_reduce", "all_gather", "reduce_scatter", "al
     ("machine", "nodes", "mib", "busbw_gbs"),
     [(machine, nodes, mib, busbw) for machine, nodes, sweep in PUBLISHED for mib, busbw in sweep.items()],
 )
-def test_what_healthy_machines_reached_lies_between(machine: str, nodes: int, mib: float, busbw_gbs: float) -> None:
+def test_healthy_machines_lie_between_the_bounds(machine: str, nodes: int, mib: float, busbw_gbs: float) -> None:
     """No measurement is above the ceiling, and no healthy one below the floor."""
     bounds = collective_on_machines("all_reduce", nodes, int(mib * MIB), NAMES[machine])
     assert bounds.floor.value < busbw_gbs < bounds.ceiling.value

@@ -36,7 +36,7 @@ def test_the_table_of_the_zero_paper(ranks: int) -> None:
         assert published_gb - last_digit / 2 <= found < published_gb + last_digit
 
 
-def test_what_more_ranks_save() -> None:
+def test_savings_of_more_ranks() -> None:
     """torchtitan b5bcd76c, tables 1 and 3, read 2026-11-22: compiled 77.0 GiB on 8 H100 and 62.0 on 128, with 2 samples
     each."""
     eight, many = (memory.states(LLAMA_8B.parameters, memory.zero(ranks, 3)).value / GIB for ranks in (8, 128))
@@ -148,7 +148,7 @@ def test_the_plainest_layout_that_fits(model: Transformer, ranks: int, batch: in
         assert idle or memory.fits(memory.need(model, layout, 1, recomputed=found.recomputed), 80) is False
 
 
-def test_what_fits_nowhere() -> None:
+def test_models_that_fit_nowhere() -> None:
     assert memory.suggested(LLAMA_405B, [*memory.plainest(8, 8)], 80) is None
 
 

@@ -32,7 +32,7 @@ def gbs(mbps: float) -> float:
     ("measured_mbps", "leaves", "worst"),
     [(191, [LeafLoad(2, 0)], False), (192, FOUR, False), (190, SPINE, False), (92, SPINE, True)],
 )
-def test_what_was_measured_lies_between(measured_mbps: float, leaves: list[LeafLoad], worst: bool) -> None:
+def test_measurements_lie_between_the_bounds(measured_mbps: float, leaves: list[LeafLoad], worst: bool) -> None:
     """Gloo's all-reduce over rails shaped to 200 Mb/s, in leaf order and interleaved."""
     bounds = collective_on_rails("all_reduce", 64 * MIB, 200, leaves, SIMULATED, worst_order=worst)
     assert bounds.floor.value < gbs(measured_mbps) < bounds.ceiling.value

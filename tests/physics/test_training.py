@@ -73,7 +73,7 @@ def test_no_published_run_beats_the_best_matmul() -> None:
         assert least * best < training.run_tflops(run) < best
 
 
-def test_what_a_layout_says_between_ranks() -> None:
+def test_traffic_of_layouts() -> None:
     """Bytes for a parameter: in fsdp 2 x 2 gathered and 4 scattered; in ddp 4 there and back."""
     [gathered, scattered] = training.traffic(LLAMA_8B, memory.zero(64, 3), 1, 8)
     assert (gathered.times * gathered.size_bytes, scattered.size_bytes) == (4 * 8030261248, 4 * 8030261248)
@@ -141,7 +141,7 @@ def test_stages_wait() -> None:
         ("p6-b300", "the catalog knows no published run in bfloat16, of dense models, on b300"),
     ],
 )
-def test_what_is_not_known_is_said(machine: str, text: str) -> None:
+def test_unknown_values_are_named(machine: str, text: str) -> None:
     with pytest.raises(UnknownFactError) as error:
         training.mfu_range(NAMES[machine], LLAMA_8B)
     assert str(error.value) == text

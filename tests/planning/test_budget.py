@@ -100,7 +100,7 @@ def test_where_nothing_is_sold_no_rule_speaks() -> None:
     assert found(plan) == []
 
 
-def test_what_watches_is_said() -> None:
+def test_watched_budgets_are_described() -> None:
     """AWS has budgets of its own; on other clouds a warning says that nothing watches."""
     [why] = [each.why for each in on_aws({"monthly_usd": 5}).reasons if each.path == "budget"]
     assert "AWS Budgets counts what has the tag stampworks:cluster" in why
@@ -162,7 +162,7 @@ def test_a_budget_as_it_is_read() -> None:
     )
 
 
-def test_who_is_told_of_nothing() -> None:
+def test_addresses_without_a_warning() -> None:
     """Mail is about a budget or the end of a block; where nothing sends any, that is said elsewhere."""
     asked = {"notify": ["ops@example.com"]}
     [it] = found(on_aws(asked), "cost.notify")

@@ -26,7 +26,7 @@ def priced(plan: Plan) -> dict[str, tuple[str, float | None]]:
     return {each.what: (each.basis, each.usd_per_hour) for each in cost(plan).charges}
 
 
-def test_what_a_cluster_costs_beside_nodes() -> None:
+def test_costs_beside_nodes() -> None:
     """Disks by their size, the way out and each endpoint by the hour."""
     found = priced(on_aws({"count": 2}))
     basis = "1 x 200 GiB (head) + 2 x 200 GiB (gpu) + 1 x 100 GiB (head-state)"
@@ -72,7 +72,7 @@ def test_the_page_says_what_the_first_cluster_costs() -> None:
     assert f"`aws-dev-g6` is {usd:.2f} USD an hour" in (ROOT / "docs" / "aws.md").read_text()
 
 
-def test_what_a_sum_leaves_out() -> None:
+def test_items_outside_of_a_sum() -> None:
     """Items that are billed by use are listed beside the total."""
     last = "traffic to other zones and to the world, requests, and what is written to logs"
     plan = on_aws({"count": 2})

@@ -97,7 +97,7 @@ def test_one_that_comes_and_goes() -> None:
         ([], ["ml"], "access: of the directory only members of ml may log in"),
     ],
 )
-def test_who_may_log_in_at_all(before: list[str], after: list[str], why: str) -> None:
+def test_access_of_users(before: list[str], after: list[str], why: str) -> None:
     def of_groups(names: list[str]) -> Plan:
         data = changed("directory", {**LDAP, "account": None, "access_groups": names})
         data["users"][0]["accounts"] = []

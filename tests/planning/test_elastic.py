@@ -85,7 +85,7 @@ def test_all_of_them_is_what_nothing_says() -> None:
         ),
     ],
 )
-def test_what_cannot_be(pool: dict[str, Any], said: str) -> None:
+def test_refused_elastic_pools(pool: dict[str, Any], said: str) -> None:
     """Each problem has a hint."""
     assert said in refusal(pool)
 
@@ -118,7 +118,7 @@ def test_where_nothing_starts_nodes(cloud: str, machine: str) -> None:
     assert planned({"machine": machine, "count_min": 16}, **place).pools[0].count_min == 16
 
 
-def test_what_it_costs() -> None:
+def test_cost_of_elastic_pools() -> None:
     """The range reaches from the permanent nodes to all of them; a block is paid completely."""
     least, most = charge(elastic())
     assert most == charge(planned({}))[1]
@@ -143,7 +143,7 @@ def test_capacity_that_was_bought_before(purchase: str) -> None:
 
 
 @pytest.mark.parametrize(("count_min", "outcome"), [(0, "unknown"), (1, "unknown"), (2, "pass"), (15, "pass")])
-def test_what_the_first_proof_covers(count_min: int, outcome: str) -> None:
+def test_extent_of_the_first_proof(count_min: int, outcome: str) -> None:
     """The nodes that run then; a fabric takes two of them."""
     [finding] = found(elastic(count_min), "elastic.proof")
     assert finding.outcome == outcome
@@ -284,6 +284,6 @@ def test_how_it_is_read() -> None:
     ],
     ids=["more of them", "one", "fewer in all, too"],
 )
-def test_who_always_ran_and_need_not_is_named(after: Plan, said: list[str]) -> None:
+def test_nodes_that_become_elastic_are_named(after: Plan, said: list[str]) -> None:
     """These nodes end with that `up`, as docs/aws-changes.md says, so the reviewer must see it."""
     assert [each.text for each in review(planned({}), after).order if each.stage == "nodes"] == said

@@ -19,7 +19,7 @@ LADDER = [
 ]
 
 
-def test_what_is_tried_instead() -> None:
+def test_order_of_fallbacks() -> None:
     """The declared order counts; only purchases on demand can ask for placement close to others."""
     [pool] = elastic(purchase="reserved", reservation="cr-1", fallbacks=LADDER).pools
     assert [(each.name, each.placed_together) for each in pool.offers] == [
@@ -83,7 +83,7 @@ def test_fall_backs_where_nothing_starts_nodes() -> None:
     assert "pools[0].fallbacks: nodes cannot be started on demand of jobs on azure yet\n  hint: take them out" in said
 
 
-def test_what_fall_backs_cost() -> None:
+def test_cost_of_fallbacks() -> None:
     """Reservations cost besides; how much that was, and the price of spot, is unknown."""
     assert charge(elastic(fallbacks=[{"purchase": "block", "reservation": "cr-2"}])) == (None, None)
     assert charge(elastic(fallbacks=[{"purchase": "spot"}])) == charge(elastic(purchase="spot")) == (None, None)

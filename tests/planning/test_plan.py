@@ -259,7 +259,7 @@ def test_a_layout_for_fewer_nodes(plan_of: Any) -> None:
     )
 
 
-def test_what_the_engine_drops_is_unknown(plan_of: Any) -> None:
+def test_dropped_values_are_unknown(plan_of: Any) -> None:
     """The engine drops nulls: an unknown fact comes back as a missing one."""
 
     def without_nulls(value: Any) -> Any:

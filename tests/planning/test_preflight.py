@@ -288,7 +288,7 @@ def test_several_interfaces_with_a_public_address() -> None:
             "network",
             "subnet nodes gives public addresses, and machines with several interfaces, such as gpu, do "
             "not start in it",
-            "`pulumi up --refresh` switches that off: no node of a cluster is public",
+            "`pulumi up --refresh` disables public addresses, which no node of a cluster has",
         )
     ]
 
@@ -377,7 +377,7 @@ HANGS_ON = [
 
 
 @pytest.mark.parametrize(("fact", "rule"), HANGS_ON)
-def test_what_is_unknown_is_no_pass(fact: str, rule: str) -> None:
+def test_unknown_facts_are_no_pass(fact: str, rule: str) -> None:
     """A missing fact makes its rules unknown, with the reason and the way to read it."""
     later = [{"purchase": "spot"}, {"purchase": "reserved", "reservation": ARN}]
     plan = plan_of(pool={**RESERVED, "count_min": 4, "fallbacks": later}, lock=True, storage=[LUSTRE])

@@ -168,7 +168,7 @@ WRONG = {
 }
 
 
-def test_what_is_sound_passes() -> None:
+def test_sound_terms_pass() -> None:
     found = judged(plan())
     assert {outcome for _, outcome, *_ in found} == {"pass"}
     assert {id_ for id_, *_ in found} == IDS
@@ -350,7 +350,7 @@ ELASTIC = [{"name": "gpu", "machine": "p5", "count": 4, "count_min": 1, "zone": 
         ),
     ],
 )
-def test_what_cannot_be(fields: dict[str, Any], path: str, message: str) -> None:
+def test_refused_terms(fields: dict[str, Any], path: str, message: str) -> None:
     assert (path, message) in refused(**fields)
 
 

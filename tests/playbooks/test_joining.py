@@ -132,7 +132,7 @@ def surrounded(reach: tuple[str, ...], gateway: str, aws: Simulated, instances: 
 
 
 def endpoint(gateway: str) -> str:
-    """Return the settings of every Python on a machine there."""
+    """Return a line of Python that points the AWS SDK of a machine to this server."""
     return f"import os; os.environ.setdefault('AWS_ENDPOINT_URL', 'http://{gateway}:{AWS_PORT}')"
 
 

@@ -140,7 +140,7 @@ def test_a_missing_source_is_said() -> None:
 
 
 def test_a_busy_mount_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mount that could not be unmounted stays in fstab until it was: the next run finds it there."""
+    """A mount that cannot be unmounted stays in fstab, so that the next run tries again."""
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
     umount = Umount()
     umount.busy = True

@@ -133,7 +133,7 @@ def test_a_refused_configuration_stays_out(
 def test_an_accepted_configuration_goes_in_once(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second run does not even try it."""
+    """A second run does not try the same configuration again."""
     monkeypatch.setattr(slurm_controller, "listen", lambda *_: GOOD)
     drift = [f"{controller['directory']}/slurm.conf is missing"]
     assert slurm_controller.answer(controller, False) == {"changed": True, "drift": drift, "files": ["slurm.conf"]}

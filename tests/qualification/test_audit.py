@@ -76,7 +76,7 @@ def judged(machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, 
         ("BM.GPU.B300.8", 1, "nic_bandwidth", 0, "GB/s", 760),
     ],
 )
-def test_what_honest_people_wrote(
+def test_published_thresholds(
     machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float
 ) -> None:
     """Floors of vendors' own health checks, and such as healthy machines were measured to reach."""
@@ -276,7 +276,7 @@ def test_what_honest_people_wrote(
         ),
     ],
 )
-def test_what_is_refused(
+def test_refused_thresholds(
     machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float, said: str
 ) -> None:
     """The reason has the arithmetic and the probable intention."""
@@ -321,7 +321,7 @@ def test_what_is_refused(
         ("sim-cpu", "storage_read", "GB/s", 1, "sim-cpu is simulated and has no speed of its own"),
     ],
 )
-def test_what_cannot_be_told(machine: str, quantity: str, unit: str, value: float, reason: str) -> None:
+def test_undecided_thresholds(machine: str, quantity: str, unit: str, value: float, reason: str) -> None:
     """The missing fact is named, and nothing is guessed in its place."""
     judgement = judged(machine, 2, quantity, 0, unit, value)
     assert (judgement.verdict, judgement.reason) == ("cannot-tell", reason)
@@ -475,14 +475,14 @@ def test_generous_to_what_lies_well_below_the_ceiling(machine: str, nodes: int, 
 LABELLED = labelled()
 
 
-def test_what_is_right_is_never_refused() -> None:
+def test_right_thresholds_are_never_refused() -> None:
     """Published of healthy machines, or alike."""
     right = [each for each in LABELLED if each.verdict == "ok"]
     assert len(right) > 1500
     assert [judgement.reason for each in right if (judgement := each.judged()).verdict != "ok"] == []
 
 
-def test_what_nobody_knows_is_not_guessed() -> None:
+def test_unknown_facts_are_not_guessed() -> None:
     """The verdict is unknown even for a plausible number."""
     assert {each.judged().verdict for each in LABELLED if each.verdict == "cannot-tell"} == {"cannot-tell"}
 

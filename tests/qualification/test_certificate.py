@@ -28,7 +28,7 @@ CERTIFICATE = Certificate(
 FILE = signed(CERTIFICATE, PRIVATE)
 
 
-def test_what_was_signed_is_believed() -> None:
+def test_signed_certificates_are_accepted() -> None:
     """The format of the file does not matter."""
     for text in (FILE, json.dumps(json.loads(FILE), sort_keys=True)):
         checked = verify(text, PUBLIC)
@@ -80,7 +80,7 @@ def test_somebody_elses_key() -> None:
         ("[" * 100_000, "it is not a certificate"),
     ],
 )
-def test_what_is_none_is_refused(text: str, why: str) -> None:
+def test_invalid_certificates_are_refused(text: str, why: str) -> None:
     """The error is a sentence, whatever the text is."""
     with pytest.raises(CertificateError, match=why.replace("(", r"\(")):
         verify(text, PUBLIC)

@@ -58,7 +58,7 @@ def test_neighbours_of_a_node_with_a_wrong_address_are_not_to_blame(nodes: int) 
     assert passed.nodes == tuple(name for name in cluster.subject.nodes if name != "gpu-003")
 
 
-def test_of_a_wrong_route_the_sender_is_to_blame() -> None:
+def test_senders_with_wrong_routes_are_blamed() -> None:
     """Whoever receives it can do nothing about it."""
     cluster = SimulatedCluster(subject(4), routes=frozenset(["gpu-004"]))
     assert open_findings(cluster) == [("fail", ("gpu-004",))]

@@ -19,7 +19,7 @@ def failed(evidence: Evidence) -> set[tuple[str, tuple[str, ...]]]:
     return {(each.check, each.nodes) for each in evidence.findings if each.verdict == "fail"}
 
 
-def test_what_tells_most_a_second_comes_first() -> None:
+def test_most_informative_steps_come_first() -> None:
     """Each level has this order, and all steps of the level below."""
     for level in ("quick", "standard", "burn-in"):
         worth = [step.tells / step.seconds for step in steps(level)]
@@ -37,7 +37,7 @@ def test_what_is_asked_follows_that_order() -> None:
     ]
 
 
-def test_what_does_not_fit_is_not_begun() -> None:
+def test_steps_without_time_are_not_started() -> None:
     """The step is unknown, with the reason; a shorter step after it still runs."""
     cluster = SimulatedCluster(subject(4), takes=2.0)
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard", seconds=9)
@@ -124,7 +124,7 @@ def test_burn_in_without_time_for_a_second_round() -> None:
     assert why == "the budget of 10 min holds no second round, and a node that gets slower shows only in two"
 
 
-def test_what_fails_in_a_later_round() -> None:
+def test_failures_in_a_later_round() -> None:
     """The failure is reported, and the node is not measured further."""
 
     class Later(SimulatedCluster):

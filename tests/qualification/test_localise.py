@@ -67,7 +67,7 @@ def test_all_well_takes_one_round() -> None:
     assert search(items, [])[0] == Located((), (), 2)
 
 
-def test_of_two_nobody_can_be_named() -> None:
+def test_two_items_cannot_be_told_apart() -> None:
     """A slow pair has no third that would clear one of them."""
     located, _ = search(["a", "b"], ["b"])
     assert located.bad == ()

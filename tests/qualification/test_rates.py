@@ -84,7 +84,7 @@ def test_one_that_is_slower_than_its_peers(step: Any, quantity: str, value: floa
     assert [asked.nodes for asked in cluster.asked[1:]] == [("gpu-003", "gpu-002")] * 3
 
 
-def test_what_was_skipped_is_no_finding() -> None:
+def test_skipped_checks_are_no_finding() -> None:
     """Neither a pass nor unknown: there was nothing to measure."""
     evidence = carried_out(of_devices, SimulatedCluster(subject(4, storage=SHARED)))
     assert about(evidence, "copies") == []

@@ -56,7 +56,7 @@ def test_an_answer_among_noise() -> None:
         ({"backend": 7, "device": "x" * 9_000}, "Result.backend: expected str, got 7"),
     ],
 )
-def test_what_is_no_answer(change: dict[str, Any], why: str) -> None:
+def test_invalid_answers(change: dict[str, Any], why: str) -> None:
     """The reason has program and rank."""
     heard = read("\n".join(lines({**DATA, **change})))
     assert heard.results == ()

@@ -81,13 +81,13 @@ def test_those_of_another_machine_are_no_measure() -> None:
     assert found[1] == {}
 
 
-def test_who_comes_back_has_not_fallen() -> None:
+def test_recovered_nodes_have_not_fallen() -> None:
     """The node was slower for a while, and is as fast as before."""
     assert list(slowing(series(60, {"gpu-002": lambda turn: 1 - 0.005 * turn}))) == ["gpu-002"]
     assert slowing(series(60, {"gpu-002": lambda turn: 0.6 if 20 < turn < 45 else 0.88 if turn >= 45 else 1.0})) == {}
 
 
-def test_who_is_overtaken_has_not_fallen() -> None:
+def test_overtaken_nodes_have_not_fallen() -> None:
     """With three nodes, a faster one moves the median of the others."""
     three = NODES[:3]
     assert slowing(series(60, {"gpu-001": lambda turn: 1 + 0.01 * turn}, three)) == {}

@@ -356,7 +356,7 @@ def test_a_leader_and_its_worker_are_two_pods_that_talk_to_each_other() -> None:
 
 @pytest.mark.parametrize(("accelerators", "nodes", "judged"), [(4, 1, False), (0, 1, False), (4, 2, True)])
 def test_who_takes_fewer_accelerators_need_not_talk_to_the_others(accelerators: int, nodes: int, judged: bool) -> None:
-    """An evaluator, or what starts the others; but several of them talk to each other."""
+    """A single evaluator or launcher needs no fabric; several with accelerators do."""
     found = [one.id for one in lint(on_aws(), leading(accelerators, nodes))]
     assert found == ([] if not judged else [f"workload.{each}" for each in FABRIC])
 

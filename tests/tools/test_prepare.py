@@ -315,7 +315,7 @@ def test_pulumis_own_plugin_is_built_once(clone: Path, programs: Path, tmp_path:
     assert module.endswith("/pulumi-resource-kubernetes")  # the last element is the name of Go's program
 
 
-def test_what_others_publish_is_what_was_pinned(clone: Path, programs: Path, tmp_path: Path) -> None:
+def test_published_files_equal_the_pinned_ones(clone: Path, programs: Path, tmp_path: Path) -> None:
     """Nothing else of a module is used; a changed content leaves no file."""
     modules = {"Dir": str(tmp_path / "module"), "Sum": "h1:other"}
     for _, _, files in published.PINNED:

@@ -81,7 +81,7 @@ def test_a_state_comes_back_bit_by_bit_on_any_number_of_ranks(tmp_path: Path) ->
     assert on_four == on_sixteen == digest
 
 
-def test_what_changes_after_a_save_is_not_saved(tmp_path: Path) -> None:
+def test_later_changes_are_not_saved(tmp_path: Path) -> None:
     """The next save, which reuses the memory, keeps it, too."""
 
     def work(rank: int) -> list[bool]:
@@ -293,7 +293,7 @@ def test_a_damaged_one_is_replaced_when_its_step_comes_again(folder: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_another_user_has_left_is_not_read(folder: Path) -> None:
+def test_checkpoints_of_other_users_are_not_read(folder: Path) -> None:
     """Its metadata would be executed: it is skipped, with the owner's name."""
     newest, before = sorted(folder.iterdir())[-1:-3:-1]
     os.chown(newest / ".metadata", 12345, -1)
@@ -335,7 +335,7 @@ def test_a_checkpoint_that_does_not_fit_says_where(folder: Path) -> None:
     assert alone(work).startswith(f"{folder}/step-00000003: does not fit this state: rank 0: ValueError: Size mismatch")
 
 
-def test_what_killed_writers_left_is_cleared(folder: Path) -> None:
+def test_remains_of_killed_writers_are_cleared(folder: Path) -> None:
     """A checkpoint that was moved aside for its successor gets its name back."""
     (folder / "step-00000003").rename(folder / "step-00000003.replaced")
     shutil.copytree(folder / "step-00000002", folder / "step-00000002.replaced")

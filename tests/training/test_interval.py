@@ -1,4 +1,4 @@
-"""The chosen interval: its arithmetic, how it follows what it hears, and how near the best it is."""
+"""Tests of the chosen interval: its arithmetic, its reaction to events, and its distance from the best one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_it_follows_a_rate_that_changes() -> None:
         chooser.failed(190_000.0 + number * 100.0)
     assert chooser.interval(191_900.0).seconds == pytest.approx(
         math.sqrt(2 * 0.1 * 100), rel=0.6
-    )  # half as much again costs 8 % of what is lost
+    )  # an interval 50 % too long loses only 8 % more time
 
 
 @given(

@@ -56,7 +56,7 @@ def test_a_second_copy_is_the_first(tmp_path: Path) -> None:
     _run(story())
 
 
-def test_what_is_being_written_does_not_count(tmp_path: Path) -> None:
+def test_unfinished_snapshots_do_not_count(tmp_path: Path) -> None:
     """Nor what lay in its place; the step before it does."""
 
     async def story() -> None:

@@ -49,7 +49,7 @@ def test_epochs_and_seeds_shuffle_anew() -> None:
     assert sorted(first) == sorted(second) == sorted(third)
 
 
-def test_what_an_epoch_leaves_out_changes() -> None:
+def test_left_out_samples_change() -> None:
     """No sample is left out for ever."""
     order = Order([7, 7, 7], 10, 0)
     everything = {(shard, sample) for shard in range(3) for sample in range(7)}

@@ -148,7 +148,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("settings", "words"), REFUSED)
-def test_what_cannot_go_on_says_why(tmp_path: Path, settings: dict[str, Any], words: str) -> None:
+def test_runs_that_cannot_continue_say_why(tmp_path: Path, settings: dict[str, Any], words: str) -> None:
     """The run is not retried, and the last message names the cause."""
     with running(tmp_path, **{**SETTINGS, **settings}) as run:
         codes, said = run.end()

@@ -40,7 +40,7 @@ def test_any_number_of_ranks_fits_what_cuts_evenly(layout: str) -> None:
     assert [seat.rank for seat in seats(settings(layout=layout), [1, 2, 3])] == list(range(6))
 
 
-def test_who_holds_what() -> None:
+def test_placement_of_shards() -> None:
     """ddp: all the same; hsdp: the same on each node; fsdp and tp: everybody something else."""
     held = {
         layout: [seat.shard for seat in seats(settings(layout=layout), [2, 2])]

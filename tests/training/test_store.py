@@ -103,7 +103,7 @@ def test_a_file_comes_from_anywhere(source: str, tmp_path: Path, with_cache: boo
 
 
 @pytest.mark.parametrize("with_cache", [False, True])
-def test_what_is_wrong_with_a_file_is_said(source: str, tmp_path: Path, with_cache: bool) -> None:
+def test_faults_of_files_are_named(source: str, tmp_path: Path, with_cache: bool) -> None:
     """The error has the place, and nothing of the file stays in the cache."""
     there = Store(source, str(tmp_path / "cache") if with_cache else "")
     assert refused(there, name="b.tar") == f"{source}/b.tar: is missing: {AGAIN}"

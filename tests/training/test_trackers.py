@@ -122,7 +122,7 @@ def test_what_breaks_off_half_way_is_told_once_more() -> None:
     assert told.said() == ["tracking: test: OSError: broken pipe; training goes on"]
 
 
-def test_what_is_refused_is_not_tried_again() -> None:
+def test_refused_values_are_not_retried() -> None:
     """Steps that a tracker does not take hold up no others; a run that it does not take ends its work."""
     sink = Heard()
     told = Tracker(sink, "test", rest_s=LIMIT_S)

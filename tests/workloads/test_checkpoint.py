@@ -63,7 +63,7 @@ def test_a_part_with_another_byte(tmp_path: Path) -> None:
     assert judged(each) == ([2], [Problem(what, "node-2")])
 
 
-def test_who_reads_wrongly_is_to_blame(tmp_path: Path) -> None:
+def test_wrong_readers_are_blamed(tmp_path: Path) -> None:
     """The reader is blamed if others find the part whole; with two ranks it cannot be told."""
     doubts = {0: [1, "other bytes are there"], 1: [], 2: []}
     what = "part 1 of node-1 is not what it wrote and synced"
@@ -99,7 +99,7 @@ def test_who_cannot_read_settles_nothing(tmp_path: Path, world: int) -> None:
     assert (torn, problems) == ([], [own, Problem(why, "")])
 
 
-def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
+def test_loaded_parts_equal_saved_ones(tmp_path: Path) -> None:
     """Digest and size are the same, and no draft is left."""
     _, digest = save(tmp_path / "part", "seed", SIZE)
     assert load(tmp_path / "part")[1:] == (digest, SIZE)

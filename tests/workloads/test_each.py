@@ -27,7 +27,7 @@ def measure(folder: str, device: str, answer: Answer, begin: Begin) -> None:
 
 
 def breaks(how: str, device: str, answer: Answer, begin: Begin) -> None:
-    """The second does what `how` says, before or after it has measured something; the first is well."""
+    """Measure two devices: the second fails as `how` says, before or after its measurement."""
     if device == "second" and how == "on waking":
         raise RuntimeError("no such device")
     begin()

@@ -57,7 +57,7 @@ def test_everybody_knows_everybody(met: Together) -> None:
     assert heard == [{0: 0, 1: 10, 2: 20}] * 3
 
 
-def test_who_says_nothing_is_waited_for_once(met: Together) -> None:
+def test_silent_ranks_are_awaited_once(met: Together) -> None:
     """The wait is not repeated in the same program, until the rank answers again."""
     first, other = met()
     other.gather("here")
@@ -73,7 +73,7 @@ def test_who_says_nothing_is_waited_for_once(met: Together) -> None:
     assert first.gather(None, WAIT_S) == {0: None, 1: "again"}
 
 
-def test_who_gives_up_is_not_waited_for(met: Together) -> None:
+def test_ranks_that_give_up_are_not_awaited(met: Together) -> None:
     """Its reason is known, and it takes part in the next program."""
     first, other = met()
     other.leave("no torch")
@@ -85,7 +85,7 @@ def test_who_gives_up_is_not_waited_for(met: Together) -> None:
     assert first.gather(None, 30) == {0: None, 1: "here"}
 
 
-def test_who_is_gone_is_known_at_once(met: Together) -> None:
+def test_lost_ranks_are_known_at_once(met: Together) -> None:
     """The broken connection shows it."""
     first, other = met()
     other.close()
@@ -105,7 +105,7 @@ def test_without_the_first_there_is_nobody(met: Together) -> None:
 @pytest.mark.parametrize(
     "said", [b"no json\n", b"[]\n", b"{}\n", b"x" * 1000, b'{"program": 1, "step": "a"}\n', b"[" * 9999]
 )
-def test_what_is_no_message_ends_the_line(met: Together, said: bytes) -> None:
+def test_invalid_messages_close_the_connection(met: Together, said: bytes) -> None:
     """Only that connection is closed; the other ranks continue."""
     first, other = met()
     other.lines[0].connection.sendall(said)

@@ -57,7 +57,7 @@ def test_everything_wrong_is_said_at_once() -> None:
         (Cluster, {"nodes": [{"name": "a", "address": "b", "x": 1}]}, "it.nodes[0]: knows no option 'x': it has "),
     ],
 )
-def test_what_cannot_be_is_refused(kind: type, given: Any, words: str) -> None:
+def test_impossible_options_are_refused(kind: type, given: Any, words: str) -> None:
     """The error has position and reason."""
     [line] = refused(kind, given)
     assert line.startswith(words)

@@ -69,7 +69,7 @@ def test_fio_gives_the_direction_that_moved_something() -> None:
         (read_fio, "ib-whole", "its output is not what fio says as JSON, or does not come to its end"),
     ],
 )
-def test_what_is_no_result_is_a_problem(read: object, name: str, words: str) -> None:
+def test_unreadable_output_is_a_problem(read: object, name: str, words: str) -> None:
     """The problem has a reason, and no value."""
     with pytest.raises(Unreadable) as refusal:
         read(recorded(name))  # type: ignore[operator]

@@ -60,7 +60,7 @@ class Journal:
         elif what == "failure":
             self._failed = self._log.now()
         elif what == "ready" and self._failed and told["source"] != "memory":
-            self._chooser.failed(self._failed)  # failures that memory mends cost no checkpoint
+            self._chooser.failed(self._failed)  # a restart from memory loses no step: only other failures count
         if what in ("ready", "checkpoint") and time.monotonic() - self._recorded > RECORD_S:
             self._record()
         for text in self.tracker.said():

@@ -103,7 +103,7 @@ def rates(marks: Sequence[tuple[float, int]], windows: int) -> list[float]:
 
 
 def windows_of(took: Sequence[float], rates: Sequence[float], count: int) -> list[list[float]]:
-    """The rates in each of so many parts of the time, in order; none when one of them would have none."""
+    """Return the rates in `count` equal parts of the time, in order; empty if a part would have no rate."""
     parts: list[list[float]] = [[] for _ in range(count)]
     took = [max(0.0, each) for each in took]  # a clock without waiting may go back a little
     whole, begun = sum(took), 0.0

@@ -22,7 +22,7 @@ def add_verbs(verbs: Any) -> None:
     )
     stacks.add_stack_option(login)
     login.add_argument("--as", metavar="USER", dest="user", required=True, help="a declared user")
-    login.add_argument("--to", metavar="FILE", help="where to write it (default: CLUSTER.USER.json)")
+    login.add_argument("--to", metavar="FILE", help="file to write (default: CLUSTER.USER.json)")
     login.set_defaults(call=write_connection)
 
 

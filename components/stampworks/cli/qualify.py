@@ -30,7 +30,7 @@ def add_verbs(verbs: Any) -> None:
         "--level", metavar="LEVEL", choices=LEVELS, help="extent of the proof (default: as declared, else standard)"
     )
     qualify.add_argument(
-        "--budget", metavar="MINUTES", type=_minutes, help="how long it may take (default: as declared for the level)"
+        "--budget", metavar="MINUTES", type=_minutes, help="time limit (default: as declared for the level)"
     )
     qualify.add_argument("--json", action="store_true", help="print the findings as JSON")
     qualify.set_defaults(call=qualify_nodes)

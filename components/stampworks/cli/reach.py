@@ -45,7 +45,12 @@ def add_verbs(verbs: Any) -> None:
     )
     stacks.add_stack_option(run)
     run.add_argument("--nodes", metavar="N", type=count, default=0, help="on how many nodes (default: all that can)")
-    run.add_argument("--pool", metavar="POOL", default="", help="of this pool (default: those of the default queue)")
+    run.add_argument(
+        "--pool",
+        metavar="POOL",
+        default="",
+        help="take nodes take nodes of this pool (default: those of the default queue)",
+    )
     run.add_argument("--gpus", metavar="N", type=gpus, help="accelerators of each node (default: all that it has)")
     stacks.add_user_option(run, "root")
     run.add_argument("--wait", action="store_true", help="for nodes on which jobs run now")
@@ -155,7 +160,7 @@ def _carry_out(commands: Commands, run: CommandRun) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
         if not finished:
-            # srun outlives its ssh; on Ctrl-C or when our reader left, the job must not
+            # srun survives its ssh: cancel the job on Ctrl-C, or when the reader of our output has left
             commands.cancel(run)
     if code == _SSH_FAILED:
         commands.expect_reachable()  # raises an error if ssh itself failed, and not the command

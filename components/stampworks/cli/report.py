@@ -33,18 +33,18 @@ def add_verbs(verbs: Any) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="with this training run of the stack's cluster alone; may be said again (default: the newest 20)",
+        help="show only this training run of the stack's cluster; repeatable (default: the newest 20)",
     )
     runs.add_argument(
         "--record",
         metavar="FILE",
         action="append",
         default=[],
-        help="with a training run's record from a file instead; may be said again",
+        help="show the record of a training run from a file instead; repeatable",
     )
     report.add_argument("--key", metavar="PUB", help="file of the public key (default: the one in the stack's state)")
     report.add_argument("--format", metavar="FORMAT", choices=FORMATS, default="html", help="html, markdown or json")
-    report.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
+    report.add_argument("-o", "--output", metavar="FILE", help="file to write (default: standard output)")
     report.set_defaults(call=write_report)
 
 

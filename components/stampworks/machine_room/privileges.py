@@ -47,7 +47,7 @@ def _root_remedies() -> Iterator[str]:
     held = int(_status("CapEff") or "0", 16)
     lacking = [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
     if lacking:
-        yield f"this root has no {' and no '.join(lacking)}; a container has it only when privileged"
+        yield f"this root has no {' and no '.join(lacking)}; a container needs to be privileged"
 
 
 def _user_remedies(path: str) -> Iterator[str]:

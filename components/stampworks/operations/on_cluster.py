@@ -21,7 +21,7 @@ class ClusterProgram:
     module: ModuleType
     limit_s: float
     garbled: str
-    """Error text for another answer."""
+    """Error text for an answer of any other form."""
 
     def ask(self, plan: Plan, roster: Roster, user: str, words: Sequence[str], given: str = "") -> dict[str, Any]:
         """Run the program on the cluster and return its answer. Raise UnknownError for a garbled one."""

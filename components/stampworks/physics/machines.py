@@ -97,8 +97,8 @@ def collective_on_machines(
 
 
 def _check(run: _Run) -> None:
-    """Refuse machines that are not modelled. Machines without links are among them even with one accelerator a node,
-    which would use none."""
+    """Refuse machines that are not modelled. A machine without links between
+    accelerators is refused even with a single accelerator, which needs none."""
     machine = run.machine
     if machine.simulated:
         raise UnknownFactError(

@@ -51,7 +51,7 @@ def _part_charges(plan: Plan, groups: Sequence[Group]) -> Iterator[Charge]:
     least = sum(group.count_min * gib for group, gib, _ in disks)
     most = sum(group.count * gib for group, gib, _ in disks)
     yield _part_charge(plan, "disks", "disk", basis, least, most)
-    own = plan.network.existing is None  # the way out of another network is its owners' bill
+    own = plan.network.existing is None  # the owners of an existing network pay for its NAT gateway
     if plan.network.egress == "nat" and own:
         yield _part_charge(plan, "NAT gateway", "NAT gateway", "1 x NAT gateway")
         yield _part_charge(plan, "public address", "public address", "1 x public address, of the NAT gateway")

@@ -197,7 +197,7 @@ class PluginServer(Plugin):
                 await self._engine.log(work.call.urn, work.mask(line), lasting=True)
 
     async def _left_behind(self, work: _Work) -> Mapping[str, Any] | None:
-        with contextlib.suppress(Exception):  # the first error says more than that of reading the remains
+        with contextlib.suppress(Exception):  # keep the first error, which says more than an error of this read
             return await work.handler.remains(work.call)
         return work.call.old_outputs or None
 

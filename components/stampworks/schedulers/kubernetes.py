@@ -204,7 +204,7 @@ def quota_owner(plan: Plan, team: Account) -> str:
 
 
 def _by_pools(plan: Plan) -> dict[frozenset[str], list[Queue]]:
-    """Queues by the pools that they have."""
+    """Return the queues grouped by their set of pools."""
     found: dict[frozenset[str], list[Queue]] = {}
     for queue in plan.scheduler.queues:
         found.setdefault(frozenset(queue.pools), []).append(queue)

@@ -373,7 +373,9 @@ def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path:
     with Servers() as servers, servers.serving(recording := Recording({}, lambda: None, io.StringIO())) as ports:
         engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
         try:
-            recording.begin(InjectedFailure("quota", type="stampworks:cluster:KubernetesQueues"))  # the first that asks
+            recording.begin(
+                InjectedFailure("quota", type="stampworks:cluster:KubernetesQueues")
+            )  # the first resource that needs the server
             ran = engine.run("up", "--yes", "--skip-preview", "--continue-on-error")
             made = [each["urn"].split("::")[-2:] for each in engine.state().resources]
         finally:

@@ -47,7 +47,7 @@ def test_they_are_kept_where_the_cloud_can(of: dict[str, Any], fields: dict[str,
         ),
     ],
 )
-def test_what_cannot_be_kept_is_refused(of: dict[str, Any], fields: dict[str, Any], what: str, hint: str) -> None:
+def test_invalid_days_are_refused(of: dict[str, Any], fields: dict[str, Any], what: str, hint: str) -> None:
     """The error is at the number of days."""
     with pytest.raises(DeclarationError) as error:
         planned(of, **fields)

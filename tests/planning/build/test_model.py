@@ -65,7 +65,7 @@ def test_without_a_model_nothing_is_said(plan_of: Callable[..., Plan]) -> None:
     assert fit(plan) is None
 
 
-def test_what_follows_from_a_shape(plan_of: Callable[..., Plan]) -> None:
+def test_values_derived_from_a_shape(plan_of: Callable[..., Plan]) -> None:
     """Each derived value has its reason."""
     told = {"layers": 4, "hidden": 128, "heads": 4, "vocabulary": 256, "sequence": 128}
     plan = plan_of(pools=POOLS, training={"model": told, "steps": 200, "batch": 32})
@@ -78,7 +78,7 @@ def test_what_follows_from_a_shape(plan_of: Callable[..., Plan]) -> None:
 
 
 @pytest.mark.parametrize("parameters", ["8B", "8.03e9", 8030261248, 8e9])
-def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -> None:
+def test_declared_counts_are_used(parameters: Any, plan_of: Callable[..., Plan]) -> None:
     """Any spelling is accepted if the shape agrees within the rounding of the name."""
     plan = plan_of(pools=POOLS, training={"model": {**LLAMA_8B, "parameters": parameters}})
     assert plan.training.model.parameters == pytest.approx(8e9, rel=0.01)
@@ -162,7 +162,7 @@ def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -
         ({"parameters": [7]}, "training.model.parameters", "must be a whole number, not a list"),
     ],
 )
-def test_what_contradicts_itself_is_said(
+def test_contradictions_are_refused(
     told: Mapping[str, Any], path: str, text: str, plan_of: Callable[..., Plan]
 ) -> None:
     """The problem has the arithmetic, the position and a hint."""
@@ -174,8 +174,8 @@ def test_what_contradicts_itself_is_said(
     assert problem.hint
 
 
-def test_what_follows_from_experts(plan_of: Callable[..., Plan]) -> None:
-    """Both counts, and arithmetic of what a token passes through; what lies in memory and checkpoints is all."""
+def test_values_derived_from_experts(plan_of: Callable[..., Plan]) -> None:
+    """A token passes through the active parameters; memory and checkpoints contain all of them."""
     plan = plan_of(pools=POOLS, training={"model": MIXTRAL})
     assert (plan.training.model.parameters, plan.training.model.active) == (46_702_792_704, 12_879_925_248)
     reasons = {each.path: each.why for each in plan.reasons}
@@ -467,9 +467,7 @@ def test_one_sample_at_once_would_fit(batch: int, trained_on: Callable[..., Plan
         (32768, "warning", "tp 4, the plainest that fits, needs "),
     ],
 )
-def test_what_is_computed_again_would_fit(
-    sequence: int, severity: str, hint: str, trained_on: Callable[..., Plan]
-) -> None:
+def test_recomputed_layouts_would_fit(sequence: int, severity: str, hint: str, trained_on: Callable[..., Plan]) -> None:
     """A training of the user may recompute activations; it is an error if a bundled layout fits without."""
     found = fit(trained_on("p5", {**LLAMA_8B, "sequence": sequence}, batch=128))
     assert found is not None
@@ -526,7 +524,7 @@ def test_what_fits_nowhere_has_no_speed(trained_on: Callable[..., Plan]) -> None
     assert reasons["training.gpu"].endswith("no layout of it is known to fit on these nodes")
 
 
-def test_what_fits_nowhere(trained_on: Callable[..., Plan]) -> None:
+def test_models_that_fit_nowhere(trained_on: Callable[..., Plan]) -> None:
     found = fit(trained_on("p5", {"parameters": "10T"}))
     assert found is not None
     assert (found.verdict, found.severity, found.hint) == (

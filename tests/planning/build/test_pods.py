@@ -348,7 +348,7 @@ def test_siblings_have_other_ranges() -> None:
         ({"scheduler": {"kind": "kubernetes", "pods_per_node": 32}}, "scheduler.pods_per_node", "roll"),
     ],
 )
-def test_what_a_change_does(change: dict[str, Any], field: str, policy: str) -> None:
+def test_effects_of_changes(change: dict[str, Any], field: str, policy: str) -> None:
     """No cloud changes the ranges of a Kubernetes later; derived values are not declared changes."""
     a, b = _side("a", declared("google")), _side("b", {**declared("google"), **change})
     for made in (review("test", a, b), review("test", b, a)):

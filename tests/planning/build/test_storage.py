@@ -42,7 +42,7 @@ def test_a_file_system_with_its_throughput() -> None:
     ("capacity", "outcome", "lost"),
     [(2400, "warn", "11.3% to 28.4%"), (9600, "unknown", "5.7% to 14.2%"), (24000, "pass", "3.6% to 9.0%")],
 )
-def test_what_a_fleet_loses_to_its_storage(capacity: int, outcome: str, lost: str) -> None:
+def test_loss_of_a_fleet_to_its_storage(capacity: int, outcome: str, lost: str) -> None:
     """The loss is that at the best interval between checkpoints, with published failure rates; a tenth is too much."""
     storage = {**LUSTRE, "mbps_per_tib": 500, "capacity": capacity}
     [fleet] = found(on_aws(gpu(), storage=[storage]), "storage.fleet")
@@ -215,7 +215,7 @@ def test_checkpoints_are_in_no_bucket() -> None:
     assert not found(on_aws(gpu(), storage=storage), "storage.checkpoints")
 
 
-def test_what_a_file_system_costs() -> None:
+def test_cost_of_a_file_system() -> None:
     """The cost follows the capacity if nothing else is billed; otherwise, and without a price, it is unknown."""
     cheap = {**LUSTRE, "tier": "SCRATCH_2", "capacity": 1200}
     charges = {each.what: each for each in cost(on_aws(gpu(), storage=[cheap])).charges}
@@ -233,7 +233,7 @@ def test_what_a_file_system_costs() -> None:
         ({"tier": "PERSISTENT_1 SSD", "mbps_per_tib": 200}, "refuse"),
     ],
 )
-def test_what_a_change_of_a_file_system_does(change: dict[str, Any], policy: str) -> None:
+def test_effects_of_changed_file_systems(change: dict[str, Any], policy: str) -> None:
     """The vendor's rule applies: a change that would replace it, or is impossible, is refused, because it holds
     data."""
     base, head = (on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500, **more}]) for more in ({}, change))

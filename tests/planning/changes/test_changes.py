@@ -168,7 +168,7 @@ def test_what_a_lock_says_is_a_change_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("before", [[], [{"name": "cost-centre", "value": "b"}]], ids=["one more", "another value"])
-def test_of_other_tags_a_cloud_makes_its_nodes_anew(before: list[dict[str, str]]) -> None:
+def test_other_tags_replace_managed_nodes(before: list[dict[str, str]]) -> None:
     """Clouds that create nodes from a template replace them; other machines are tagged while they run."""
     after = [{"name": "cost-centre", "value": "a"}]
     [change] = (found := reviewed(locked("ami-1", "v1", tags=before), locked("ami-1", "v1", tags=after))).changes
@@ -259,7 +259,7 @@ def test_rules_count_when_they_say_something_else(before: str, after: str, verdi
     assert (found.verdict, len(found.rules)) == (verdict, said)
 
 
-def test_what_a_rule_still_cannot_tell_is_listed() -> None:
+def test_undecided_rules_are_listed() -> None:
     """Only unknowns beside a change are listed: unchanged ones are not part of the review."""
     one, more = ReviewedStack("a", PLAN, (finding("unknown"),), {}), planned(changed("pools[].count", 5))
     assert review("one", one, one).unknown == ()

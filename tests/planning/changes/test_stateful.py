@@ -196,7 +196,7 @@ def test_a_kubernetes_keeps_no_queue() -> None:
     assert "queue" not in review_markdown(reviewed(data, in_zone("us-east-2b", data)))
 
 
-def test_what_mounts_a_storage_comes_with_it() -> None:
+def test_mounts_follow_their_storage() -> None:
     """The software that nodes get for it is no declared change, and no node starts anew."""
     less = {**unprotected(), "storage": unprotected()["storage"][:1]}
     found = reviewed(less, unprotected())

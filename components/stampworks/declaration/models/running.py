@@ -112,16 +112,15 @@ class Proof(Section):
         default=0,
         ge=0,
         le=10_080,
-        description="How long it may take, in minutes; checks without a result by then are unknown, which is "
-        "not a pass. "
-        "A burn-in takes all of it. 0 is 10, and 240 for a burn-in.",
+        description="Time limit in minutes; checks without a result by then are unknown, which is not a pass. A "
+        "burn-in uses all of it. 0 means 10, and 240 for a burn-in.",
         json_schema_extra=IN_PLACE,
     )
     failed_nodes_max: int = Field(
         default=0,
         ge=0,
         le=1024,
-        description="How many nodes may fail and be held back while `up` still passes.",
+        description="Number of nodes that may fail and be held while `up` still passes.",
         json_schema_extra=IN_PLACE,
     )
 

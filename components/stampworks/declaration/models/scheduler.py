@@ -74,14 +74,14 @@ class Queue(Section):
     )
     default: bool = Field(
         default=False,
-        description="Whether it takes the jobs that name no queue; exactly one queue does.",
+        description="Whether jobs without a queue go to this one; exactly one queue has it.",
         json_schema_extra=IN_PLACE,
     )
     time_limit_minutes: int = Field(
         default=0,
         ge=0,
         le=525_600,
-        description="How long a job may run, in minutes; 0 for no limit.",
+        description="Time limit of a job in minutes; 0 for no limit.",
         json_schema_extra=IN_PLACE,
     )
     priority: Name = Field(
@@ -120,7 +120,7 @@ class Account(Section):
         default=0,
         ge=0,
         le=1_000_000,
-        description="How many accelerators its jobs may hold at one time; 0 for no limit.",
+        description="Maximum number of accelerators of its jobs at one time; 0 for no limit.",
         json_schema_extra=IN_PLACE,
     )
 
@@ -138,8 +138,8 @@ class Scheduler(Section):
     )
     database: Literal["head", "managed"] = Field(
         default="head",
-        description="Where the accounting database runs: on the head, or as a service of the cloud. Records do "
-        "not move when it changes.",
+        description="Place of the accounting database: the head, or a managed service of the cloud. A change does "
+        "not move the records.",
         json_schema_extra=REFUSE,
     )
     topology: Literal["flat", "tree", "block"] = Field(
@@ -194,7 +194,7 @@ class Scheduler(Section):
         default=10,
         ge=1,
         le=10_080,
-        description="How long a change waits for the jobs of a node it needs, in minutes.",
+        description="Minutes that a change waits for the jobs of a node.",
         json_schema_extra=IN_PLACE,
     )
     idle_minutes: int | None = Field(
@@ -207,7 +207,7 @@ class Scheduler(Section):
     )
     protect: bool = Field(
         default=True,
-        description="Whether removal of the queue, the accounting and the keys is refused until this says false.",
+        description="Whether to refuse the removal of queue, accounting and keys until this is false.",
         json_schema_extra=IN_PLACE,
     )
     queues: Annotated[tuple[Queue, ...], FromList] = Field(

@@ -259,7 +259,9 @@ def _conversions(name: str) -> Iterator[dict[str, Any]]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(file.read_text(), yaml.CSafeLoader)  # the C loader, for megabytes of them
+    found: dict[str, Any] = yaml.load(
+        file.read_text(), yaml.CSafeLoader
+    )  # the manifests have megabytes: use the C loader
     return found
 
 

@@ -223,6 +223,6 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _why(reason: str) -> str:
-    """Slurm's word for why a job waits, in plain words where they are known."""
+    """Return why a job waits: a sentence for known reasons of Slurm, otherwise Slurm's word."""
     word = reason.partition(",")[0].partition(":")[0]
     return _REASONS.get(word, reason or _REASONS["None"])

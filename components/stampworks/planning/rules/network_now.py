@@ -79,7 +79,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
             f"subnet nodes gives public addresses, and machines with several interfaces, such as {named}, do "
             "not start in it"
         )
-        hint = "`pulumi up --refresh` switches that off: no node of a cluster is public"
+        hint = "`pulumi up --refresh` disables public addresses, which no node of a cluster has"
         yield Finding("network.public", "fail", text, hint, "network", "warning", "nodes")
     if plan.network.egress == "nat" and "nat" not in ways:
         text = "no route leads from the private subnets to the internet: nodes that start get no packages"
