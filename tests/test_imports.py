@@ -69,7 +69,7 @@ def cloud_rules(cloud: str, *sdk: str, extra: tuple[str, ...] = ()) -> tuple[Rul
             Rule(f"{room}.{each}", ours=("plan", "clouds.errors", *own), others=sdk)
             for each in ("errors", "machines", "session", "tags")
         ),
-        # whoever asks a Kubernetes is an operation, and hears what operations say, whichever cloud has it
+        # a request to Kubernetes is an operation on any cloud, and has the errors of operations
         Rule(f"{room}.access", ours=("operations.errors", *members), others=sdk),
         Rule(room, ours=("plan", "schedulers", "resources", *extra, f"clouds.{cloud}.tags"), others=("pulumi", *sdk)),
     )
@@ -159,7 +159,7 @@ RULES = (
     Rule("playbooks", others=("ansible", "ansible_collections.stampworks", "yaml")),
 )
 
-# Rooms that must start without the engine's SDK, whatever an __init__.py on the way re-exports.
+# Rooms that must start without the engine's SDK, including re-exports of each __init__.py on the way.
 WITHOUT_PULUMI = (
     *("plan", "catalog", "physics", "declaration", "planning", "schedulers", "configuration", "views", "operations"),
     "jobs",
@@ -308,7 +308,7 @@ def circles(imported: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def test_no_modules_import_each_other() -> None:
-    """Imports inside functions and for types count, too: what is in a circle cannot be read or moved by itself."""
+    """Imports inside functions and for types count, too: modules in a cycle cannot be read or moved alone."""
     imported = {
         module: {
             each.module
@@ -391,7 +391,7 @@ def _constants(node: ast.AST) -> set[object]:
 
 
 def test_nobody_asks_which_scheduler_it_is() -> None:
-    """The differences between schedulers are their traits, and whatever stands behind their port."""
+    """The differences between schedulers are their traits, and the code behind their port."""
     found = [
         f"{path.relative_to(ROOT)}:{line}"
         for path, module in SOURCES
@@ -428,7 +428,7 @@ def test_a_room_starts_without_the_engine(room: str) -> None:
 
 
 def test_the_library_does_not_load_the_command() -> None:
-    """Whoever has a cluster in a program of their own parses no command line."""
+    """Programs with a cluster of their own parse no command line."""
     program = "import stampworks.cluster, sys; print(*sorted(n for n in sys.modules if n.startswith('stampworks.cli')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []
@@ -485,7 +485,7 @@ def test_a_forbidden_import_is_found(module: str, source: str, line: int, name: 
 
 
 def test_the_text_of_a_violation() -> None:
-    """A violation says what the room may import, so that nobody has to look it up."""
+    """A violation lists the imports that the room may have."""
     [found] = violations(Path("x.py"), "stampworks.resources.roster", "import boto3\n", KNOWN)
     assert found == (
         "x.py:1: resources must not import boto3 "

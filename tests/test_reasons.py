@@ -14,7 +14,7 @@ relaxed = settings(deadline=None)
 @relaxed
 @given(st.builds(DrainReason, st.just("person"), st.from_regex(r"[\w.-]+", fullmatch=True), st.text()))
 def test_what_a_person_says_comes_back(reason: DrainReason) -> None:
-    """Whatever it looks like."""
+    """This holds for any text."""
     assert parsed(written(reason), "root") == reason
 
 

@@ -102,7 +102,7 @@ def test_the_memory_of_accelerators_adds_up(names: list[str], gib: int) -> None:
     ],
 )
 def test_the_nics_of_a_node(names: list[str], nics_gbs: int) -> None:
-    """The totals that everybody quotes, in GB/s of one direction."""
+    """The totals are the published ones, in GB/s of one direction."""
     totals = {name: catalog.machine_names()[name].nics_rate_gbps for name in names}
     assert totals == dict.fromkeys(names, nics_gbs * 8)
 
@@ -247,7 +247,7 @@ def test_accelerators_with_a_driver_are_in_the_catalog() -> None:
 
 
 def test_the_newest_release_is_the_latest_month() -> None:
-    """Names of releases sort by age and not by spelling; one for some clouds is nobody's who did not ask for it."""
+    """Names of releases sort by age and not by spelling; a release for some clouds is never the default."""
     everywhere = [name for name, row in catalog.releases().items() if not row.clouds]
     assert catalog.newest_release() == max(everywhere, key=lambda name: [int(part) for part in name.split(".")])
 
@@ -329,7 +329,7 @@ def test_an_unknown_fact_is_not_zero() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_data_file_is_named(change: dict[Any, Any], message: str) -> None:
-    """Whoever edits the catalog reads which row and which fact is wrong."""
+    """The error names row and fact of the data file."""
     facts = load("machines/local.yaml")["sim-cpu"] | change
     facts = {name: fact for name, fact in facts.items() if fact is not None}
     with pytest.raises(catalog.CatalogError) as error:
@@ -404,7 +404,7 @@ def test_a_dash_for_a_dot_is_no_other_machine(name: str, dash: str) -> None:
 
 
 def test_rows_cannot_be_changed() -> None:
-    """A lookup gives everybody the same facts."""
+    """All callers get the same facts."""
     with pytest.raises(TypeError):
         catalog.machines()["mine"] = catalog.machines()["sim-cpu"]  # type: ignore[index]
 

@@ -64,7 +64,7 @@ def test_nothing_writes_faster_than_it_reads() -> None:
 
 
 def test_efa_needs_as_much_throughput_in_every_tier() -> None:
-    """The smallest file system with EFA has the same servers whatever its tier: capacity times throughput agrees."""
+    """The smallest file system with EFA has the same servers in every tier: capacity times throughput agrees."""
     smallest = {
         tier.capacity_efa[0][0] * tier.mbps_per_tib  # type: ignore[index, operator]
         for tier in catalog.file_system_tiers().values()
@@ -115,7 +115,7 @@ def test_every_fact_has_a_source() -> None:
     ],
 )
 def test_a_range_that_cannot_be_is_named(ranges: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever edits the catalog reads which row, which fact and what is wrong with it."""
+    """The error names row, fact and fault of the data file."""
     change(monkeypatch, "tiers", "fsx-scratch-2", {"capacity": ranges})
     with pytest.raises(catalog.CatalogError) as error:
         storage.file_system_tiers.__wrapped__()

@@ -1,4 +1,4 @@
-"""Prices: each of something that exists, with a source, and none that nobody has published."""
+"""Tests of prices: each belongs to an existing part, and has a source."""
 
 from __future__ import annotations
 

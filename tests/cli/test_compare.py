@@ -133,6 +133,6 @@ def test_a_plan_in_a_file(backend: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_stack_that_is_not_there(backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The input is wrong, and nobody is asked about it."""
+    """The input is wrong, and the backend is not asked."""
     assert main(["compare", "local", "prod"]) == exits.WRONG_INPUT
     assert "there is no stack 'prod'" in capsys.readouterr().err

@@ -57,7 +57,7 @@ def test_plan_of_a_file(project: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("nodes", [1, 2, 100])
 @pytest.mark.parametrize("verb", ["plan", "estimate", "explain"])
 def test_nodes_of_one_accelerator(verb: str, nodes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A node by itself has nobody to speak to, and several of them reach what their NICs carry."""
+    """A single node has no peer, and several of them reach the rate of their NICs."""
     file = tmp_path / "cluster.yaml"
     file.write_text(
         "version: 1\nname: single\ncloud: aws\nregion: us-east-1\n"

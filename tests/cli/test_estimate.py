@@ -122,7 +122,8 @@ def test_a_declared_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_machine_has_the_price_that_is_published(capsys: pytest.CaptureFixture[str]) -> None:
-    """The lowest of all regions, with the highest beside it; of a machine that nobody prices it is unknown."""
+    """The lowest price of all regions counts, with the highest beside it; a machine without a price has an unknown
+    one."""
     found = json.loads(said(capsys, "--params 70B --tokens 15T --gpus 1024 --machine p5 --mfu 0.4 --json"))
     offers = [each.usd_per_hour for each in catalog.prices_on_demand("p5")]
     assert found["usd"] == pytest.approx(found["gpu_days"] * 24 * min(offers) / 8)

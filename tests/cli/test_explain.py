@@ -181,7 +181,7 @@ def test_lists_of_pairs_are_text(file: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_json_holds_nothing_that_a_terminal_obeys(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A value of a plan that somebody else wrote."""
+    """A plan by another author may contain control characters."""
     data = json.loads(to_json(planning.plan(load_file(Path(file)))))
     data["training"]["tracker"]["experiment"] = hostile = "a\u202eb\x9b2J"
     Path("plan.json").write_text(json.dumps(data))

@@ -118,7 +118,7 @@ def test_a_cabling_is_held_against_the_plan(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_dumps_of_an_ethernet_lie_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """LLDP says who is where and not how fast: that stays unknown, and so does what nobody looked at."""
+    """LLDP reports places and no rates: rates are unknown, and so are unexamined devices."""
     tree = design(catalog.machines()["a4-highgpu-8g"], 16)
     for device, text in lldp(links_of(tree), lambda device: device.startswith("leaf"), "json").items():
         (tmp_path / f"{device}.json").write_text(text)

@@ -73,7 +73,7 @@ def test_impossible_faults(
 
 
 def test_a_seed_chooses_the_same_again(made: list[Injected], capsys: pytest.CaptureFixture[str]) -> None:
-    """Node, rail and severity: whatever is not said. Without a seed chance decides, and says the seed."""
+    """The seed chooses omitted options: node, rail and severity. Without a seed a random one is used and printed."""
     for seed in (1, 1, 2, 3, 4, 5, 6, 7, 8):
         assert main(["fault", "inject", "rail-slow", "--seed", str(seed)]) == exits.FINE
     assert made[0] == made[1]
@@ -162,7 +162,7 @@ def test_clearing_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_other_clouds_have_no_faults(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever pays for machines does not want them broken."""
+    """Rented machines are never broken."""
     monkeypatch.setattr("stampworks.cli.fault.clusters.plan_of", _elsewhere)
     assert main(["fault", "list"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (

@@ -48,7 +48,7 @@ def test_submit(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_submit_as_json(tmp_path: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Options of a file, and one more."""
+    """Options of a file and of the command line are merged."""
     (tmp_path / "options.json").write_text('{"steps": 5, "batch": 8}')
     assert main([*TRAIN, "--options", str(tmp_path / "options.json"), "--set", "steps=6", "--json"]) == exits.FINE
     found = json.loads(capsys.readouterr().out)

@@ -104,7 +104,7 @@ def words(text: str) -> str:
 
 
 def test_only_a_lock_changes_who_logs_in(forge: Forge, declare: Declare, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan has the keys of the lock until it is written anew. Then a review shows a change of access."""
+    """The plan has the keys of the lock until it is written again. Then a review shows a change of access."""
     url = f"{forge.url}/alice.keys"
     file = declare(f'[{{url: "{url}"}}]')
     forge.pages["/alice.keys"] = f"# alice\r\n{KEY} Alice (forge.example)\r\n\r\n{KEY}\n".encode()

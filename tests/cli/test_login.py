@@ -56,7 +56,7 @@ def test_the_file_is_hers_alone(file: Path, capsys: pytest.CaptureFixture[str]) 
     assert (roster["user"], roster["identity_file"], roster["reach"]) == ("alice", "", [])
     assert [each["target"] for each in roster["members"]][:2] == ["ssh://127.0.0.1/local/head", ""]
     assert "PRIVATE" not in file.read_text()
-    assert main(["login", "--as", "alice", "--to", str(file)]) == exits.FINE  # written anew
+    assert main(["login", "--as", "alice", "--to", str(file)]) == exits.FINE  # written again
     said = capsys.readouterr()
     assert said.err.startswith("warning: no key of hers is declared (users[].keys): ")
     assert said.out.splitlines() == [

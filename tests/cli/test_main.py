@@ -96,7 +96,7 @@ def test_a_wrong_command_line(argv: list[str], text: str, capsys: pytest.Capture
     ],
 )
 def test_an_error_as_json(argv: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever asks for JSON gets it also when there is no answer; the text stays where it was."""
+    """Errors are JSON as well, if requested; stderr has the text as before."""
     assert main(argv) != exits.FINE
     out, err = capsys.readouterr()
     [problem] = json.loads(out)["error"]["problems"]
@@ -221,7 +221,7 @@ def test_every_error_that_has_a_code_exists(name: str) -> None:
 
 
 def test_a_fault_of_ours_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """An error that nobody foresaw shows its traceback and ends with 3: nothing is known."""
+    """An unexpected error shows its traceback and exits with 3: nothing is known."""
 
     def broken(_: object) -> int:
         raise ZeroDivisionError

@@ -75,7 +75,7 @@ def test_a_sibling(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_as_json(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The JSON holds everything that a program needs to go on."""
+    """The JSON has all data for the next step of a program."""
     assert main([*NEW, "--json"]) == exits.FINE
     found = json.loads(capsys.readouterr().out)
     assert (found["cluster"], found["cidr"], found["not_copied"]) == ("canary", "10.78.0.0/16", ["other:token"])
@@ -153,7 +153,7 @@ def test_nothing_half_done(
 
 
 def test_a_file_that_appears_meanwhile_is_kept(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever was first has it."""
+    """A file that exists by then is not replaced."""
     from stampworks.cli import new
 
     def late(*_: object) -> str:

@@ -169,7 +169,7 @@ def test_status_says_how_users_log_in(project: Path, cluster: StandIn, capsys: p
 
 @pytest.mark.parametrize("code", [1, 2, 3, 4, 77, 254])
 def test_run_passes_the_exit_code(code: int, cluster: StandIn) -> None:
-    """The command's own exit code comes through, whatever ours mean."""
+    """The command's own exit status is passed through."""
     assert main(["run", "--", "sh", "-c", f"exit {code}"]) == code
     assert not (cluster.folder / "scancel").exists()
 
@@ -220,7 +220,7 @@ def test_run_without_a_connection(cluster: StandIn, capfd: pytest.CaptureFixture
 def test_missing_nodes_and_jobs(
     argv: list[str], text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Pools, users and nodes that are not there are told their neighbours, and nothing is run."""
+    """Errors about unknown pools, users and nodes suggest similar names, and no command runs."""
     assert main(argv) == exits.WRONG_INPUT
     assert capsys.readouterr().err == text
     assert not (cluster.folder / "sent").exists()
@@ -329,7 +329,7 @@ def test_an_interrupted_run_cancels_its_job(cluster: StandIn, project: Path, num
 
 
 def test_a_run_whose_reader_leaves_is_cancelled(cluster: StandIn, project: Path) -> None:
-    """`stampworks run -- yes | head -1`: ssh would go on for ever, the job too."""
+    """`stampworks run -- yes | head -1`: ssh and its job would otherwise run for ever."""
     with running(cluster, "trap '' PIPE; exec sleep 60") as (process, output, errors):
         output.close()
         assert process.wait(timeout=30) == exits.BROKEN_PIPE

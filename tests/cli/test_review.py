@@ -40,7 +40,7 @@ SCRIPT = re.search(r"```sh\n(.*?)```", (Path(__file__).parents[2] / "docs" / "re
 ALICE, BOB = "{name: alice, uid: 2001}", "{name: bob, uid: 2002}"
 ROLE = "extras: {roles: [{path: roles/motd}]}\n"
 KEY_BLOBS = [f"AAAAC3NzaC1lZDI1NTE5AAAAI{letter * 43}" for letter in "AB"]
-"""Key data of two keys that nobody has."""
+"""Key data of two made-up keys."""
 Capsys = pytest.CaptureFixture[str]
 
 
@@ -284,7 +284,7 @@ OUTSIDE = "name: secret\npassword: hunter2\n"
 def test_a_revision_names_nothing_outside_of_it(
     repository: Repository, capsys: Capsys, tmp_path: Path, kind: str
 ) -> None:
-    """Files of the machine that reviews are nobody's to name, whether they are there or not."""
+    """A revision cannot refer to files of the reviewing machine, existing or not."""
     secret = tmp_path / "secret.yaml"
     secret.write_text(OUTSIDE)
     named = {
@@ -349,7 +349,7 @@ def test_a_sibling_that_stays_as_it_is(repository: Repository, capsys: Capsys, m
 
 
 def test_siblings_that_take_long(repository: Repository, capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever other stacks declare, a review ends; those that nobody looked at are said."""
+    """The review has a time limit; stacks beyond it are listed."""
     monkeypatch.setattr("stampworks.cli.review.SIBLINGS_S", -1)
     repository.edit("stacks/base/all.yaml", "count: 2", "count: 3")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".")

@@ -24,7 +24,7 @@ SECRET = "config:\n  stampworks:cluster:\n    password: hunter2\n"
 
 @pytest.mark.parametrize("kind", ["absolute", "above", "through"])
 def test_stacks_of_the_machine(repository: Repository, capsys: Capsys, tmp_path: Path, kind: str) -> None:
-    """The folder of the stacks is below the project, whatever a revision says of it."""
+    """The folder of stacks must be below the project."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "Pulumi.one.yaml").write_text(SECRET)
@@ -87,7 +87,7 @@ def with_role(repository: Repository, path: str = "../roles/motd") -> None:
 
 
 def test_many_names_for_one_object(repository: Repository, capsys: Capsys) -> None:
-    """The bytes to write are limited, whatever a repository holds, and refused before git is asked for them."""
+    """The size of written files is limited, and checked before git is asked."""
     with_role(repository)
     blob = repository.folder / "stacks/roles/motd/0"
     blob.write_bytes(b"#" * revisions.SIZE_MAX)
@@ -165,14 +165,14 @@ def test_a_long_chain_of_bases(repository: Repository, capsys: Capsys, monkeypat
 
 @pytest.mark.parametrize("name", ["pa blob", "pa tree 1", "symlink 7", '"\\ud800.yaml"', f"{'x' * 300}.yaml"])
 def test_names_that_look_like_answers(repository: Repository, capsys: Capsys, name: str) -> None:
-    """A missing object is missing, whatever its name."""
+    """A missing object is found to be missing under any name."""
     repository.edit("stacks/Pulumi.one.yaml", "base/all.yaml", name)
     repository.commit()
     assert "--head HEAD:stacks/Pulumi.one.yaml:3:14: extends" in wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
 
 
 def test_a_role_behind_a_link(repository: Repository, capsys: Capsys) -> None:
-    """A link to a folder of the repository is followed; what is not followed in it is said."""
+    """A link to a folder of the repository is followed; links that are not are listed."""
     with_role(repository, "../roles/link")
     (repository.folder / "stacks/roles/link").symlink_to("motd")
     before = repository.commit()

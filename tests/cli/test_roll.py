@@ -15,7 +15,7 @@ from tests.operations.slurm.standin import StandIn, node
 
 
 class Renewal:
-    """Keeps what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.late: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Verbs for a running cluster take its plan from what was stamped, whatever somebody writes into the file meanwhile."""
+"""Verbs for a running cluster use the stamped plan, while the file may be edited."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from stampworks.cli.main import main
 
 @pytest.fixture
 def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two rooms that do not run, one of a stack and one that nobody knows."""
+    """Return a folder with two rooms that do not run: one of a stack, and one without."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path))
     folder = tmp_path / "rooms"
     for name in ("mine", "stray"):

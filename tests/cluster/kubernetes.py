@@ -85,7 +85,7 @@ class KubernetesStack(Stack):
         self.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(gangs)}))
 
     def seen(self, name: str, state: str) -> dict[str, Any]:
-        """The gang, as soon as it is in a state; of one that waits, as soon as somebody has looked at it."""
+        """Wait until the gang is in this state; a waiting gang must have been considered once."""
 
         found: dict[str, Any] = {}
 

@@ -92,7 +92,7 @@ class Stack(Project):
         return self.passes("preview")
 
     def unchanged(self, *flags: str) -> None:
-        """The next `up` has nothing to do; else what it would do is told."""
+        """Check that the next `up` changes nothing; show its changes otherwise."""
         shown = self.run("preview", *flags, "--expect-no-changes")
         assert shown.returncode == 0, shown.stdout
 
@@ -108,7 +108,7 @@ class Stack(Project):
         }
 
     def nodes(self) -> dict[str, dict[str, Any]]:
-        """The machine room's own view: what is there, whoever made it."""
+        """Return the room's own view of all nodes."""
         with self.entered():
             return {node.name: dataclasses.asdict(node) for node in room.read_nodes(self.cluster)}
 
@@ -134,7 +134,7 @@ class Stack(Project):
             lines = self.shell("head", "sinfo --noheader --Node --format '%N %T %E'").splitlines()
             said.clear()
             said.update(dict(line.split(" ", 1) for line in lines))
-            # a star: Slurm has not heard of it since somebody gave it back
+            # a star means that Slurm has not heard from it since it was resumed
             return not any(
                 words.startswith(("completing", "draining")) or "*" in words.split()[0] for words in said.values()
             )

@@ -142,7 +142,7 @@ def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> No
 
 
 def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan for a cloud without components, or without its Kubernetes, makes no resource, whoever hands it over."""
+    """A plan for a cloud without components, or without its Kubernetes, creates no resource, on any way in."""
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", said.append)
     made = planned(tmp_path, ("kind: slurm", "kind: kubernetes"))
@@ -497,7 +497,7 @@ def test_the_roster_brings_tags_to_machines_that_run(tmp_path: Path) -> None:
 def test_what_nodes_can_only_boot_with_is_their_template(
     tmp_path: Path, edit: tuple[str, str], rolls: list[str]
 ) -> None:
-    """Growth and users are no reason to make a node anew; the image, the machine and its place are."""
+    """Growth and users do not renew a node; image, machine and place do."""
     before, after = (
         {group["name"]: group["template"] for group in stamp(made)[0].inputs("Roll", "local")["groups"]}
         for made in (planned(tmp_path), planned(tmp_path, edit))

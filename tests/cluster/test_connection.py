@@ -158,7 +158,7 @@ def test_a_key_that_is_not_hers(slurm: Stack, alice: Alice) -> None:
 
 
 def test_what_is_stamped_counts(slurm: Stack) -> None:
-    """A file that is being edited changes nothing for whoever is on call."""
+    """A file that is being edited does not affect verbs on the running cluster."""
     before = slurm.file.read_text()
     try:
         slurm.edit("count: 4", "cout: 9")

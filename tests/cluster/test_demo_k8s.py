@@ -42,7 +42,7 @@ def test_as_root(tmp_path: Path) -> None:
 
 
 def test_as_an_ordinary_user(tmp_path: Path) -> None:
-    """Whoever cannot have nodes that run pods has the rest, and is told why."""
+    """Users without the rights for nodes that run pods get the other nodes, with the reason."""
     home = tmp_path / "home"
     user = ordinary(home, *((Path(sys.prefix) / name).resolve() for name in ("engine", "kubernetes")))
     clone = copied(home)

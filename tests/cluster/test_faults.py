@@ -242,7 +242,7 @@ def test_several_at_once_and_one_that_was_repaired(sound: Stack) -> None:
 
 
 def proof(stack: Stack, one: dict[str, Any]) -> tuple[bool, bool]:
-    """Whether the check that must catch it did, and whether it named the culprit and nobody else."""
+    """Return whether the expected check caught the fault, and whether it named only the culprit."""
     if one["check"] in ("health", "status"):
         wait_for(lambda: not well(stack), 90)
         rows = stampworks(stack, "status", ends_with=(0, 1, 3))["nodes"]

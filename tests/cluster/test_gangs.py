@@ -165,8 +165,8 @@ def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStac
 
 @pytest.mark.long
 def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> None:
-    """Devices of the fabric, huge pages, scratch: where nodes have them a gang is placed, and nowhere else. Whatever
-    else somebody asks for, no queue has."""
+    """Fabric devices, huge pages and scratch: a gang is placed only on nodes that have them. No queue has any other
+    resource."""
     uncounted = {"vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5Gi", "rdma/shared": "1", "ephemeral-storage": "1Ti"}
     for name, more in (("fast", uncounted), ("odd", {"example.com/dongle": "1"})):
         made = gang(name, OWN, 2)
@@ -187,7 +187,7 @@ def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> 
 
 
 def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: int) -> None:
-    """Whoever borrowed makes room for the owner, at the same priority, and is named the reason."""
+    """Borrowers make room for the owner at the same priority, and learn the reason."""
     stack.submit(gang("borrower", OTHER, 40 * times))
     stack.seen("borrower", "running")
     teams = team_rows(stack)
@@ -239,7 +239,7 @@ def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, 
 @CHANGES_ITS_CLUSTER
 @pytest.mark.long
 def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack, times: int) -> None:
-    """Two teams want all that a third one leaves: three to one, whoever came first, and nobody is asked twice."""
+    """Two teams want all that a third one leaves: they get three to one, in any order, without a second preemption."""
     stack.edit("- {name: product, share: 1}", "- {name: product, share: 1}\n        - {name: away, share: 4}")
     stack.up()
     stack.submit(*(gang(f"first-{index}", OWN, 4 * times) for index in range(14)))

@@ -110,7 +110,7 @@ def betrayed(secrets: Mapping[str, list[bytes]], text: bytes) -> list[str]:
 
 
 def files(*folders: Path) -> Iterator[Path]:
-    """All plain files, whoever owns them, links not followed."""
+    """Yield all plain files of any owner, without following links."""
     for folder in folders:
         for top, _, names in os.walk(folder):
             yield from (path for name in names if (path := Path(top, name)).is_file() and not path.is_symlink())
@@ -207,7 +207,7 @@ def test_secrets_are_where_they_must_be_and_nowhere_else(watched: Watched) -> No
 
 
 def test_no_login_of_a_node_can_be_declared(watched: Watched) -> None:
-    """Whatever accounts and groups a node has of itself, the declaration refuses them."""
+    """The declaration refuses all accounts and groups that a node has itself."""
     named = watched.stack.shell("head", "cut -d: -f1 /etc/passwd /etc/group").split()
     taken = []
     for name in set(named) - {"alice"}:
@@ -223,7 +223,7 @@ def test_no_login_of_a_node_can_be_declared(watched: Watched) -> None:
 
 
 def endless(path: str) -> str:
-    """A command that puts a program in place which says yes for ever, whatever it is asked."""
+    """Return a command that replaces a program by one that prints yes for ever."""
     return f"printf '#!/bin/sh\\nexec yes\\n' > {path}; chmod 755 {path}"
 
 
@@ -289,7 +289,7 @@ LIARS = {
 def test_nodes_that_lie_to_up_are_named_and_harm_no_other(watched: Watched) -> None:
     """`up` names each and what is wrong with it, the others take jobs; once all are honest, `up` converges."""
     watched.stack.shell("gpu-003", f"cat > /tmp/garbage <<'EOS'\n{GARBAGE}EOS\nchmod 755 /tmp/garbage")
-    watched.stack.edit("[research]}]", "[research]}, {name: bob, uid: 2002}]")  # whatever makes the playbook run
+    watched.stack.edit("[research]}]", "[research]}, {name: bob, uid: 2002}]")  # any change that makes the playbook run
     for node, (begin, _, _) in LIARS.items():
         watched.stack.shell(node, begin)
     try:

@@ -117,7 +117,7 @@ def test_secrets_are_made_and_never_read(kubernetes: KubernetesStack) -> None:
 
 
 def test_nobody_ends_or_changes_the_work_of_another(kubernetes: KubernetesStack) -> None:
-    """A ConfigMap has scripts that pods of its user run: whoever could change it would run as her."""
+    """Pods of the user run scripts from a ConfigMap: another user who could change it would run as her."""
     jobset = made(CAROL)
     script = {
         "apiVersion": "v1",

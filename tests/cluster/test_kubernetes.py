@@ -204,7 +204,7 @@ def test_no_team_opens_a_door_to_the_world(kubernetes: KubernetesStack, kind: st
 
 
 def test_what_was_done_by_hand_is_seen_and_taken_back(kubernetes: KubernetesStack) -> None:
-    """A node that is gone, one with another label, a queue that somebody has deleted."""
+    """The changes are a deleted node, another label, and a deleted queue."""
     kubernetes.kubectl("delete", "node", "gpu-007")
     kubernetes.kubectl("label", "node", "gpu-009", "stampworks/pool=mine", "--overwrite")
     kubernetes.kubectl("delete", "localqueue", "main", "--namespace=product")
@@ -222,8 +222,8 @@ def test_what_was_done_by_hand_is_seen_and_taken_back(kubernetes: KubernetesStac
 
 
 def test_what_an_earlier_version_of_kueue_was_told_is_the_same(stack: KubernetesStack) -> None:
-    """A stack that was stamped with it: its queues stay what they are, and Pulumi makes none anew. Whoever still asks
-    as Kueue 0.14 did is answered so."""
+    """Queues of an earlier stack stay the same, and Pulumi replaces none. Requests in the form of Kueue 0.14 are
+    answered."""
 
     def made() -> set[str]:
         return {each["metadata"]["uid"] for each in stack.listed("localqueues,clusterqueues,cohorts,topologies", "-A")}
@@ -332,7 +332,8 @@ def test_another_authority_and_another_port_make_nothing_anew(stack: KubernetesS
 
 
 def test_what_gangs_are_in_does_not_go(stack: KubernetesStack) -> None:
-    """Neither a queue nor a team: the `up` names who is there, who goes on. No object was changed: it can be undone."""
+    """The `up` names the gangs in a queue or team that would be removed. They continue, no object was changed, and the
+    edit can be undone."""
     stack.submit(gang("kept", "product", 2))
     stack.seen("kept", "running")
     train = "      queues:\n        - {name: train, pools: [gpu], default: true}\n"
@@ -356,7 +357,7 @@ def test_what_gangs_are_in_does_not_go(stack: KubernetesStack) -> None:
 
 
 def test_a_change_reaches_what_it_is_about(stack: KubernetesStack) -> None:
-    """Fewer nodes, another share, another queue: in place, and what was there before is not made anew."""
+    """Fewer nodes, another share and another queue change in place, and other objects are not replaced."""
     before = {one["urn"]: one["id"] for one in stack.exported() if "id" in one}
     stack.edit("count: 20", "count: 12")
     stack.edit("{name: product, share: 1}", "{name: product, share: 3}")

@@ -59,7 +59,8 @@ def test_secrets_are_encrypted_in_the_state(stamped: Stack) -> None:
 
 
 def test_another_stack_does_not_take_over_a_room(stamped: Stack) -> None:
-    """Two stacks may declare clusters of one name. The second is told whose it is, and takes nothing away."""
+    """Two stacks may declare clusters with the same name. The second gets an error with the owner, and changes
+    nothing."""
     before = stamped.nodes()
     assert stamped.run("stack", "init", "other").returncode == 0
     file = stamped.file.with_name("Pulumi.other.yaml")
@@ -127,7 +128,7 @@ def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> 
 
 
 def test_an_up_gives_back_its_own_drains_and_no_others(stamped: Stack) -> None:
-    """The `up` before this configured all nodes anew: a person's is still out, until a person returns it."""
+    """The previous `up` configured all nodes again: a user's drain stays until the user returns the node."""
     assert held(stamped) == {"gpu-001": ("person", NASTY)}
     assert stamped.stampworks("status", "-s", "test").returncode == 1
     returned = stamped.stampworks("return", "-s", "test", "gpu-001")

@@ -98,7 +98,7 @@ run: |
 
 
 def wheel(folder: Path) -> None:
-    """Write a package as somebody brings it where no index can be reached."""
+    """Write a package for a machine without an index."""
     about = {"METADATA": "Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n", "RECORD": ""}
     about["WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     with zipfile.ZipFile(folder / "brought-1.0-py3-none-any.whl", "w") as archive:
@@ -147,7 +147,7 @@ def test_nobody_else_sees_it(slurm: Stack) -> None:
         *(f"scontrol write batch_script {number} -", environments, f"srun --nodelist={node} ps -ef"),
     ):
         said = as_bob(command)
-        assert said or command.startswith("sacct"), command  # sacct keeps neither unless it is told to
+        assert said or command.startswith("sacct"), command  # sacct stores neither without options
         assert "blue-of-alice" not in said, command
         assert SECRET not in said, command
     assert "Permission denied" in as_bob(f"ls {RUNS}/mine.alice")
@@ -240,7 +240,7 @@ def test_a_command(slurm: Stack) -> None:
 
 @pytest.mark.long
 def test_time_is_nearly_up(slurm: Stack) -> None:
-    """The signal comes before the limit; the job saves, is put back, and goes on from there."""
+    """The signal comes before the limit; the job saves, is requeued, and continues."""
     text = """\
 time_limit: 2m
 retry: 1

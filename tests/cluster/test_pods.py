@@ -212,7 +212,7 @@ def pods_of(stack: KubernetesStack) -> list[str]:
 
 
 def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
-    """A run that is told to stop saves what it has, and the same again goes on behind it."""
+    """A run that is asked to stop saves, and a second submission continues it."""
     wanted = ["training", "stopped", *TINY, "--set", "steps=100", "--set", "pace_s=0.3"]
     asked(stack, "submit", *wanted)
     until(stack, "stopped", 5)
@@ -280,8 +280,8 @@ def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
 
 
 def test_nodes_are_lost(stack: KubernetesStack) -> None:
-    """The run goes on without the node of its second program to its end, long after Kubernetes has missed it. The next
-    `up` brings back that one, with a new disk, and another one with the disk it had; pods run on both.
+    """The run continues to its end without the node of its second program, long after Kubernetes has missed it. The
+    next `up` restores this node with a new disk, and another one with its old disk; pods run on both.
 
     To Kubernetes the one is another node, and it still knows the other: both take pods only when they have passed.
     """
@@ -316,8 +316,8 @@ def test_nodes_are_lost(stack: KubernetesStack) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("forgotten", [False, True], ids=["silent", "forgotten"])
 def test_one_node_is_lost_and_then_the_other(stack: KubernetesStack, forgotten: bool) -> None:
-    """The run goes on with its first one, though the second is back; without that it starts again, with both. Where
-    Kubernetes forgets the node, Kueue stops the run and resumes it, and what had failed is not started again."""
+    """The run continues with its first node, although the second is back; without the first it restarts with both. If
+    Kubernetes forgets the node, Kueue stops and resumes the run, and failed parts are not restarted."""
     slowly = ["--set", "steps=2000", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1"]
     slowly += ["--set", "patience.start=40"]
     asked(stack, "submit", "training", "twice", *TINY, *slowly)

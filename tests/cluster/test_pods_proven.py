@@ -54,7 +54,7 @@ def test_nodes_are_proven_before_they_take_pods(stack: KubernetesStack) -> None:
 
 
 def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
-    """The node is not measured, and the run goes on to its end."""
+    """The node is not measured, and the run continues to its end."""
     asked(stack, "submit", "training", "busy", *TINY, "--nodes", "1", "--set", "steps=100", "--set", "pace_s=0.3")
     until(stack, "busy", 5)
     found = stack.stampworks("qualify", "--level", "quick")
@@ -64,7 +64,7 @@ def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
 
 
 def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
-    """The same fault as on a Slurm, with the same words; what nobody here would notice is not injected.
+    """The fault and the words are those of Slurm; faults that nothing here could notice are not injected.
 
     The node is cordoned with its reason, for all to read; the other passes. Repaired and measured again it takes pods.
     """

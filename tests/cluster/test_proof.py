@@ -90,7 +90,7 @@ def test_the_certificate_is_checked_without_the_cluster(stack: Stack, tmp_path: 
 
 @pytest.mark.long
 def test_growth_proves_what_is_new(stack: Stack) -> None:
-    """Jobs go on; the node that was there before and works keeps its proof."""
+    """Jobs continue; a working node from before keeps its proof."""
     job = stack.shell("head", "sbatch --parsable -w gpu-001 --exclusive --output=/dev/null --wrap 'sleep 600'")
     before = {node["name"]: node["proven"] for node in certificate(stack)["certificate"]["nodes"]}
     stack.edit("count: 3", "count: 4")

@@ -1,4 +1,4 @@
-"""Nodes get what they can only boot with while jobs go on: in waves, each proven before the next one begins."""
+"""Rolls: nodes get boot-time settings while jobs continue, in waves, each proven before the next one begins."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def certificate(stack: Stack) -> dict[str, Any]:
 
 
 def test_a_named_node_is_made_anew_and_no_other(stamped: Stack) -> None:
-    """A plain preview says which one and why, the `up` does it. Its job starts anew, as declared."""
+    """A plain preview names the node and the reason, and the `up` renews it. Its job is requeued, as declared."""
     before = disks(stamped)
     job = submit(stamped, "sleep 600", "--requeue", "--nodelist=gpu-002")
     wait_for(lambda: state(stamped, job) == "RUNNING", 60)
@@ -120,7 +120,7 @@ def test_jobs_outlive_a_new_image(stamped: Stack) -> None:
 
 
 def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
-    """The node takes no jobs and says why; whose turn did not come is untouched; it says how to go on."""
+    """The node takes no jobs and has a reason; nodes of later waves are untouched; the error says how to continue."""
     stamped.edit("shm_broken: none", "shm_broken: gpu-001")
     before = disks(stamped)
     for name in ("gpu-001", "gpu-002"):

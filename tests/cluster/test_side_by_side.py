@@ -1,4 +1,4 @@
-"""Two clusters at once on one machine: of one user, and of two of whom one is an ordinary one."""
+"""Two clusters at once on one machine: of one user, and of root and an ordinary user."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_a_training(slurm: Stack) -> None:
 
 
 def test_cancelled_and_gone_on_with(slurm: Stack) -> None:
-    """A run that is told to stop saves what it has, and the same again goes on behind it."""
+    """A run that is asked to stop saves, and a second submission continues it."""
     wanted = ["training", "stopped", *TINY, "--set", "steps=100", "--set", "pace_s=0.3"]
     asked(slurm, "submit", *wanted)
     until(slurm, "stopped", 5)
@@ -170,7 +170,7 @@ def test_cancelled_and_gone_on_with(slurm: Stack) -> None:
 
 @pytest.mark.long
 def test_time_is_up(stamped: Stack) -> None:
-    """Slurm tells the batch script, that the agents; the job goes back into the queue and goes on."""
+    """Slurm signals the batch script, and this the agents; the job is requeued and continues."""
     asked(stamped, "submit", "training", "long", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(stamped, "long", 5)
     job = of_run(stamped, "long")
@@ -184,7 +184,7 @@ def test_time_is_up(stamped: Stack) -> None:
 
 @pytest.fixture
 def mended(stamped: Stack) -> Iterator[Stack]:
-    """Nodes that a test has lost are on again behind it."""
+    """Yield a stack; nodes that a test has lost are restored afterwards."""
     wait_for(stamped, "", lambda: well(stamped))
     yield stamped
     dead = [name for name, node in stamped.nodes().items() if node["state"] == "dead"]
@@ -196,7 +196,7 @@ def mended(stamped: Stack) -> Iterator[Stack]:
 
 @pytest.mark.long
 def test_a_node_is_lost(mended: Stack) -> None:
-    """The others go on from memory, a step later at most; who was lost is in the log and in the record."""
+    """The others continue from memory, at most a step later; log and record name the lost node."""
     asked(mended, "submit", "training", "smaller", *TINY, "--set", "steps=80", "--set", "pace_s=0.3")
     until(mended, "smaller", 5)
     *_, last = told(mended, "smaller", "generation")[0]["nodes"]
@@ -239,7 +239,7 @@ def test_the_first_node_is_lost(mended: Stack) -> None:
 
 @pytest.mark.long
 def test_a_more_urgent_job(mended: Stack) -> None:
-    """The run makes room: it saves, is put back, and goes on at the step that it saved."""
+    """The run makes room: it saves, is requeued, and continues at the saved step."""
     asked(mended, "submit", "training", "pushed", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(mended, "pushed", 5)
     urgent = "sbatch --parsable --partition=urgent --nodes=3 --exclusive --output=/dev/null --wrap='sleep 5'"
@@ -338,7 +338,7 @@ def test_data_that_a_node_lacks(mended: Stack, harm: str, words: str) -> None:
 
 
 def test_as_a_user(slurm: Stack) -> None:
-    """Whose run it is, theirs are the files; nobody else's run of that name is touched."""
+    """Files belong to the user of the run; runs of other users with this name are not touched."""
     wanted = ["validation", "hers", "--set", "limits={}", "--user", "alice"]
     assert asked(slurm, "submit", *wanted, "--wait")["state"] == "finished"
     assert set(slurm.shell("head", f"stat -c %U {RUNS}/hers {RUNS}/hers/*").split()) == {"alice"}

@@ -92,7 +92,7 @@ for _ in 1 2 3 4 5 6 7; do
     until now=$(main); test "$now" != 0 -a "$now" != "$before"; do sleep 0.05; done
 done
 """
-"""Seven times: systemd by itself gives up what has been started five times within ten seconds."""
+"""Seven times: systemd gives up a service that was started five times within ten seconds."""
 WAIT_S = 60
 
 
@@ -107,7 +107,7 @@ class Machines(Stack):
         return {**super().environment(), "PYTHONPATH": str(self.copy / "components")}
 
     def lose_power(self, node: str) -> None:
-        """Kills all that runs on a node, and starts it with the disk it has: nobody does anything else with it."""
+        """Kill everything that runs on a node, and start it with its disk."""
         command = [sys.executable, "-c", OFF_AND_ON, self.cluster, node]
         done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=90)
         assert done.returncode == 0, done.stderr
@@ -191,7 +191,7 @@ def hosts(stack: Machines) -> list[str]:
 
 
 def begun(stack: Machines) -> str:
-    """A job on both workers that has begun there, and goes on until it is told to end."""
+    """Start a job on both workers that runs until it is asked to end."""
     step = shlex.quote(STEP.format("/shared/alice/$SLURM_JOB_ID"))
     job = as_alice(stack, f"sbatch --parsable --nodes=2 --output=/dev/null --wrap={shlex.quote(f'srun sh -c {step}')}")
     wait_for(lambda: len(marks(stack, f"{job}.[01]")) == 2, WAIT_S)
@@ -209,7 +209,7 @@ def logged_in(stack: Machines) -> str:
 
 
 def ended_well(stack: Machines, job: str) -> None:
-    """Both processes of its one step were there to hear that it is over, and it was never started anew."""
+    """Check that both processes of its step ended normally, and that it was never restarted."""
     assert "Restarts=0" in as_alice(stack, f"scontrol show job {job}")
     as_alice(stack, f"touch {job}.go")
     wait_for(lambda: (job, "COMPLETED") in accounted(stack), WAIT_S)
@@ -243,7 +243,7 @@ def test_a_second_up_changes_nothing(stamped: Machines) -> None:
 
 
 def test_jobs_outlive_slurmd(stamped: Machines) -> None:
-    """However often it is started anew or killed, one time after the other."""
+    """Jobs survive any number of restarts and kills."""
     job = begun(stamped)
     assert logged_in(stamped) == "alice"
     for how in (RESTARTED, KILLED):
@@ -264,7 +264,7 @@ def test_jobs_outlive_slurmctld(stamped: Machines) -> None:
 
 
 def test_an_up_applies_a_changed_unit(stamped: Machines) -> None:
-    """slurmd runs with it on every worker; nothing else was started anew, and its job goes on."""
+    """slurmd runs with it on every worker; no other service was restarted, and its job continues."""
     nodes, job = stamped.nodes(), begun(stamped)
     before = {node: runs(stamped, node) for node in SERVICES}
     tasks = stamped.copy / "playbooks/roles/slurm_worker/tasks"
@@ -284,7 +284,7 @@ def test_an_up_applies_a_changed_unit(stamped: Machines) -> None:
 
 
 def test_a_worker_that_lost_power_comes_back_by_itself(stamped: Machines) -> None:
-    """Switched on again, and by nobody's hand beyond that: it has mounted what it should, and takes jobs."""
+    """After power-on it mounts everything and takes jobs without help."""
     before, heard = runs(stamped, "gpu-002"), begun_at(stamped, "gpu-002")
     comes_back(stamped, "gpu-002", before)
     stamped.shell("gpu-002", "mountpoint --quiet /shared")

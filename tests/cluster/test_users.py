@@ -113,7 +113,7 @@ def test_her_home_is_the_same_everywhere(slurm: Stack) -> None:
 
 
 def test_who_gets_in(slurm: Stack) -> None:
-    """She, with her key, where people log in; nobody as root, and nobody where she has no job."""
+    """Users log in with their keys where they may; no user logs in as root, or on a node without a job."""
     said = outputs(slurm)
     hers, his = key_of(slurm, "alice"), key_of(slurm, "bob")
     assert heard(login(said["ssh"], "alice", hers), "hostname").stdout.strip() == "head"
@@ -170,7 +170,7 @@ def test_her_first_five_minutes(slurm: Stack, tmp_path: Path) -> None:
 
 
 def test_an_output_that_cannot_be_written(slurm: Stack) -> None:
-    """Slurm says no more than a signal; why stands beside it, and she can ask for it afterwards."""
+    """Slurm reports only a signal; the reason is shown beside it, and is available later."""
     alice = Person(slurm, "alice")
     alice.fails("sbatch --wait --job-name=lost --output=/shared/home/bob/out-%j --wrap hostname")
     why = alice.says("sacct -X -n -P --name=lost -o state,admincomment")

@@ -59,7 +59,7 @@ def of_roster(plan: Plan, roster: Roster, member: Member) -> dict[str, Any]:
 
 
 def of_node(files: dict[str, bytes], member: Member, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
-    """Return the variables that the node makes of the bundle by itself."""
+    """Return the variables that the node derives from the bundle itself."""
     program = runpy.run_path(str(bundle.CONFIGURE))
     (folder / "key.pub").write_text(f"{KEY} root@node\n")
     program["known_of"].__globals__["HOST_KEY"] = folder / "key.pub"
@@ -74,7 +74,7 @@ def read(content: bytes) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Knows what Ansible is told not to take for a template."""
+    """Loader with the words that Ansible must not template."""
 
 
 _Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))  # type: ignore[arg-type]

@@ -211,14 +211,14 @@ def test_nodes_that_are_not_up_are_unknown() -> None:
 
 
 def test_a_look_that_did_not_come_to_its_end_is_unknown() -> None:
-    """Whatever it saw before, nobody knows the rest."""
+    """All other findings of it are unknown."""
     assert drift.of_look(INVENTORY, HOSTS, CheckModeResult(facts=FACTS, broken="stopped after 10 minutes")) == [
         "system: gpu-[001-002], head: unknown: the check was interrupted: stopped after 10 minutes"
     ]
 
 
 def test_nodes_that_drift_alike_are_one_line() -> None:
-    """However many they are, and in whatever order they were looked at."""
+    """The number of nodes and the order of looks do not matter."""
     names = [f"gpu-{number:03}" for number in range(64, 0, -1)]
     assert drift.lines("system", [(name, "/etc/motd differs") for name in names]) == [
         "system: gpu-[001-064]: /etc/motd differs"

@@ -35,7 +35,7 @@ def groups(inventory: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_golden_inventory_of_every_stack(stack: Case, golden: Callable[[Path, str], None]) -> None:
-    """Ansible's input is the reviewed file; pytest --regenerate writes it anew."""
+    """Ansible's input is the reviewed file; pytest --regenerate writes it again."""
     texts = {name: f"the text of {name}\n" for name in slurm.files(*stack)}
     inventory = configuration.inventory(*stack, texts, attached=attached(stack[0]))
     golden(GOLDEN / f"{stack[0].name}.yaml", yaml.safe_dump(inventory, sort_keys=False, width=120))
@@ -83,7 +83,7 @@ RENTED = {"cloud": "aws", "region": "us-east-1"}
 
 
 def test_cloud_services_stop_where_they_are_off(case_of: Callable[..., Case]) -> None:
-    """An earlier `up` may have started it: its role is played, and told nothing. Elsewhere it never ran."""
+    """An earlier `up` may have started the service: its role is run without settings. On other clouds it never ran."""
     pools = [{"name": "gpu", "machine": "g6-8xlarge", "count": 2, "zone": "us-east-1a"}]
     inventory = inventory_of(case_of(pools=pools, logs={"days": 0}, **RENTED))
     found, told = groups(inventory), inventory["all"]["vars"]
@@ -199,7 +199,7 @@ def test_the_head_takes_no_jobs(case_of: Callable[..., Case]) -> None:
 
 
 def test_nodes_with_a_way_out_have_packages_from_there(case_of: Callable[..., Case]) -> None:
-    """The head serves them to those that have none, and no node is told of a list that is not there."""
+    """The head serves packages to nodes without egress, and no node gets a missing list."""
     plan, roster = case_of()
     ways: dict[Egress, bool] = {"": True, "nat": False, "none": False}
     for egress, serves in ways.items():

@@ -90,7 +90,7 @@ NO_RESULTS = {
 
 
 def test_an_answer_that_is_none_is_quoted(lie: Lie) -> None:
-    """Whatever nodes say, each is named with its task, the others go on, and nothing in the text obeys a node."""
+    """Each lying node is named with its task, the others continue, and no text controls a terminal."""
     with pytest.raises(PlaybookFailed) as caught:
         lie({name: answer for name, (answer, _) in NO_RESULTS.items()})
     text = str(caught.value)

@@ -62,7 +62,7 @@ def test_the_template_names_what_there_is() -> None:
 
 
 def test_nobody_is_left_in_the_image() -> None:
-    """Whoever the builder was reached as would have every right on the nodes, and the number of their first user."""
+    """The builder's user would have all rights on nodes, and the id of their first user."""
     *_, last = template()["build"]["provisioner"]
     assert last["shell"]["inline"][-1] == "userdel --force --remove '${var.user}'"
     assert "truncate --size=0 /etc/machine-id" in last["shell"]["inline"]
@@ -71,7 +71,7 @@ def test_nobody_is_left_in_the_image() -> None:
 
 
 def test_the_builder_starts_from_what_is_published(plan: Plan) -> None:
-    """Whatever nodes boot now: no image is made on top of one that was made."""
+    """The builder never starts from an image that was built."""
     variables = configuration.packer_variables(plan, "")
     assert variables["published_image"] == "/aws/service/debian/release/13/latest/amd64"
     assert IMAGE not in json.dumps(variables)
@@ -136,7 +136,7 @@ def test_the_builder_gets_what_nodes_configure_themselves_with(case_of: Callable
 
 
 def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Callable[[Path, str], None]) -> None:
-    """All that it is told, as it was reviewed: what installs, what is built, and with what."""
+    """The golden file has all variables: installed and built software, and its versions."""
     storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
     fields = {"release": "2026.11-amazon", "scheduler": {"accounting": True}, "storage": storage}
     told = configuration.packer_variables(case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0], "")

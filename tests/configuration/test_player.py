@@ -252,7 +252,7 @@ def test_only_a_change_stops_everybody(tmp_path: Path) -> None:
 
 
 def test_a_tunnel_is_given_time(tmp_path: Path) -> None:
-    """A machine that has just booted is known before the end of its tunnel is. Who only looks waits for nobody."""
+    """A machine that has just booted is known before its tunnel works. A check does not wait."""
     direct = Roster(cluster="one", cloud="aws", reach=(), user="root", identity_file="/key", members=())
     tunnel = connection(replace(direct, proxy=("aws", "ssm")))
     assert [player.tries(*each) for each in ((tunnel, False), (connection(direct), False), (tunnel, True))] == [8, 3, 1]
@@ -299,7 +299,7 @@ def test_detached_processes_are_ended() -> None:
 
 
 def test_the_player_ends_when_nobody_listens(tmp_path: Path) -> None:
-    """A provider that is killed cannot leave an Ansible behind that goes on changing hosts."""
+    """A killed provider cannot leave an Ansible that keeps changing hosts."""
     folder = tmp_path / "folder"
     folder.mkdir()
     playbook = tmp_path / "wait.yml"

@@ -138,7 +138,7 @@ def run_look(reach: Sequence[str], **more: Any) -> CheckModeResult:
 
 
 def test_a_look_brings_what_it_saw_and_what_it_could_not_see(tmp_path: Path) -> None:
-    """A host that fails is one more finding, not the end."""
+    """A failing host is an additional finding, and not the end."""
     code = (
         "work = json.load(open(sys.argv[-1] + '/work.json'))\n"
         "say(event='drift', host='one', words=['/etc/hosts differs', str(work['check']), *work['hosts']])\n"
@@ -231,7 +231,7 @@ def test_the_folder_of_sockets_has_a_short_path(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_users_ansible_and_ssh_settings_do_not_reach_the_player(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same playbook does the same for everybody."""
+    """The same playbook does the same for all users."""
     for name in ("ANSIBLE_FORKS", "SSH_AUTH_SOCK", "PYTHONPATH"):
         monkeypatch.setenv(name, "1")
     assert not {"ANSIBLE_FORKS", "SSH_AUTH_SOCK", "PYTHONPATH"} & set(run.player_environment())

@@ -1,4 +1,4 @@
-"""Declarations that are made to cost time or memory: both follow the size of the file, whatever is in it."""
+"""Declarations that try to cost time or memory: both grow only with the size of the file."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def said(folder: Path, directory: dict[str, Any], **fields: Any) -> str:
 
 
 def test_planned_directory(tmp_path: Path) -> None:
-    """An ldap:// URI begins TLS by itself; homes are on the storage that all nodes see."""
+    """An ldap:// URI uses StartTLS by default; homes are on the storage that all nodes share."""
     made = planned(tmp_path, LDAP).directory
     assert made
     assert (made.uri, made.start_tls, made.homes, made.account) == (LDAP["uri"], False, "/shared/home", "")

@@ -32,7 +32,7 @@ CARETS = {
 
 @pytest.mark.parametrize(("source", "column", "line", "caret"), CARETS.values(), ids=CARETS)
 def test_caret(source: str, column: int, line: str, caret: str) -> None:
-    """The caret stands below its character, whatever the line holds, and the line fits a terminal."""
+    """The caret is below its character for any line, and the line fits a terminal."""
     assert str(DeclarationError([problem(source, column)])).splitlines()[1:3] == [line, caret]
 
 

@@ -115,7 +115,7 @@ def test_directory() -> None:
 
 @pytest.mark.parametrize("name", ["a" * 300, "x\0y", "/dev/zero", "a.yaml/b"])
 def test_impossible_file(name: str) -> None:
-    """Whatever a file's name is, there is an answer."""
+    """A file with any name gets an answer."""
     write(a=EXAMPLE)
     assert refused(name).endswith("nothing was changed.")
 
@@ -172,7 +172,7 @@ def test_value() -> None:
     ids=["no mapping", "no data", "a base"],
 )
 def test_unusable_value(value: object, expected: str) -> None:
-    """Other types of values are refused, whatever they are."""
+    """All other types of values are refused."""
     with pytest.raises(DeclarationError) as caught:
         load_value(value, "o").refuse_problems()
     assert expected in str(caught.value).splitlines()

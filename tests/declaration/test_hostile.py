@@ -97,7 +97,7 @@ def choices() -> Iterator[str]:
 
 
 OURS = {*map(text_at, TEXTS), *choices()}
-"""Words that somebody may rightly write: another of them is another cluster, and no trick."""
+"""Words that are valid values: another of them means another cluster, and no attack."""
 
 
 def with_text(path: Place, text: str) -> Any:
@@ -188,7 +188,7 @@ def test_every_text_is_tried() -> None:
 @pytest.mark.parametrize("path", TEXTS, ids=spelled)
 @pytest.mark.long
 def test_tricks(path: Place) -> None:
-    """Whatever is written where a text belongs, it is refused there or changes no structure."""
+    """Hostile text is refused at its field, or changes no structure."""
     for trick in TRICKS:
         refused_or_carried(with_text(path, trick), path)
 
@@ -208,7 +208,7 @@ def test_tricks_as_keys(section: str) -> None:
 @relaxed
 @given(st.sampled_from(TEXTS), st.text(st.characters(), max_size=40))
 def test_any_text(path: Place, text: str) -> None:
-    """The same with text that nobody thought of."""
+    """The same with random text."""
     assume(text not in OURS)
     refused_or_carried(with_text(path, text), path)
 
@@ -264,7 +264,7 @@ BASES = {
 
 @pytest.mark.parametrize(("make", "expected"), BASES.values(), ids=BASES)
 def test_a_base_that_is_none(make: Any, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a declaration extends, it is refused at once, and nothing is quoted that is not its own."""
+    """A base of any kind that is no declaration is refused at once, and its content is not quoted."""
     monkeypatch.setenv("A_SECRET", "hunter2-hunter2")
     make(Path.cwd() / "base.yaml")
     Path("cluster.yaml").write_text("extends: base.yaml\n")

@@ -66,7 +66,7 @@ UNPREPARED = "nodes have no way to the internet and boot the distribution's imag
 
 
 def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path) -> None:
-    """The newest one changes by itself, and with it every node that starts."""
+    """The newest image changes over time, and with it every node that starts."""
     assert refused(locked(tmp_path, json.dumps({**LOCK, "images": {}}))) == [("region", f"{UNLOCKED} (image.locked)")]
     assert refused(locked(tmp_path, json.dumps(LOCK))) == []
 
@@ -85,7 +85,7 @@ def test_nodes_without_a_way_out_boot_an_image_of_our_own(tmp_path: Path) -> Non
 
 
 def test_a_plan_that_somebody_hands_over_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever made it; a rehearsal, where nothing boots, goes on."""
+    """Plans from any source are refused; a rehearsal, which boots nothing, continues."""
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", said.append)
     plan = planning.plan(load_file(locked(tmp_path, json.dumps({**LOCK, "images": {}}))))
@@ -211,5 +211,5 @@ def test_locks_are_read_as_written(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_cannot_be_read_can_be_renewed(tmp_path: Path) -> None:
-    """Whoever writes it anew loads the declaration without it."""
+    """Writing the lock loads the declaration without it."""
     assert load_file(locked(tmp_path, "[]"), locked=False).lock == Lock()

@@ -239,7 +239,7 @@ def test_two_of_one_name(project: Path, complaint: Complaint) -> None:
 
 
 def test_the_paths_of_a_base_begin_in_its_own_folder(project: Path) -> None:
-    """Whoever extends it finds the same role, from wherever."""
+    """A declaration in any folder that extends it finds the same role."""
     role(project / "common" / "roles" / "banner")
     (project / "common" / "deeper").mkdir()
     (project / "common" / "deeper" / "base.yaml").write_text(
@@ -263,6 +263,6 @@ def test_a_problem_of_a_base_is_shown_where_it_is_written(project: Path) -> None
 
 
 def test_without_a_project_the_files_folder_counts(folder: Path, complaint: Complaint) -> None:
-    """A declaration by itself has no project around it."""
+    """A single declaration has no project around it."""
     role(folder.parent / "motd")
     assert f"hint: copy it into {folder}" in complaint(with_role("path: ../motd"))

@@ -1,4 +1,4 @@
-"""Whatever is written, the answer is a declaration or a list of problems that point at what was written."""
+"""Any text gives a declaration, or a list of problems with positions in the text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_any_text(text: str) -> None:
 @relaxed
 @given(st.text(alphabet="ab:-?[]{},&*!|>'\"%@`#\\\n \t<~", max_size=60))
 def test_any_yaml(text: str) -> None:
-    """Whatever YAML's own signs are strung together, the answer points into the text."""
+    """Any combination of YAML's own signs gives an answer with a position."""
     found = answer(text)
     assert isinstance(found, DeclarationError)
     assert all(problem.line == 0 or points_at(DeclarationError([problem]), text) for problem in found.problems)

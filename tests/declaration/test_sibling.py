@@ -152,7 +152,7 @@ ranges = st.builds(
 @settings(deadline=None)
 @given(ranges, st.lists(ranges, max_size=12))
 def test_a_free_range_is_free(cidr: str, others: list[str]) -> None:
-    """Whatever the others have."""
+    """The range is free among all others."""
     found = free_range(cidr, [cidr, *others])
     if found is not None:
         assert IPv4Network(found).prefixlen == IPv4Network(cidr).prefixlen

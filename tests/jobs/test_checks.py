@@ -20,7 +20,7 @@ def said(plan: Plan, folder: Path, text: str, user: str = "alice") -> str:
 
 
 def test_all_at_once(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Form and plan: what is wrong by itself hides nothing of the rest."""
+    """Problems of the form hide none against the plan."""
     monkeypatch.chdir(tmp_path)
     text = "nodez: 2\nqueue: mian\naccount: product\nenv: {A: 1}\nrun: true\nmounts: [data]\n"
     assert said(plan, tmp_path, text) == (

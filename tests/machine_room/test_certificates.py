@@ -1,4 +1,4 @@
-"""Certificates of a Kubernetes: good for whoever they name, and made anew before they end."""
+"""Certificates of a Kubernetes: valid for their names, and renewed before they end."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_a_full_disk_is_named_and_nothing_stays(spec: ImageSpec, tmp_path: Path)
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["base system: installing", "packages: looking", "builder booted"])
 def test_a_build_that_was_killed_starts_afresh(spec: ImageSpec, tmp_path: Path, moment: str) -> None:
-    """Wherever it was: nobody goes on with it, nobody takes what is half done, and nothing of it stays in the cache."""
+    """A build that was killed at any moment is not continued or used, and its remains are removed from the cache."""
     cache = tmp_path / "cache"
     with _build(dataclasses.replace(spec, packages=("iperf3",)), cache) as build:
         assert build.stdout is not None

@@ -1,4 +1,4 @@
-"""A machine that allows no more processes or open files: what is said, and that the next run goes on from there."""
+"""A machine that allows no more processes or open files: the error, and the next run that continues."""
 
 from __future__ import annotations
 

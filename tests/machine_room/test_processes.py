@@ -37,7 +37,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_process_is_known_by_number_and_start(sleeper: subprocess.Popen[bytes]) -> None:
-    """The same number with another start is somebody else: neither alive nor to be killed."""
+    """The same number with another start is another process: neither alive nor to be killed."""
     process = identify(sleeper.pid)
     assert process is not None
     assert process.alive
@@ -49,7 +49,7 @@ def test_a_process_is_known_by_number_and_start(sleeper: subprocess.Popen[bytes]
 
 
 def test_a_zombie_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
-    """A killed process that nobody waited for still has a number, but does nothing."""
+    """A killed process that was not reaped still has a number, but does nothing."""
     process = identify(sleeper.pid)
     assert process is not None
     process.end("here")
@@ -93,7 +93,7 @@ def test_nobody_has_a_number_that_is_free() -> None:
 
 
 def test_a_file_has_the_mode_asked_for(tmp_path: Path) -> None:
-    """Whatever the caller's umask; and nothing else is left beside it."""
+    """The umask of the caller does not matter, and no temporary file is left."""
     before = os.umask(0o077)
     try:
         files.write(tmp_path / "open", "text", 0o644)

@@ -294,7 +294,7 @@ def test_services_of_a_node_with_a_volume_end_before_its_disk_goes(stamp: Stamp)
 
 
 def test_an_interrupted_boot_ends_soon(stamp: Stamp, tmp_path: Path) -> None:
-    """Whoever listens can end the wait for a node that hangs, and hears which one it is."""
+    """The caller can end the wait for a hanging node, and learns its name."""
     layer = tmp_path / "layer"
     (layer / "usr/sbin").mkdir(parents=True)
     init = layer / "usr/sbin/stampworks-init"
@@ -314,7 +314,7 @@ def test_an_interrupted_boot_ends_soon(stamp: Stamp, tmp_path: Path) -> None:
 
 
 def test_a_node_that_loses_its_host_key_is_still_known(stamp: Stamp) -> None:
-    """The room knows its identity, whatever the node has done to its disk."""
+    """The room keeps its identity, even if the node changes its disk."""
     stamp.up(1)
     before = stamp.state("gpu-001").host_key
     stamp.run("gpu-001", "sh", "-c", "rm /etc/ssh/ssh_host_*; mkfifo /etc/ssh/ssh_host_ed25519_key.pub")
@@ -394,7 +394,7 @@ def test_shared_directories_appear_in_running_nodes(stamp: Stamp) -> None:
 
 
 def test_a_new_key_replaces_the_old_one_without_a_restart(stamp: Stamp, key: tuple[str, str], tmp_path: Path) -> None:
-    """Nodes that run let in who has the new key, and nobody else."""
+    """Running nodes accept the new key, and no other."""
     instances = stamp.up(1)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "new"], check=True, timeout=30)
     stamp.private_key, stamp.public_key = (tmp_path / "new").read_text(), (tmp_path / "new.pub").read_text()

@@ -1,4 +1,4 @@
-"""Nodes that do not exist: what the server says of them, compared with what they are to be."""
+"""Nodes that do not exist: the server's objects, compared with the declared ones."""
 
 from __future__ import annotations
 

@@ -40,6 +40,6 @@ def test_a_commission_that_lacks_a_part_is_none(tmp_path: Path, lacks: str) -> N
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"node": 1}'])
 def test_a_file_that_is_no_commission_is_none(tmp_path: Path, text: str) -> None:
-    """Whatever it is instead."""
+    """This holds for any content."""
     NodeDisk(tmp_path).commission_file.write_text(text)
     assert NodeDisk(tmp_path).commission is None

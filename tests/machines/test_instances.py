@@ -406,13 +406,13 @@ def test_what_was_inside_a_machine_is_gone_after_a_stop(instances: Instances) ->
 
 
 def test_devices_reach_each_other(instances: Instances) -> None:
-    """The kernel was told so by its boot loader, and what it switches on at each boot is off."""
+    """The boot loader passes the kernel its option, and services that are enabled at each boot are off."""
     assert "iommu=pt" in instances.shell("gpu-001", "cat /proc/cmdline").split()
     assert instances.shell("gpu-001", DIRECTLY) == "identity"
 
 
 def test_a_node_is_started_anew_for_what_only_that_can_do(instances: Instances) -> None:
-    """Once, and not while a job runs there: somebody has taken out what its kernel was told."""
+    """The restart happens once, and not during a job: the kernel's option was removed."""
     instances.shell("gpu-001", f"rm {TOLD}; update-grub; sync")
     boot_again(instances, "gpu-001")
     assert "DMA" in instances.shell("gpu-001", DIRECTLY)

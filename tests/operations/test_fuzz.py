@@ -1,5 +1,4 @@
-"""Whatever a node or a team's user says through Slurm or Kubernetes, who reads it says something in return or says
-that it cannot, and soon."""
+"""Readers of text from nodes or users of Slurm and Kubernetes give an answer or refuse, within a time limit."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def answered(answer: str) -> None:
 @relaxed
 @given(ITEMS)
 def test_any_items(items: list[object]) -> None:
-    """Nodes and jobs of whatever kind."""
+    """Nodes and jobs of any kind."""
     answered(json.dumps({"nodes": items, "jobs": items}))
 
 

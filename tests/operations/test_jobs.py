@@ -91,7 +91,7 @@ def test_a_run_is_written_down_and_queued(cluster: StandIn, plan: Plan) -> None:
 
 
 def test_as_a_user(cluster: StandIn, plan: Plan) -> None:
-    """Folder and job are the user's; the directory of all runs is everybody's."""
+    """Folder and job belong to the user; the directory of all runs is shared."""
     submitted(cluster, plan, user="alice")
     assert (cluster.folder / "users").read_text().split() == ["root", "root", "alice", "alice"]
 
@@ -103,7 +103,7 @@ def test_the_same_again_goes_on(cluster: StandIn, plan: Plan) -> None:
 
 
 def test_how_long_before_its_time_is_up(cluster: StandIn, plan: Plan) -> None:
-    """A run whose checkpoints take longer may be told earlier when it goes on."""
+    """A run with slower checkpoints may be warned earlier when it continues."""
     submitted(cluster, plan, "steps=20")
     assert "--signal=B:USR1@60\n" in (folder(plan) / "batch.sh").read_text()
     assert submitted(cluster, plan, "steps=20", "notice_s=900").resumes
@@ -250,7 +250,7 @@ def test_a_cluster_without_storage(cluster: StandIn, plan: Plan) -> None:
 
 
 def test_nodes_that_take_no_jobs(cluster: StandIn, plan: Plan) -> None:
-    """The run may wait for them, and its user is told."""
+    """The run may wait for them, and the user is informed."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="rail1 is slow"))
     unproven = dataclasses.replace(plan, proof=dataclasses.replace(plan.proof, level="none"))
     assert jobs.prepare(unproven, cluster.roster, RunRequest("training", "demo")).warnings == (
@@ -366,7 +366,7 @@ class OfTeams:
 
 
 def test_runs_of_two_teams_with_one_name(cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None stands for the other, and nobody guesses which one is meant."""
+    """Neither stands for the other, and an ambiguous name is refused."""
     ended(plan, "demo", {"what": "end", "why": "preempted", "text": "cancelled"})
     scheduler = OfTeams(research="running", product="running")
     monkeypatch.setattr(jobs, "of_cluster", lambda *_: scheduler)

@@ -144,7 +144,7 @@ def test_who_passes_again_takes_jobs_again(cluster: StandIn, said: Any) -> None:
 
 
 def test_who_is_held_back_by_a_proof(cluster: StandIn) -> None:
-    """Neither who is free again nor who is held by somebody else. Where Slurm says nothing nobody is taken for free."""
+    """Free nodes and nodes held for another reason are left out. Without an answer of Slurm no node counts as free."""
     cluster.nodes(
         node("gpu-001", "IDLE", reason="proof: memlock is small"),
         node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"),

@@ -49,7 +49,7 @@ def test_the_newest_come_first(shared: Shared, cluster: StandIn) -> None:
 
 
 def test_what_nobody_should_read_is_not_read(shared: Shared, cluster: StandIn, tmp_path: Path) -> None:
-    """A link out of the folder, a pipe that nobody writes to, a file without an end."""
+    """A link out of the folder, a pipe without a writer, and an endless file."""
     (tmp_path / "secret").write_text("secret")
     (shared.run("link", None, 0) / "record.json").symlink_to(tmp_path / "secret")
     os.mkfifo(shared.run("pipe", None, 0) / "record.json")

@@ -35,7 +35,7 @@ HOSTILE = [
 
 
 def test_arguments_arrive_word_by_word(cluster: StandIn) -> None:
-    """Whatever is in an argument, the program on the node gets it as it was given."""
+    """The program on the node gets any argument unchanged."""
     assert json.loads(remote.ask(cluster.roster, "gpu-001", [*ECHO, *HOSTILE])) == HOSTILE
 
 

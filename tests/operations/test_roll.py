@@ -52,7 +52,7 @@ def test_a_wave_is_of_one_leaf() -> None:
 
 
 def test_no_more_are_out_than_may_be() -> None:
-    """Nodes that are out of service already count, whoever took them out."""
+    """Nodes that are already out of service count, for any reason."""
     plan = the_plan()  # 25% of 8
     assert next_wave(plan, NAMES, (), ()) == NAMES[:2]
     assert next_wave(plan, NAMES[:7], (NAMES[7],), ()) == NAMES[:1]
@@ -69,7 +69,7 @@ def test_nodes_that_nobody_misses_come_first() -> None:
 
 
 def test_one_node_may_always_be_out() -> None:
-    """A pool of one could never be made anew otherwise."""
+    """A pool of one could otherwise never be renewed."""
     assert dict(the_plan(1).roll.unavailable_max) == {"gpu": 1}
     assert dict(the_plan(6).roll.unavailable_max) == {"gpu": 1}
     assert dict(the_plan(8).roll.unavailable_max) == {"gpu": 2}
@@ -286,7 +286,7 @@ def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
 @pytest.mark.parametrize("level", ["none", "quick"])
 @pytest.mark.parametrize("reason", ["health: disk full", "Kill task failed"])
 def test_what_was_wrong_with_the_old_disk_is_over(world: World, reason: str, level: str) -> None:
-    """Whoever held the node for it: with the new one it takes jobs again."""
+    """With the new disk the node takes jobs again, whoever held it for the old one."""
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
     world.roll(the_plan(2, level))
     assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
@@ -470,7 +470,7 @@ def test_nodes_that_join_at_the_same_time_count_for_nothing(world: World) -> Non
 
 
 def test_jobs_that_do_not_end_stop_it(world: World) -> None:
-    """The node takes jobs again; with `requeue` the job is asked to start anew first."""
+    """The node takes jobs again; with `requeue` the job is first asked to restart."""
     world.cluster.jobs([job(7, "alice", "gpu-001")])
     plan = the_plan(2, roll={"jobs": "requeue"})
     plan = dataclasses.replace(plan, scheduler=dataclasses.replace(plan.scheduler, drain_timeout_minutes=0))

@@ -53,8 +53,8 @@ def test_bus_bandwidth_is_what_a_link_of_a_ring_carries(ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 72])
 def test_no_way_of_reducing_moves_less_than_what_a_rank_has(ranks: int) -> None:
-    """A chain, where the first rank only gives and the last one only takes, and then passes the sum back: nobody sends
-    less than the whole, and a ring sends no less than any way must."""
+    """In a chain the first rank only sends and the last one only receives, and then the sum is passed back: no rank
+    sends less than the whole, and a ring sends no less than any way must."""
     sent = [2 if 0 < rank < ranks - 1 else 1 for rank in range(ranks)]
     least = all_reduce_moves(ranks, MIB, ring=False).value
     assert least == min(sent) * MIB

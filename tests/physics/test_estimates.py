@@ -74,9 +74,9 @@ def test_a_thin_fabric_is_said_of_models_with_experts(active: float, thin: float
 
 
 def test_deepseek_v3() -> None:
-    """37B of 671B parameters active, 14.8T tokens in 2.664M hours of H800 (9b4e9788, README, read 2026-11-22), which
-    compute as H100 do: the hours lie between the ends of what was published of models with experts. Weights, moments
-    and the memory of experts that a token passes by are there all the same."""
+    """37B of 671B parameters are active, 14.8T tokens in 2.664M hours of H800 (9b4e9788, README, read 2026-11-22),
+    which compute like H100: the hours lie between the ends for published models with experts. Weights, moments and
+    memory of skipped experts count completely."""
     model = Transformer(671_000_000_000, active=37_000_000_000)
     answer = estimate(Question(model, 14_800_000_000_000, 2048, P5, precision="float8"))
     assert answer.gpu_days_range is not None

@@ -168,7 +168,7 @@ def test_floors_lie_below_ceilings_and_both_grow_with_the_size(
 @relaxed
 @given(name=st.sampled_from(REAL), nodes=st.integers(1, 300), operation=st.sampled_from(OPERATIONS))
 def test_half_of_a_healthy_machine_is_at_the_floor(name: str, nodes: int, operation: Operation) -> None:
-    """The floor is never more than half of the ceiling, so that whatever honest people write lies above it."""
+    """The floor is never more than half of the ceiling, so that published values lie above it."""
     assume(nodes * NAMES[name].accelerators > 1)
     bounds = collective_on_machines(operation, nodes, None, NAMES[name])
     assert bounds.floor.value <= 0.506 * bounds.ceiling.value

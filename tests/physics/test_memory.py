@@ -169,7 +169,7 @@ def test_degrees_must_divide() -> None:
 
 @given(st.integers(1, 6), st.integers(0, 7), st.booleans())
 def test_splitting_more_never_keeps_more(nodes: int, power: int, recomputed: bool) -> None:
-    """Splitting reduces states; and recomputation never keeps more than one more layer."""
+    """Splitting reduces states; recomputation never keeps more than one additional layer."""
     ranks = 2**power * nodes
     sizes = [memory.states(LLAMA_70B.parameters, each).value for each in memory.plainest(ranks, 8)]
     first = sizes[:4]

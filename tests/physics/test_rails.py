@@ -108,7 +108,7 @@ def test_an_all_to_all_is_as_fast_as_its_fullest_trunk(sizes: list[int], trunk_m
 def test_floors_lie_below_ceilings(
     operation: Operation, size_bytes: int, rate_mbps: int, nodes: int, rails: int, worst: bool
 ) -> None:
-    """Whatever is asked."""
+    """This holds for all arguments."""
     leaves = [LeafLoad(nodes, 0)] if nodes < 9 else [LeafLoad(8, 4 * rate_mbps), LeafLoad(nodes - 8, 4 * rate_mbps)]
     bounds = collective_on_rails(operation, size_bytes, rate_mbps, leaves, SIMULATED, rails, worst)
     assert 0 < bounds.floor.value < bounds.ceiling.value

@@ -46,7 +46,7 @@ def test_flops_of_a_token() -> None:
 
 
 def test_flops_of_a_token_without_a_shape() -> None:
-    """6 N, and it is said what is left out."""
+    """The estimate is 6 N, and a remark says what it omits."""
     flops = flops_per_token(Transformer(70_000_000_000))
     assert flops.value == 420e9
     assert flops.why == "6 x 70B parameters; attention is left out, for the model's shape is not known"

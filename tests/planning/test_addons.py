@@ -62,7 +62,7 @@ def test_hardware_says_which_operators_there_are(cloud: str, machine: str, there
 
 
 def test_hardware_that_no_pod_can_have() -> None:
-    """Every run asks for it, and would wait for ever; somebody may bring what offers it."""
+    """Every run requests it, and would wait for ever; users may install a plugin for it."""
     off = found(planned("aws", gpu_operator=False, efa_device_plugin=False))
     said = {name: each for name, each in off.items() if name.startswith("addons.hardware")}
     assert {name: each.outcome for name, each in said.items()} == {
@@ -155,7 +155,7 @@ def test_no_machine_with_accelerators_of_nvidia_is_refused_for_them() -> None:
     ],
 )
 def test_what_aws_has_in_every_region_comes_from_the_cluster_s_own(region: str, registry: str) -> None:
-    """Nodes without a way out reach no other one; of a region whose registry nobody names it is the chart's."""
+    """Nodes without egress reach no other registry; for a region with an unknown registry it is the chart's."""
     plan = planned("aws", region=region, egress="none")
     assert [each.name for each in of(plan, "efa-device-plugin").images] == [f"{registry}/eks/aws-efa-k8s-device-plugin"]
     assert of(plan, "kueue").images[0].name == "registry.k8s.io/kueue/kueue"

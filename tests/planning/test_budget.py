@@ -1,4 +1,4 @@
-"""Whether a cluster costs no more than it may, and whether somebody is told in time."""
+"""Tests of the budget: the costs against it, and the warnings by mail."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_nodes_that_need_not_run_only_warn() -> None:
 
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
 def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None:
-    """Unless what has one is too much by itself."""
+    """An exception is a known part that exceeds the budget alone."""
     data = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[data]))
     assert it.outcome == outcome
@@ -77,7 +77,7 @@ def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None
 
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
 def test_what_is_paid_by_use_is_not_taken_for_free(usd: int, outcome: str) -> None:
-    """Unless what runs is too much by itself."""
+    """An exception is a known part that exceeds the budget alone."""
     archive = {"name": "archive", "kind": "s3", "mount": "/archive"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[archive]))
     assert it.outcome == outcome
@@ -124,7 +124,7 @@ def test_somebody_has_to_be_told_when_a_block_ends() -> None:
 
 
 def test_somebody_has_to_be_told_when_a_block_ends_that_is_tried_later() -> None:
-    """Nodes may be in it all the same."""
+    """Nodes may still be in it."""
     later = [{"purchase": "spot"}, {"purchase": "block", "reservation": "cr-2"}]
     pools = [{**POOL, "count_min": 1, "fallbacks": later}, {**BLOCK, "name": "more"}]
     told = [(each.outcome, each.subject) for each in found(on_aws({}, pools=pools), "purchase.end")]

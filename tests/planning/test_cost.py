@@ -66,7 +66,7 @@ def test_a_managed_database_is_named_without_a_price() -> None:
 
 
 def test_the_page_says_what_the_first_cluster_costs() -> None:
-    """Whoever has an account reads it before anything is made."""
+    """Readers need it before they create anything."""
     usd = cost(planning.plan(load_stack("aws-dev-g6", ROOT / "stacks"))).usd_per_hour
     assert usd is not None
     assert f"`aws-dev-g6` is {usd:.2f} USD an hour" in (ROOT / "docs" / "aws.md").read_text()

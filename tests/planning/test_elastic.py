@@ -1,4 +1,5 @@
-"""Pools that grow and shrink by themselves: everything is counted for the most, and what runs is nobody's decision."""
+"""Pools that grow and shrink automatically: limits count the maximum, and the number of running nodes is no part of the
+plan."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def test_everything_is_counted_for_all_nodes() -> None:
 
 
 def test_all_of_them_is_what_nothing_says() -> None:
-    """A pool whose nodes all run always is no other one when somebody writes that."""
+    """Declaring explicitly that all nodes always run changes nothing."""
     assert planned({"count_min": 16}) == planned({}) == planned({"count_min": None})
     assert fingerprint(elastic()) != fingerprint(planned({}))
 
@@ -91,7 +92,7 @@ def test_refused_elastic_pools(pool: dict[str, Any], said: str) -> None:
 
 
 def test_how_long_nodes_wait_for_work() -> None:
-    """Ten minutes, or as declared, which changes in place; where all nodes always run it is for nobody."""
+    """The time is ten minutes, or as declared, and changes in place; without elastic nodes it has no effect."""
     longer = planned({"count_min": 4}, scheduler={"idle_minutes": 525_600})
     assert (elastic().scheduler.idle_minutes, longer.scheduler.idle_minutes) == (10, 525_600)
     assert fingerprint(longer) != fingerprint(elastic())

@@ -68,7 +68,7 @@ def test_fall_backs_that_are_none(fallbacks: list[dict[str, str]], said: str) ->
 
 @pytest.mark.parametrize("pool", [{}, {"count_min": 16}])
 def test_fall_backs_are_for_elastic_nodes(pool: dict[str, int]) -> None:
-    """The others are the cloud's group, which waits for what it was told to buy."""
+    """Permanent nodes are the cloud's group, which waits for its own purchase."""
     assert refusal({**pool, "fallbacks": [{"purchase": "spot"}]}).startswith(
         "test: pools[0].fallbacks: they are for nodes that start with the work, and all nodes of this pool always run\n"
         "  hint: write how many of them always run, as count_min: 0, or take them out"

@@ -276,7 +276,7 @@ def test_another_role_or_check_counts(kind: str, path: str) -> None:
 
 @pytest.mark.parametrize(("path", "value"), OTHERS.items())
 def test_every_other_declared_field_counts(path: str, value: Any) -> None:
-    """Whatever else is declared makes it another cluster."""
+    """All other declared fields change the fingerprint."""
     assert of(changed(path, value)) != of(DECLARED)
 
 

@@ -112,7 +112,7 @@ def test_one_more_is_a_change_of_their_number() -> None:
 
 
 def test_they_come_and_go_without_a_word_of_jobs() -> None:
-    """Whoever is logged in should know."""
+    """Logged-in users should know."""
     there, gone = reviewed(plan(LOCAL, 0), plan(LOCAL, 1)), reviewed(plan(LOCAL, 1), plan(LOCAL, 0))
     for found in (there, gone):
         assert [(each.written, each.policy) for each in found.changes] == [("scheduler.login_nodes", "in place")]

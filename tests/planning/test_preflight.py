@@ -411,7 +411,7 @@ def test_every_fact_is_asked_for_by_a_rule() -> None:
     ],
 )
 def test_what_holds_no_facts(change: dict[str, Any], said_: str) -> None:
-    """Whoever edits the file is told, and nothing is planned with half of it."""
+    """The error helps the editor of the file, and no plan uses a part of it."""
     with pytest.raises(ValueError, match=said_):
         account_of({**written(), **change})
 

@@ -286,7 +286,7 @@ def test_all_problems_come_out_together(plan_text_of: PlanText) -> None:
 
 
 def test_a_default_that_does_not_fit_points_at_what_is_around_it(plan_text_of: PlanText) -> None:
-    """A value that nobody wrote has no line of its own."""
+    """A default has no line of its own."""
     pools = [f"  - {{name: pool{number}, machine: sim-h100, count: 1}}\n" for number in range(14)]
     text = refusal(plan_text_of, "pools:\n" + "".join(pools) + "  - {name: last, machine: sim-h100, count: 1024}\n")
     assert text.startswith(

@@ -106,7 +106,7 @@ def test_what_kueue_would_not_do_is_refused(
     ],
 )
 def test_a_team_has_no_namespace_of_others(name: str, whose: str) -> None:
-    """Nor one of an add-on that nobody has switched on."""
+    """Namespaces of disabled add-ons are refused as well."""
     [one] = found(accounts=[{"name": name}])
     assert (one.id, one.text) == ("kueue.namespace", f"an account is a namespace, and {name} belongs to {whose}")
 

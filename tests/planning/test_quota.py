@@ -113,7 +113,7 @@ def test_ways_that_are_tried_later_have_limits_too() -> None:
 
 
 def test_a_way_whose_limit_nobody_knows() -> None:
-    """Neither the catalog nor the account: it is said of each way, and is no pass."""
+    """Neither the catalog nor the account has the limit: each purchase is reported, and none passes."""
     spot_p6 = {"machine": "p6-b200", "count_min": 4, "fallbacks": [{"purchase": "spot"}]}
     assert ("gpu spot", "unknown") in [each[:2] for each in said("quota", plan_of(pool=spot_p6))]
     unlisted = said("quota", plan_of(pool=LATER), reservations=[reservation()], machine_limits=limits(P, STANDARD, IPS))
@@ -186,7 +186,7 @@ def test_other_limits() -> None:
 
 
 def test_so_many_placement_groups() -> None:
-    """A limit that is the same for every account, which none tells: one for each pool that is to be near itself."""
+    """The limit is the same for every account, and no API reports it: one group for each pool with placement."""
     full: dict[str, Any] = {"placement_groups": 500}
     assert [each[1:] for each in said("quota", plan_of(), **full)] == [
         (

@@ -1,4 +1,4 @@
-"""Declarations that nobody would write, on every cloud: each becomes a plan that holds together, or located errors."""
+"""Random declarations on every cloud: each becomes a consistent plan, or located errors."""
 
 from __future__ import annotations
 

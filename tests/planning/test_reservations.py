@@ -119,7 +119,7 @@ def test_what_was_bought_is_not_what_is_declared(
 
 
 def test_a_zone_that_nobody_has_written() -> None:
-    """A subnet that is there has one, whoever chose it; where nobody may look, nobody knows."""
+    """An existing subnet has a zone; without rights to read it, the zone is unknown."""
     plan, bought = plan_of(pool={**RESERVED, "zone": UNSAID}), [reservation(zone="us-east-1d")]
     subnet = {"name": "nodes", "free": 9, "public": False}
     there, elsewhere = ([{**subnet, "zone": zone}] for zone in ("us-east-1d", "us-east-1a"))
@@ -198,7 +198,7 @@ def test_pools_that_share_a_reservation() -> None:
 
 
 def test_a_pool_in_a_part_of_what_another_one_has() -> None:
-    """A group has its reservations' room, and less where somebody starts in one of them."""
+    """A group has the room of its reservations, less the nodes that start in one of them."""
     groups = [{"name": ARN, "reservations": ["cr-1", "cr-2"]}]
     plan = plan_of(pools=pools({"count": 8, **RESERVED}, {"count": 10, "purchase": "reserved", "reservation": ARN}))
     halves = [reservation("cr-1", total=8), reservation("cr-2", total=8)]

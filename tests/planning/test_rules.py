@@ -104,7 +104,7 @@ def test_loopback_of_a_cluster_without_rails(plan_of: Any) -> None:
 def test_the_advised_rate_is_the_highest_that_passes(
     counts: tuple[int, int], rate: int, measured: int, plan_of: Any
 ) -> None:
-    """Whoever follows the hint is not sent back, and gives up nothing for it."""
+    """The hint leads to a pass, and gives nothing away."""
     machines = ("sim-h100", "sim-a100-small")
     pools = [
         {"name": f"pool{index}", "machine": machine, "count": count}

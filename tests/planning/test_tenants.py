@@ -16,7 +16,7 @@ ETHERNET = design(catalog.machines()["a4-highgpu-8g"], 64)
 
 
 def test_partitions_of_infiniband_and_vlans_of_ethernet() -> None:
-    """Full members have the upper bit; VLAN 1 is nobody's."""
+    """Full members have the upper bit; VLAN 1 is never used."""
     asked = [("red", 32), ("blue", 16)]
     assert tenants(INFINIBAND, asked) == (Tenant("red", 0x8001, 0, 32), Tenant("blue", 0x8002, 32, 16))
     assert [each.key for each in tenants(ETHERNET, asked)] == [2, 3]

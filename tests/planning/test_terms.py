@@ -212,7 +212,7 @@ def test_what_was_not_read_is_no_pass(fact: str, rule: str) -> None:
 
 
 def test_what_depends_on_the_call_is_unknown() -> None:
-    """A condition may hold, and may not: nobody has tried."""
+    """A condition may or may not hold, so that the result is unknown."""
     [found] = [
         each
         for each in judged(plan(), **other("boundaries", 0, allowed=[], depends=["*"]))
@@ -270,7 +270,7 @@ def test_taking_it_out_loses_nothing() -> None:
     ],
 )
 def test_moving_to_existing_parts_is_refused(before: dict[str, Any], after: dict[str, Any], field: str) -> None:
-    """Storage that was made in another network, or under another key, would be made anew, empty."""
+    """Storage in another network, or under another key, would be replaced by an empty one."""
     found = review("one", ReviewedStack("a", plan(**before)), ReviewedStack("b", plan(**after)))
     assert {each.policy for each in found.changes if each.field == field} == {"refuse"}
     assert found.verdict == "fail"

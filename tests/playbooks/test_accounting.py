@@ -87,7 +87,8 @@ def test_root_runs_jobs_in_every_queue(cluster: Cluster) -> None:
 
 
 def test_accelerators_are_charged_for(cluster: Cluster) -> None:
-    """Fair share would take a job of eight for one of one core; everybody can ask, and from every node."""
+    """Fair share would otherwise count a job of eight accelerators like one of one core; all users can query it from
+    every node."""
     job = submit(cluster, "bob", "-N1 --gres=gpu:8", "true")
     asked = f"su bob -c 'sacct -X -n -P -j {job} --format=alloctres,state'"
     cluster.until("gpu-001", asked, "billing=8,cpu=1,gres/gpu=8,node=1|COMPLETED")

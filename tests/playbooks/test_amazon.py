@@ -192,7 +192,7 @@ def amazon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Amazon]:
     with booted(local, folder, tools) as cluster:
         made = Amazon(cluster, plan)
         repository(made.shell, cluster.share, plan)
-        made.shell("git config --system safe.directory '*'")  # the repositories belong to whoever runs the tests
+        made.shell("git config --system safe.directory '*'")  # the repositories belong to the user who runs the tests
         made.shell('rm /etc/os-release; printf \'ID="amzn"\\nVERSION_ID="2023"\\n\' >/etc/os-release')
         made.shell(f"printf %s {shlex.quote(PYTHON)} >/usr/local/bin/python-of-amazon")
         made.shell("chmod 755 /usr/local/bin/python-of-amazon; mkdir -p /etc/yum.repos.d")
@@ -274,7 +274,7 @@ def test_a_version_that_no_repository_has_is_said(amazon: Amazon) -> None:
 
 
 def test_what_is_loosened_is_held_again(amazon: Amazon) -> None:
-    """A line that somebody takes out of the list is drift."""
+    """A removed hold on a package is drift."""
     amazon.shell("sed -i '/^!kernel6.12-devel$/d' /etc/dnf/plugins/versionlock.list")
     # both roles that build modules say it, and the first of them holds it
     assert {*amazon.look().drift} == {(NODE, f"package kernel6.12-devel-{KERNEL} is not held")}

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 GATEWAY = "10.98.0.1"
 SERVICE = "/etc/stampworks/services/directory"
 FORGET = f"sv -w 20 force-stop {SERVICE}; rm -f /var/lib/sss/db/* /var/lib/sss/mc/*; sv up {SERVICE}"
-"""Have SSSD ask anew now, and not when what it knows is too old."""
+"""Have SSSD ask at once, and not when its cache expires."""
 EVERYBODY = ("head", "gpu-001", "gpu-002")
 SCHEDULER = {"accounting": True, "accounts": [{"name": "research"}, {"name": "product"}]}
 USERS = [{"name": "alice", "uid": 2001, "accounts": ["product"]}]
@@ -43,7 +43,7 @@ class Site:
     folder: Path
 
     def key(self, name: str) -> str:
-        """The public key of somebody, whose private one lies in the folder."""
+        """Return the public key of a user, whose private key is in the folder."""
         file = self.folder / name
         if not file.exists():
             subprocess.run(
@@ -159,7 +159,7 @@ def test_who_leaves(site: Site) -> None:
 
 
 def test_another_authority_has_no_say(site: Site) -> None:
-    """A server whose certificate nobody vouches for is asked nothing, and SSSD goes on when the right one is back."""
+    """A server with an untrusted certificate is not used, and SSSD continues when the right one is back."""
     right = site.directory.certificate
     try:
         slapd.certify(site.directory.folder, GATEWAY)
@@ -172,7 +172,7 @@ def test_another_authority_has_no_say(site: Site) -> None:
 
 
 def test_after_a_power_cut(site: Site) -> None:
-    """SSSD comes up by itself, on a node that has forgotten nobody."""
+    """SSSD starts automatically, and still knows all users."""
     site.cluster.power_cycle("head")
     site.cluster.until("head", "id -u dora 2>/dev/null || true", "20001")
     assert site.cluster.play().changed == 0

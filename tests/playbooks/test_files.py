@@ -67,7 +67,7 @@ def test_a_tree_becomes_its_files(tmp_path: Path) -> None:
 
 
 def test_kernel_settings_must_be_in_force(write: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A right file is not enough when somebody has told the kernel otherwise."""
+    """A right file is not sufficient when the kernel has another value."""
     kernel, commands = tmp_path / "sys", list[str]()
     (kernel / "net/ipv4").mkdir(parents=True)
     (kernel / "net/ipv4/range").write_text("1\t9\n")
@@ -139,7 +139,7 @@ def test_check_mode_says_and_does_nothing(write: Writer, tmp_path: Path) -> None
 
 
 def test_once_means_never_again(write: Writer, tmp_path: Path) -> None:
-    """A state file is made and then belongs to whoever changes it."""
+    """A state file is created once, and then belongs to its users."""
     write(entry(tmp_path / "state", "first", once=True))
     (tmp_path / "state").write_text("changed")
     assert not write(entry(tmp_path / "state", "other", once=True))["changed"]

@@ -195,7 +195,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
         lock = folder / "lock.txt"
         lock.write_text("".join(wheel(share / "wheels", *each) for each in TORCH.items()))
         made = Equipped(cluster, plan, lock)
-        for node in ("head", NODE):  # the repositories belong to whoever runs the tests
+        for node in ("head", NODE):  # the repositories belong to the user who runs the tests
             cluster.shell(node, "git config --system safe.directory '*'")
         made.shell("printf '[global]\nno-index = true\nfind-links = /exports/shared/wheels\n' >/etc/pip.conf")
         made.shell("echo 'deb [trusted=yes] file:/exports/shared/repository ./' >/etc/apt/sources.list.d/tests.list")
@@ -413,7 +413,7 @@ def control(equipped: Equipped, device: str) -> str:
 
 
 def test_devices_reach_each_other(equipped: Equipped) -> None:
-    """Access Control Services are off where there are any; what somebody turns on is seen, and off at the next boot."""
+    """Access Control Services are off on all devices; one that is enabled is noticed, and off at the next boot."""
     assert [control(equipped, device) for device in (ROOT, SWITCH, NIC)] == ["0000"] * 3
     assert equipped.shell("cat /tmp/grub") == "updated"
     equipped.shell(f"setpci -s {SWITCH} ECAP_ACS+0x6.w=005d")
@@ -442,7 +442,7 @@ def test_what_cannot_be_turned_off_is_said(equipped: Equipped) -> None:
 
 
 def test_translated_addresses_want_a_reboot(equipped: Equipped) -> None:
-    """GPUs and NICs only; a kernel that was told already, and translates still, is an error."""
+    """Only GPUs and NICs count; a kernel that translates despite its option is an error."""
     for number, device in enumerate((SWITCH, GPU)):
         equipped.shell(f"mkdir -p /tmp/groups/{number}/devices; echo DMA-FQ >/tmp/groups/{number}/type")
         equipped.shell(f"ln -s /sys/bus/pci/devices/{device} /tmp/groups/{number}/devices/{device}")

@@ -206,7 +206,7 @@ def bring(scene: Scene, folder: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("wheels", [False, True], ids=["suite", "wheels"])
 def test_a_node_starts_with_its_job(scene: Scene, wheels: bool, tmp_path: Path) -> None:
-    """The job waits until the node is one, and runs on both; whatever of both it configures itself with."""
+    """The job waits until the node has joined, and runs on both, for any of the two releases."""
     if wheels:
         bring(scene, tmp_path)
     ask = "runuser -u alice -- srun --chdir=/tmp -p main -N2 sh -c 'hostname; getent hosts gpu-002'"

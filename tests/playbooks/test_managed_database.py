@@ -1,4 +1,4 @@
-"""Accounting in a database that somebody else runs, on another machine, which talks TLS and nothing else."""
+"""Accounting in a managed database on another machine, which requires TLS."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_second_run_changes_nothing(cluster: WithDatabase) -> None:
 
 
 def test_who_shows_another_certificate_is_not_believed(cluster: WithDatabase) -> None:
-    """Whoever could stand in for the database would get the password."""
+    """An impostor of the database would get the password."""
     other = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={SERVER} -keyout /dev/null"
     cluster.shell("head", f"{other} -out {KNOWN} 2>/dev/null")
     with pytest.raises(Exception, match="TLS/SSL error") as refused:

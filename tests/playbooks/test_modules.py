@@ -46,7 +46,7 @@ def test_a_command_that_hangs_is_ended() -> None:
 
 
 def test_a_refusal_is_an_answer() -> None:
-    """A module fails with its message, not with a traceback; in check mode it is one more thing that was found."""
+    """A module fails with its message, not with a traceback; in check mode it is an additional finding."""
 
     def work(check: bool) -> dict[str, Any]:
         raise Refused("no")
@@ -265,7 +265,7 @@ def test_a_number_is_never_taken_over() -> None:
 
 
 def test_only_accounts_we_made_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who left the declaration goes; one that somebody else made stays."""
+    """A user who left the declaration is removed; an account of other origin stays."""
     commands: list[list[str]] = []
     monkeypatch.setattr(accounts, "RECORD", tmp_path / "users.json")
     monkeypatch.setattr(accounts, "run", commands.append)

@@ -125,7 +125,7 @@ def test_an_installation_says_itself_that_it_takes_too_long(
 
 
 def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
-    """Packages that belong there cannot be told from those that are there."""
+    """The packages that belong to the image cannot be known."""
     assert dpkg
     (word,) = packages.answer({"record": False}, True)["drift"]
     assert word.startswith("unknown: which packages belong here: there is no ")
@@ -254,7 +254,7 @@ def test_a_module_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert commands == [["modprobe", "efa"]]
     assert kernel_module.answer(call, False) == {"changed": False, "drift": [words]}
     assert (marks / "efa").read_text() == words
-    (marks / "efa").unlink()  # the node was started anew, and that changed nothing
+    (marks / "efa").unlink()  # the node was restarted, without effect
     refusal = f"{words}, also since the node was started anew: see dkms status and dmesg on it"
     assert kernel_module.answer(call, False) == {"changed": False, "failed": True, "msg": refusal}
     assert kernel_module.answer(call, True) == {"changed": True, "drift": [words]}

@@ -160,7 +160,7 @@ def test_the_old_files_go_back_when_the_controller_is_gone(
 def test_a_queue_from_before_the_accounting_forgets_its_number(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """slurmctld would die of it; without accounting, or where nothing starts anew, it stays."""
+    """slurmctld would end because of it; without accounting, or without a restart, it stays."""
     number = tmp_path / "clustername"
     number.write_text("stand|3167")
     monkeypatch.setattr(slurm_controller, "listen", lambda *_: GOOD)
@@ -304,7 +304,7 @@ def test_a_lifted_limit_and_people_who_left() -> None:
 
 
 def test_sacctmgr_is_asked_again_until_slurmdbd_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A daemon that was just started needs a moment; any other error is told at once."""
+    """A daemon that was just started needs a moment; any other error is raised at once."""
     answers = ["error: Unable to connect to slurmdbd", ""]
 
     def fake(argv: list[str], check: bool) -> subprocess.CompletedProcess[str]:

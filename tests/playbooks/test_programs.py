@@ -145,7 +145,7 @@ def in_a_job(tmp_path: Path, title: str, *variables: str) -> str:
     ],
 )
 def test_a_job_sees_its_own_accelerators(tmp_path: Path, title: str, variables: list[str], shown: list[int]) -> None:
-    """Numbered from 0, as a driver numbers what a control group leaves; whoever is in no job sees all."""
+    """Numbers start at 0, as a driver numbers those in a control group; outside of a job all are visible."""
     lines = [f"GPU {index}: Simulated H100 (UUID: GPU-{which})\n" for index, which in enumerate(shown)]
     assert in_a_job(tmp_path, title, *variables) == "".join(lines)
 

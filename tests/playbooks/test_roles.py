@@ -43,7 +43,7 @@ def table(role: Path) -> dict[str, list[str]]:
 
 
 def test_who_logs_out_leaves_what_their_job_shares() -> None:
-    """systemd by itself removes all shared memory of a user whose last session ends, and no job of Slurm is one."""
+    """systemd removes all shared memory of a user whose last session ends, and jobs of Slurm are no sessions."""
     role = PLAYBOOKS / "roles/base"
     [task] = [each for each in load(role / "tasks/configure.yml") if "_base_files" in each.get("vars", {})]
     sources = {each["path"]: each.get("source") for each in task["vars"]["_base_files"]}

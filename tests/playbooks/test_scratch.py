@@ -1,4 +1,4 @@
-"""The disks inside a machine: joined once, made anew when they came back blank, and never made of somebody's data."""
+"""The disks inside a machine: joined once, created again when they are blank, and never used if they hold data."""
 
 from __future__ import annotations
 

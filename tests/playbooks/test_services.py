@@ -65,14 +65,14 @@ def test_a_unit_is_readable() -> None:
 
 
 def test_a_unit_behaves_as_under_runit() -> None:
-    """Jobs outlive a slurmd that is started anew, however many processes they have; what ends is started for ever."""
+    """Jobs survive a restart of slurmd with any number of processes; a service that ends is restarted for ever."""
     unit = Systemd.unit(SERVICE).splitlines()
     assert {"KillMode=process", "TasksMax=infinity", "StartLimitIntervalSec=0"} <= set(unit)
     assert "KillMode=process" not in Systemd.unit(Service("boot", ("/bin/true",), once=True))
 
 
 def test_a_unit_waits_for_the_volume_that_its_directory_is_on() -> None:
-    """Before the mount the directory is empty, and a queue would begin anew."""
+    """Before the mount the directory is empty, and a queue would start empty."""
     service = Service("x", ("/bin/true",), directories=(("/var/lib/a b 100%", "slurm"),), follows=("one", "two"))
     unit = Systemd.unit(service).splitlines()
     assert 'RequiresMountsFor="/var/lib/a b 100%%"' in unit
@@ -113,7 +113,7 @@ def test_last_words_under_systemd_are_the_journals(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_service_that_comes_before_mounts() -> None:
-    """systemd mounts what is somewhere else after that target, which nothing wants by itself."""
+    """systemd mounts remote file systems after that target, which nothing requires by default."""
     first = Systemd.unit(Service("first", ("/bin/true",), once=True, before_mounts=True)).splitlines()
     assert {"Before=remote-fs-pre.target", "Wants=remote-fs-pre.target"} <= set(first)
     assert not any("remote-fs" in line for line in Systemd.unit(SERVICE).splitlines())

@@ -95,7 +95,7 @@ def test_an_environment_that_does_not_work_is_made_anew(node: Node) -> None:
 
 
 def test_another_wheel_of_the_same_name_is_refused(node: Node) -> None:
-    """Whoever changes what an index has changes nothing on nodes."""
+    """A changed index changes nothing on nodes."""
     file = node.wheels / "torch-2.11.0-py3-none-any.whl"
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("torch/__init__.py", "")

@@ -1,4 +1,4 @@
-"""Whatever the engine sends, what comes of it is plain data, or words about what is wrong with it."""
+"""Any message of the engine becomes plain data, or an error that describes it."""
 
 from __future__ import annotations
 

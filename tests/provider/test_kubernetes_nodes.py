@@ -52,7 +52,7 @@ def test_who_is_there_and_until_when() -> None:
 
 
 def test_a_cloud_that_does_not_answer_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kubernetes lists the nodes; the known end of capacity stays, and waiting users are told why."""
+    """Kubernetes lists the nodes; the known end of capacity stays, and waiting users learn the reason."""
     said: list[str] = []
 
     def refused(*_: str) -> tuple[plan.Ending, ...]:

@@ -54,7 +54,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_read_looks_at_the_nodes_that_are_up(looked: list[Any]) -> None:
-    """New differences replace earlier ones, and hold no secret, whatever a node says."""
+    """New differences replace earlier ones, and contain no secret from any node."""
     outputs = asyncio.run(Playbook().read(call()))
     assert looked == [["head"]]
     assert outputs == {
@@ -79,7 +79,7 @@ def test_a_stack_that_an_earlier_version_stamped_is_looked_at(looked: list[Any])
 
 
 def test_no_part_of_a_secret_is_left_where_words_are_cut(monkeypatch: pytest.MonkeyPatch, looked: list[Any]) -> None:
-    """Half of one would be recognised by nobody."""
+    """A half secret could no longer be masked."""
 
     async def look(*_: Any, **__: Any) -> CheckModeResult:
         return CheckModeResult(drift=(("head", "x" * 235 + "s3cret-key"),))

@@ -29,7 +29,7 @@ def call() -> Call:
 
 
 class World:
-    """Answers for a cloud: who is there at each look, and who was told to join and to go."""
+    """A fake cloud that answers with members at each look, and records the nodes that join and leave."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: plan.Roster) -> None:
         self.looks, self.joined, self.misplaced = list(looks), 0, list[str]()

@@ -90,7 +90,7 @@ def test_a_preview_knows_what_stays_and_what_may_change(project: ToyProject) -> 
 
 
 def test_what_an_operation_settles_is_what_counts(project: ToyProject) -> None:
-    """An input that is as the operation left it is no change, whatever was asked for then."""
+    """An input that equals the operation's result is no change."""
     program = """
         f = File("one", lines=["a"], weight={})
         File("two", lines=["a"], labels={{"weight": f.weight}})

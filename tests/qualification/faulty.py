@@ -89,7 +89,7 @@ class Fault:
 
     kind: str
     node: str
-    """Empty where no node is to blame."""
+    """Empty if no node is to blame."""
     leaf: str = ""
     rail: str = ""
 

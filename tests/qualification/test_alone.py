@@ -135,7 +135,7 @@ def test_a_product_that_is_always_wrong() -> None:
 
 
 def test_a_torn_checkpoint_is_its_writers_fault() -> None:
-    """Whoever else reads it; where nothing is shared, there is no checkpoint that others could read."""
+    """The writer is blamed for any reader; without shared storage there is no such check."""
     shared = [{"name": "shared", "kind": "directory", "mount": "/shared"}]
     why = "part 1 of gpu-003 is not what it wrote and synced: 9 of 10 bytes are there"
     cluster = NoisyCluster(subject(4, storage=shared), misses={("gpu-003", "checkpoint"): why})
@@ -146,7 +146,7 @@ def test_a_torn_checkpoint_is_its_writers_fault() -> None:
 
 
 def test_packets_that_do_not_fit() -> None:
-    """A NIC with smaller packets is its node's fault; packets lost on the way are nobody's."""
+    """A smaller MTU is its node's fault; lost packets blame no node."""
     narrow = Heard((answer("limits", [number("mtu", 1400, "gpu-002", rail="rail1")]),), ())
     assert [*_packets(subject(4), narrow)] == [("gpu-002", "rail1 takes packets of 1400 bytes, not 1500")]
     lost = Heard((answer("limits", [number("path_mtu", 576, "gpu-001", rail="rail0", peer="gpu-002")]),), ())
@@ -171,7 +171,7 @@ def test_packets_that_do_not_fit() -> None:
 def test_what_accelerators_say(
     values: list[tuple[str, float]], texts: list[tuple[str, str, str]], why: list[str]
 ) -> None:
-    """Faults of hardware are told from faults of programs, and a link that rests from one that is narrow."""
+    """Faults of hardware differ from faults of programs, and an idle link from a narrow one."""
     said = tuple(Text(quantity, "gpu-001", name, text) for quantity, name, text in texts)
     result = answer("inventory", [number(quantity, value, "gpu-001", device="3") for quantity, value in values], said)
     assert [*complaints(result)] == why

@@ -358,7 +358,7 @@ def test_what_is_the_same_whatever_the_fabric_does(value: float, verdict: str) -
 
 @pytest.mark.parametrize("quantity", [each for each in QUANTITIES if each.endswith("busbw")])
 def test_one_accelerator_by_itself_has_no_busbw(quantity: str) -> None:
-    """Whatever is asked of it; of two such nodes it depends on what is known of the way between them."""
+    """It has none for any question; two such nodes depend on the link between them."""
     alone = judged("g6-8xlarge", 1, quantity, 16 * GIB, "GB/s", 10)
     words = "no healthy machine passes: one accelerator by itself transfers nothing, and its busbw is 0"
     assert (alone.verdict, alone.reason) == ("refused", words)
@@ -391,7 +391,7 @@ BANDWIDTHS = [quantity for quantity in QUANTITIES if quantity != "matmul_bf16"]
 def test_every_row_gets_a_verdict_and_a_reason(
     machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float
 ) -> None:
-    """Whatever can be written, nothing falls over."""
+    """Any row gets an answer."""
     judgement = judged(machine, nodes, quantity, size_bytes, unit, value)
     assert judgement.verdict in ("ok", "refused", "cannot-tell")
     assert judgement.reason

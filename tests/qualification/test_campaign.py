@@ -1,4 +1,4 @@
-"""A campaign goes on without those who drop out, and never takes silence for an answer."""
+"""A campaign continues without lost nodes, and never takes silence for an answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mute(SimulatedCluster):
 
 
 def test_rails_that_were_not_measured_are_nobodys_fault() -> None:
-    """A program that did not run says nothing about any node: unknown, and nobody is held back for it."""
+    """A program that did not run is unknown, and no node is held for it."""
     found = open_findings(Mute(subject(4)))
     assert {(each.check, each.verdict) for each in found} == {("rails", "unknown")}
     assert {each.nodes for each in found} == {("gpu-001", "gpu-002", "gpu-003", "gpu-004")}
@@ -88,7 +88,7 @@ def test_nodes_that_drop_out_fail_and_the_rest_is_asked_again() -> None:
 
 
 def test_nobody_is_believed_about_others() -> None:
-    """A rank that is not the first may say what it likes of its peers, or of nodes that nobody asked."""
+    """Only the first rank may report about others, and only about nodes of the start."""
 
     class Slander(SimulatedCluster):
         def answers(self, program: str, asked: Ask) -> list[Result]:

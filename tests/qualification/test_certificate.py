@@ -96,7 +96,7 @@ def test_a_key_that_is_none_is_refused() -> None:
 @settings(deadline=None, max_examples=100, derandomize=True)
 @given(st.binary(max_size=200), st.integers(0, len(FILE)))
 def test_garbage_never_passes(garbage: bytes, at: int) -> None:
-    """Whatever is put into the file, it is refused or does not verify, and nothing else happens."""
+    """Any content is refused or does not verify, without another effect."""
     text = FILE[:at] + garbage.decode(errors="replace") + FILE[at:]
     try:
         checked = verify(text, PUBLIC)

@@ -1,4 +1,4 @@
-"""A collective that goes past the fabric is found by what NICs have counted, and whoever had it go there is named."""
+"""Byte counters of NICs show a collective that bypasses the fabric, and the node at fault."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_neighbours_of_a_node_with_a_wrong_address_are_not_to_blame(nodes: int) 
 
 
 def test_senders_with_wrong_routes_are_blamed() -> None:
-    """Whoever receives it can do nothing about it."""
+    """The receiver cannot change the route."""
     cluster = SimulatedCluster(subject(4), routes=frozenset(["gpu-004"]))
     assert open_findings(cluster) == [("fail", ("gpu-004",))]
 
@@ -151,7 +151,7 @@ def test_half_an_answer_is_none() -> None:
 
 
 def test_what_accelerators_reduce_need_not_be_a_ring() -> None:
-    """NCCL may go over trees, and a switch may add up: what has to leave a node once is demanded, and no more."""
+    """NCCL may use trees, and a switch may reduce: only traffic that must leave a node is required."""
 
     class Nccl(SimulatedCluster):
         def fabric(self, asked: Ask) -> list[Result]:

@@ -16,7 +16,7 @@ def test_faults_are_found_and_their_culprits_named() -> None:
 
 
 def test_a_sound_cluster_raises_no_alarm() -> None:
-    """Disks that differ, neighbours that take their share now and then: nobody is to blame."""
+    """Disks differ, and neighbours take their share at times: no node is blamed."""
     chance = Random(2)  # noqa: S311
     assert [each for _ in range(30) for each in sound(chance).prove() if each.verdict != "pass"] == []
 

@@ -1,4 +1,4 @@
-"""The slow ones of many are named, in few rounds, and nobody else is."""
+"""Exactly the slow ones of many are named, in few rounds."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_nobody_good_is_ever_named(count: int, bad: set[int]) -> None:
 
 
 def test_all_well_takes_one_round() -> None:
-    """An odd one is paired in the second round, with somebody who has just been cleared."""
+    """An odd item is paired in the second round, with one that was just cleared."""
     items = [f"n{number}" for number in range(9)]
     assert search(items[:8], [])[0] == Located((), (), 1)
     assert search(items, [])[0] == Located((), (), 2)

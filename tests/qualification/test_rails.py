@@ -28,7 +28,7 @@ def test_a_sound_cluster_passes(nodes: int, oversubscription: int) -> None:
 
 @pytest.mark.parametrize("left", [0.0, 0.2, 0.6, 0.8])
 def test_a_slow_rail_is_its_nodes_fault(left: float) -> None:
-    """The node and the rail are named, and nobody else."""
+    """The node and the rail are named, and no other."""
     cluster = SimulatedCluster(subject(8, leaf_nodes=4), {("gpu-006", "rail1"): left})
     assert failures(cluster) == [("rails", ("gpu-006",), "rail1")]
 
@@ -138,14 +138,14 @@ def test_noise_of_the_host_blames_nobody() -> None:
 
 
 def test_who_stays_slow_when_the_noise_has_gone_is_named() -> None:
-    """The other end of its last pair turned out to be fast with somebody else."""
+    """The other end of its last pair was fast with another partner."""
     cluster = Noisy(subject(3), {("gpu-002", "rail0"): 0.5})
     [failed] = [failed for failed in failures(cluster) if failed[0] == "rails"]
     assert failed == ("rails", ("gpu-002",), "rail0")
 
 
 class Halting(SimulatedCluster):
-    """Half of the time its host does nothing of what it is to do: most samples of a rate are low, and one is not."""
+    """A host that is halted half of the time: most samples of a rate are low, and one is not."""
 
     def result(
         self,

@@ -72,7 +72,7 @@ def test_nobody_speaks_for_another_rank() -> None:
 
 
 def test_depth_is_bounded() -> None:
-    """Lists in lists without end are an answer that cannot be read, and no more."""
+    """Endlessly nested lists are an unreadable answer."""
     text = base64.b64encode(zlib.compress(b"[" * 200_000)).decode()
     parts = [text[at : at + 900] for at in range(0, len(text), 900)]
     said = [f"stampworks-result pairs 0 {n}/{len(parts)} {part}" for n, part in enumerate(parts, 1)]

@@ -100,7 +100,7 @@ SIZE = "is not a whole number from 0 to 1125899906842624: 16 MiB are 16777216, a
     ],
 )
 def test_a_row_that_says_nothing(tmp_path: Path, row: str, problems: tuple[str, ...]) -> None:
-    """All that is wrong with it at once, with what to write instead; the rows around it are read all the same."""
+    """All problems of a row are listed at once, with hints; other rows are still read."""
     fine = "p5,1,h2d_bandwidth,0,GB/s,48\n"
     before, between, after = reading(tmp_path, f"{HEAD}{fine}{row}\n{fine}")
     assert isinstance(before, Threshold)

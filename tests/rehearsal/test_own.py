@@ -143,14 +143,14 @@ def test_an_interrupt_leaves_nothing(trial: Trial, tmp_path: Path, number: int, 
 
 
 def _of(folder: Path) -> list[Path]:
-    """The processes that were told of a folder."""
+    """Return the processes that have the folder as an argument."""
     return [file for file in Path("/proc").glob("[0-9]*/environ") if str(folder).encode() in content(file)]
 
 
 def content(file: Path) -> bytes:
     try:
         return file.read_bytes()
-    except OSError:  # gone by now, or somebody else's
+    except OSError:  # it has ended, or belongs to another user
         return b""
 
 

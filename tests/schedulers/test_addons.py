@@ -53,7 +53,7 @@ CASES = [(example, each.name) for example in DECLARED for each in charted(exampl
 
 @pytest.mark.parametrize("example", DECLARED)
 def test_what_they_are_told_is_what_was_reviewed(example: str, golden: Callable[[Path, str], None]) -> None:
-    """pytest --regenerate writes it anew."""
+    """pytest --regenerate writes it again."""
     plan = planned(example)
     told = {each.name: addons.values(plan, each) for each in plan.scheduler.addons if each.chart}
     golden(GOLDEN / f"{example}.json", json.dumps(told, indent=1) + "\n")
@@ -168,8 +168,8 @@ def test_the_gpu_operator_does_what_is_switched_on(
 
 @pytest.mark.parametrize("example", DECLARED)
 def test_a_pod_has_no_accelerators_but_those_that_it_asks_for(example: str) -> None:
-    """A variable of its own, or of its image, is not believed; what it asks for is then named in another way, without
-    which nothing of it would arrive. Where the cluster does not bring that, nobody else's is disturbed."""
+    """A variable of the pod or its image is not trusted; requested accelerators are named in another way. If the
+    cluster does not install that, other plugins are left alone."""
     plan = planned(example)
     told = addons.values(plan, of(plan, "gpu-operator"))
     believed = {each["name"]: each["value"] for each in told["toolkit"]["env"]}

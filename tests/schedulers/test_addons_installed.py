@@ -1,5 +1,5 @@
-"""Add-ons on a real kube-apiserver: it takes what their charts make of what they are told, and a second time changes
-nothing. Nothing of them runs here."""
+"""Charts of the add-ons on a real kube-apiserver, which accepts their objects; a second apply changes nothing. No
+add-on runs."""
 
 from __future__ import annotations
 

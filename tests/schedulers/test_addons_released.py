@@ -31,7 +31,8 @@ from tests.schedulers.test_addons import DECLARED, ELSEWHERE, HELM, chart, plann
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 NEVER_GONE = ("kueue",)
-"""Two of whose roles add up others: Kubernetes' controller makes them anew while they go, and Helm waits in vain."""
+"""Add-ons with aggregated roles: Kubernetes' controller creates them again during a deletion, so that Helm waits in
+vain."""
 PROGRAM = Path(__file__).parent / "releases" / "__main__.py"
 PROJECT = "name: test\nruntime: {{name: python, options: {{virtualenv: {environment}}}}}\nmain: stacks\n"
 ROOM = {"cpu": "64", "memory": "64Gi", "pods": "110"}
@@ -49,7 +50,7 @@ LIVES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 
 
 def released(example: str) -> dict[str, AddOn]:
-    """Return the add-ons that Helm installs, and whose charts are to be had here."""
+    """Return the add-ons that Helm installs, and whose charts are available here."""
     there = (one for one in planned(example).scheduler.addons if one.by == "helm")
     return {one.name: one for one in there if one.name not in ELSEWHERE}
 

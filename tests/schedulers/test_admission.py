@@ -60,7 +60,7 @@ def owned(server: ApiServer, user: str) -> str:
 
 
 def test_administrators_may_do_what_teams_may_not(server: ApiServer) -> None:
-    """Whoever may change what refuses, in whatever way the server knows that: on EKS they are in no group."""
+    """Administrators may change admission policies, however the server knows them: on EKS they are in no group."""
     assert owned(server, CREATOR) == ""
     assert REFUSED in owned(server, "alice")
     assert "cannot create resource" in owned(server, "bob"), "of another team"

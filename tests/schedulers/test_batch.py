@@ -106,7 +106,7 @@ def test_the_exit_code_is_kept(batch: BatchJob, code: int) -> None:
 
 
 def test_time_is_up(batch: BatchJob) -> None:
-    """The programs are told and waited for, and the job goes back into the queue."""
+    """The programs are signalled and awaited, and the job is requeued."""
     process = begun(batch, LASTS="200")
     process.send_signal(signal.SIGUSR1)
     assert process.wait(20) == 0
@@ -116,7 +116,7 @@ def test_time_is_up(batch: BatchJob) -> None:
 
 
 def test_a_run_that_is_through_when_its_time_is_up(batch: BatchJob) -> None:
-    """A finished run is not started again, whatever the order of events."""
+    """A finished run is not restarted, in any order of events."""
     (Path(batch.folder).parent / "srun").write_text(SRUN.replace("exit 75", "exit 0"))
     process = begun(batch, LASTS="200")
     process.send_signal(signal.SIGUSR1)
@@ -206,7 +206,7 @@ def test_what_nodes_do_at_the_end(batch: BatchJob, code: int) -> None:
 
 
 def test_a_first_node_that_is_lost(batch: BatchJob) -> None:
-    """Whoever finds nobody there puts the job back into the queue, once Slurm has taken that node from it."""
+    """A program without an answer of the first node requeues the job, once Slurm has removed that node from it."""
     nodes = Path(batch.folder).parent / "nodes"
     nodes.write_text("gpu-001,gpu-002\n")
     process = node(batch, 69, "1")

@@ -48,7 +48,7 @@ def pods(tmp_path: Path) -> PodJob:
 
 
 def test_the_jobset_is_what_was_reviewed(pods: PodJob, golden: Callable[[Path, str], None]) -> None:
-    """pytest --regenerate writes it anew."""
+    """pytest --regenerate writes it again."""
     golden(GOLDEN / "jobset.json", json.dumps(manifest(replace(pods, folder="/shared/runs/demo")), indent=1) + "\n")
 
 
@@ -63,8 +63,7 @@ def test_only_training_goes_on_without_some_of_its_pods(pods: PodJob) -> None:
 
 
 def test_who_goes_on_without_a_pod_does_not_have_it_given_up(pods: PodJob) -> None:
-    """Kueue would look for another node, and where there is none stop all that go on. An MPIJob goes on without none
-    of its pods."""
+    """Kueue would search another node, and without one stop all others. An MPIJob needs all of its pods."""
     for elastic, mpi, given_up in ((True, False, False), (False, False, True), (True, True, True)):
         one = replace(pods, elastic=elastic, told="/etc/told")
         kind: Kind = "mpijob" if mpi else "jobset"

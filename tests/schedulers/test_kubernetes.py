@@ -43,7 +43,7 @@ def quota(groups: list[dict[str, Any]], flavor: str, resource: str) -> dict[str,
 
 
 def test_objects_of_the_demo_are_what_was_reviewed(golden: Callable[[Path, str], None]) -> None:
-    """pytest --regenerate writes them anew."""
+    """pytest --regenerate writes them again."""
     plan = planning.plan(load_stack("local-k8s", STACKS))
     golden(GOLDEN / "local-k8s.json", json.dumps(kubernetes.objects(plan), indent=1) + "\n")
 

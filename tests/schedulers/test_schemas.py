@@ -126,7 +126,7 @@ def test_kueue_counts_what_a_run_asks_for_or_is_told_to_leave_it(plan: str) -> N
 
 
 def test_all_kinds_start_the_same_pods() -> None:
-    """The same image, what it mounts and takes, the same place; how each is told its rank is its kind's."""
+    """Image, mounts, resources and placement are the same; each kind passes the rank in its own way."""
     made = {kind: container(rendered("efa", kind)) for kind in KINDS}
     for name in ("image", "volumeMounts", "resources", "workingDir", "imagePullPolicy"):
         assert made["jobset"][name] == made["trainjob"][name] == made["mpijob"][name], name
@@ -198,7 +198,7 @@ def test_the_launcher_takes_a_core_and_no_device() -> None:
 
 
 def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
-    """Open MPI says which one, and the program is told."""
+    """Open MPI passes the rank to the program."""
     [told, _] = rendered("local", "mpijob")
     script = told["data"]["pod.sh"].replace("/shared/runs/demo", str(tmp_path / "run"))
     began = script.replace("python3 -m training", "env; true")
@@ -212,7 +212,7 @@ def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["worker.sh", "launcher.sh"])
 def test_nobody_else_reads_the_keys_and_all_else_is_as_in_any_pod(tmp_path: Path, name: str) -> None:
-    """Otherwise children of sshd and mpirun would write files that nobody of the team can read."""
+    """Otherwise children of sshd and mpirun would write files that the team cannot read."""
     done = started(tmp_path, name, 'umask >"$0.umask"', ["gpu-001"])
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "bin" / "begun.umask").read_text() == "0022\n"
@@ -235,8 +235,8 @@ def test_a_launcher_starts_when_all_names_are_known(tmp_path: Path) -> None:
 
 
 def started(tmp_path: Path, name: str, begun: str, hosts: list[str]) -> subprocess.CompletedProcess[str]:
-    """A script of an MPIJob's pod, up to what it becomes; nobody sleeps, gpu-009 has no name, and gpu-later one when it
-    is asked for again."""
+    """Run the script of an MPIJob's pod up to its exec; sleeps are skipped, gpu-009 has no name, and gpu-later gets one
+    on the second request."""
     programs, given = tmp_path / "bin", tmp_path / "given"
     for folder in (programs, given):
         folder.mkdir()

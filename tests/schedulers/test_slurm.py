@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def test_golden_files_of_every_stack(stack: Case, golden: Callable[[Path, str], None]) -> None:
-    """The input of slurmctld is the reviewed file; pytest --regenerate writes it anew."""
+    """The input of slurmctld is the reviewed file; pytest --regenerate writes it again."""
     files = slurm.files(*stack)
     for name, text in files.items():
         golden(GOLDEN / stack[0].name / name, text)
@@ -108,7 +108,7 @@ def test_jobs_are_confined_to_what_they_got(case_of: Callable[..., Case]) -> Non
 
 
 def test_what_computes_is_not_held_up(case_of: Callable[..., Case]) -> None:
-    """Nor is a machine given up that is silent for a while: all jobs that have a part of it would start anew."""
+    """A machine that is silent for a while is not given up either: all its jobs would restart."""
     real, local = (slurm.files(*case_of(**declared))["slurm.conf"] for declared in (REAL, {}))
     assert re.findall("^(?:SlurmdTimeout|HealthCheckInterval)=.*", real, re.MULTILINE) == [
         "SlurmdTimeout=300",
@@ -167,7 +167,7 @@ def test_preemption(case_of: Callable[..., Case], preemption: str, lines: list[s
 
 
 def test_queues_have_tiers_by_the_weight_of_their_priority(case_of: Callable[..., Case]) -> None:
-    """A heavier priority stands higher, whatever the numbers; a queue without one stands lowest."""
+    """A heavier priority has a higher tier, for any numbers; a queue without one has the lowest."""
     plan, roster = case_of(scheduler={"preemption": "requeue"})
     priorities = (Priority("low", 7, ()), Priority("high", 70000, ("low",)))
     queues = tuple(Queue(name, ("gpu",), name == "low", 0, name) for name in ("low", "high", ""))
@@ -177,7 +177,7 @@ def test_queues_have_tiers_by_the_weight_of_their_priority(case_of: Callable[...
 
 
 def test_only_queues_that_some_priority_preempts_can_lose_jobs(case_of: Callable[..., Case]) -> None:
-    """A higher tier alone preempts nobody: the declaration says who may."""
+    """A higher tier alone preempts no job: the declaration decides."""
     plan, roster = case_of(scheduler={"preemption": "requeue"})
     priorities = (Priority("low", 1, ()), Priority("middle", 2, ()), Priority("high", 3, ("low",)))
     queues = tuple(Queue(each.name, ("gpu",), False, 0, each.name) for each in priorities)
@@ -257,7 +257,7 @@ def test_who_has_no_work_ends_when_it_is_declared(case_of: Callable[..., Case]) 
 
 
 def test_elastic_nodes_beside_nodes_for_scheduling_only(case_of: Callable[..., Case]) -> None:
-    """The latter have times of their own, for whoever wants one is told at once."""
+    """The latter have timeouts of their own, so that their jobs end at once."""
     pools = [
         {"name": "gpu", "machine": "sim-h100", "count": 2},
         {"name": "big", "machine": "sim-h100", "count": 8, "scheduling_only": True},

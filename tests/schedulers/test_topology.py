@@ -84,14 +84,14 @@ def test_what_is_written_can_be_read_back_at_length(made: Topology) -> None:
 @relaxed
 @given(topologies())
 def test_rank_order_keeps_domains_together(made: Topology) -> None:
-    """A ring leaves each domain once, on every level, whatever the order in which nodes were named."""
+    """A ring leaves each domain once on every level, for any order of names."""
     counts = [len(made.domains(level)) for level in range(len(made.levels))] if made.placed else []
     expected = tuple(count if count > 1 else 0 for count in counts) or (0,) * len(made.levels)
     assert ranks.crossings(made, ranks.order(made)) == expected
 
 
 def test_golden_files(golden: Callable[[Path, str], None]) -> None:
-    """Formats without a real reader here are at least as reviewed; pytest --regenerate writes them anew."""
+    """Formats without a real reader here are at least reviewed; pytest --regenerate writes them again."""
     made = three_tiers()
     golden(GOLDEN / "topology.json", topology.to_text(made))
     golden(GOLDEN / "tree.conf", slurm.tree(made))
@@ -140,7 +140,7 @@ def test_domains_get_names_that_everybody_takes() -> None:
 
 
 def test_one_name_in_two_places_becomes_two() -> None:
-    """Clouds count what is inside a block anew for each block."""
+    """Clouds number the inside of each block separately."""
     made = topology.of_places(("block", "subblock"), {"a": ("b1", "s1"), "b": ("b2", "s1"), "c": ("b1", "s1")})
     assert [len(nodes) for nodes in made.domains(1).values()] == [2, 1]
 

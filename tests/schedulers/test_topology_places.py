@@ -66,7 +66,7 @@ def test_oracle() -> None:
 
 
 def test_rank_order_of_scattered_nodes() -> None:
-    """Nodes of one switch stand together, whatever they are called."""
+    """Nodes of one switch are adjacent, for any names."""
     made = places.of_ways({"gpu-001": ["nn-a"], "gpu-002": ["nn-b"], "gpu-003": ["nn-a"]})
     assert ranks.order(made) == ("gpu-001", "gpu-003", "gpu-002")
     assert ranks.crossings(made, ranks.order(made)) == (2,)

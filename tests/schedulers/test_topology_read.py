@@ -105,7 +105,7 @@ def test_blocks_are_read_as_they_were_meant(ask: Ask, made: Topology, sizes: tup
 
 
 def test_jobs_are_placed_by_it(ask: Ask) -> None:
-    """A job that asks for one switch gets one, or is told that none is as large."""
+    """A job that requests one switch gets one, or an error if none is as large."""
     made = tiers({"unit": 256, "leaf": 32}, 2048)
     tests = "sbatch --test-only --switches=1 --nodes={} --wrap=true || true"
     said = ask(made, "tree", slurm.tree(made), "\n".join(map(tests.format, (32, 33)))).splitlines()

@@ -1,4 +1,4 @@
-"""A workload that would not run, or would run past the fabric, is told so before it is submitted."""
+"""Lint warns of workloads that would not run, or would bypass the fabric, before they are submitted."""
 
 from __future__ import annotations
 
@@ -523,7 +523,7 @@ AMAZON = on_aws()
 
 @given(st.sampled_from(["JobSet", "TrainJob", "Job"]), ANYTHING, ANYTHING)
 def test_no_manifest_breaks_it(kind: str, spec: Any, whole: Any) -> None:
-    """Whatever shape it has."""
+    """This holds for any shape."""
     for manifest in (
         whole,
         {"kind": kind, "spec": spec},
@@ -630,8 +630,8 @@ def trainjob(**trainer: Any) -> dict[str, Any]:
     ],
 )
 def test_what_a_trainjob_asks_for_is_all_that_its_pods_have(limits: dict[str, Any], id_: str, text: str) -> None:
-    """Whatever its runtime says: that is replaced. Where it says how a node is used, and not how many there are, they
-    are several. What it does not say of the environment its runtime may."""
+    """Requests of the TrainJob replace those of its runtime. If it says how to use a node but not how many, several are
+    assumed. Missing variables may come from the runtime."""
     for several in ({"numNodes": 4}, {}):
         found = lint(on_aws(), trainjob(resourcesPerNode={"limits": limits}, **several))
         place = ("spec", "trainer", "resourcesPerNode")
@@ -663,7 +663,7 @@ def test_what_a_trainjob_sets_stands_before_what_its_runtime_does(name: str, val
 
 
 def patched(job: dict[str, Any], pods: dict[str, Any]) -> dict[str, Any]:
-    """A TrainJob that says this anew of its pods' spec."""
+    """Return a TrainJob that overrides this in the spec of its pods."""
     pod = {"template": {"spec": pods}}
     jobs = {"template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": pod}}]}}}
     patches = [{"manager": "stampworks.dev/test", "trainingRuntimeSpec": jobs}]

@@ -109,7 +109,7 @@ def running(folder: Path, nodes: int = 1, ranks: int = 2, **settings: Any) -> It
 
 
 def finished(folder: Path, nodes: int = 1, ranks: int = 2, **settings: Any) -> Run:
-    """A run that nobody disturbed."""
+    """Return an undisturbed run."""
     with running(folder, nodes, ranks, **settings) as run:
         codes, said = run.end()
         assert codes == [0] * nodes, said

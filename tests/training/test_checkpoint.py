@@ -571,7 +571,7 @@ def assert_told_once(said: list[list[Any]], why: str) -> None:
 
 
 def test_a_file_that_cannot_grow_on_one_rank_costs_one_checkpoint_and_is_told_once(tmp_path: Path) -> None:
-    """The limit of a process does what a full disk does, for somebody who may not mount one."""
+    """A limit of the process has the effect of a full disk, without a mount."""
 
     def limited(most: int) -> Callable[[int], None]:
         return lambda rank: resource.setrlimit(resource.RLIMIT_FSIZE, (most, -1)) if rank == 1 else None

@@ -1,4 +1,4 @@
-"""Members with whom the coordinator goes on: it and agents that only talk, without ranks."""
+"""The coordinator and its members, as agents that only exchange messages, without ranks."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_node_that_breaks_two_generations_is_left_behind(tmp_path: Path) -> No
 
 
 def test_nodes_that_break_generations_by_turns_are_not_left_behind(tmp_path: Path) -> None:
-    """Whatever it is that breaks them, no node is to blame: after three in vain the run ends."""
+    """No node is to blame for any such failures: after three of them the run ends."""
 
     def one_by_one(self: Talker, message: dict[str, Any]) -> list[dict[str, Any]]:
         return broken(self, message) if self.place == message["generation"] % 3 else through(self, message)[:1]

@@ -171,7 +171,7 @@ def test_an_error_comes_after_the_steps_before_it(slow: Slow) -> None:
 
 
 def test_close_ends_everything(slow: Slow) -> None:
-    """Whoever waits for a step is let go, and no thread stays."""
+    """Readers that wait for a step are woken, and no thread stays."""
     found = Stream(Data(), 1, 16, [0], 1)
     ended: list[object] = []
     waiter = threading.Thread(target=lambda: ended.extend(found))

@@ -1,4 +1,4 @@
-"""Messages of a run while it goes on."""
+"""Messages during a run."""
 
 from __future__ import annotations
 

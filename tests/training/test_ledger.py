@@ -139,7 +139,7 @@ def test_a_queue_is_waited_in() -> None:
 
 @pytest.mark.parametrize("submitted", [10, 100, 101, 130, 200])
 def test_a_queue_is_no_longer_than_nobody_trained(submitted: int) -> None:
-    """Whatever a scheduler's clock shows, or when it was submitted first."""
+    """The scheduler's clock and the first submission do not matter."""
     ended = [event(100, "start", nodes=1), event(101, "end", why="preempted")]
     found = account([*ended, event(150, "start", submitted=submitted, nodes=1)])
     queue = max(0, 150 - max(submitted, 101))
@@ -224,7 +224,7 @@ def test_a_file_may_end_in_the_middle_of_a_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["1", '{"at": "now", "what": "start"}', '{"at": 1e400, "what": "x"}', '{"at": true}',
                                   '{"at": 1}', "[" * 100_000, '{"at": -1, "what": "x"}'])  # fmt: skip
 def test_what_is_no_event_is_counted(tmp_path: Path, line: str) -> None:
-    """Whoever wrote it."""
+    """Lines of any origin are counted."""
     path = tmp_path / "events.jsonl"
     path.write_text(line + "\n")
     events = ledger.Events(path)
@@ -252,7 +252,7 @@ def test_operations_are_counted_as_published() -> None:
 
 
 def test_figures_need_what_they_are_made_of() -> None:
-    """Share of peak and cost are unknown unless somebody told the peak, the parameters and the price."""
+    """Share of peak and cost are unknown without the peak, the parameters and the price."""
     plain = account(LOST_A_RANK)
     assert plain.tokens == 400
     assert plain.tokens_per_s == 100
@@ -290,7 +290,7 @@ EVENTS = st.lists(
 @settings(deadline=None)
 @given(EVENTS)
 def test_bins_sum_to_the_wall_time(events: list[Event]) -> None:
-    """Whatever the events are: from first to last in each attempt, and what lies between attempts."""
+    """The sum holds for any events: from first to last in each attempt, and between attempts."""
     found = account(events)
     assert set(found.bins_us) == set(BINS)
     assert min(found.bins_us.values()) >= 0
@@ -373,7 +373,7 @@ def test_work_is_lost_once(run: tuple[list[Event], int, int], seed: int) -> None
 @settings(max_examples=30, deadline=None)
 @given(runs(), st.integers(1, 2000))
 def test_any_beginning_of_a_file_can_be_read(run: tuple[list[Event], int, int], cut: int) -> None:
-    """The writer may be killed after any byte, and a run that goes on is a file like that."""
+    """The writer may be killed after any byte, and a running run has such a file."""
     whole = "".join(json.dumps(each) + "\n" for each in run[0]).encode()
     events = [each for line in whole[:cut].split(b"\n") if (each := ledger._event(line)) is not None]
     found = account(events)

@@ -32,7 +32,7 @@ def test_an_epoch_takes_no_sample_twice(counts: list[int], batch: int, seed: int
 @relaxed
 @given(st.integers(1, 10**6), st.sets(st.integers(0, 39), min_size=1))
 def test_a_row_does_not_depend_on_the_others(step: int, rows: set[int]) -> None:
-    """Whoever takes which rows, the step is the same, without what was before."""
+    """The step is the same for any rows of a rank, without earlier steps."""
     alone = Order([100, 3, 50, 1000], 40, 7)
     of_all = [part.tolist() for part in Order([100, 3, 50, 1000], 40, 7).of(step, range(40))]
     assert [part.tolist() for part in alone.of(step, sorted(rows))] == [
@@ -59,7 +59,7 @@ def test_left_out_samples_change() -> None:
 
 
 def test_the_order_is_the_same_for_ever() -> None:
-    """A run that began with an older version of anything goes on with the samples that it would have had."""
+    """A run of an older version continues with the samples that it would have had."""
     shard, sample = Order([1000, 2000, 3000, 4000], 32, 42).of(123_456_789, [0, 7, 8, 31])
     assert shard.tolist() == [2, 2, 3, 1]
     assert sample.tolist() == [216, 436, 2774, 61]

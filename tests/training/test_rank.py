@@ -256,7 +256,7 @@ def test_the_first_weights_are_the_same_however_they_are_cut(layout: str, world:
 
 @pytest.mark.parametrize(("layout", "world", "parallel"), LAYOUTS)
 def test_no_weight_is_made_before_it_is_known_which_part_of_it(layout: str, world: int, parallel: int) -> None:
-    """The layers drew weights of their own, all of them, for nobody."""
+    """The layers would draw all weights for nothing."""
 
     def work(_: int) -> list[str]:
         with Asked() as asked:
@@ -271,7 +271,7 @@ SAVED = Found(3, Path(), 1, {}, ())
 
 @pytest.mark.parametrize(("memory", "found", "begins"), [(0, None, 1), (7, None, 0), (0, SAVED, 0)])
 def test_weights_are_drawn_only_where_there_are_none(memory: int, found: Found | None, begins: int) -> None:
-    """Whoever has them from a memory or a checkpoint need not draw them first, which takes seconds."""
+    """A rank with weights from memory or a checkpoint need not draw them, which takes seconds."""
     drawn: list[int] = []
     it = rank(step=memory)
     it.laid = SimpleNamespace(model=SimpleNamespace(begin=drawn.append))

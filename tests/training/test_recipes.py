@@ -196,7 +196,7 @@ def test_hugging_face_survives_a_killed_rank(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_jax_goes_on_from_its_file(tmp_path: Path) -> None:
-    """Two processes, as on two nodes; stopped in the middle they end as those that nobody stopped."""
+    """Two processes stand for two nodes; a stopped run ends like an undisturbed one."""
 
     def both(folder: Path, steps: str) -> str:
         own = {"NNODES": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "STEPS": steps}
@@ -216,7 +216,7 @@ def test_jax_goes_on_from_its_file(tmp_path: Path) -> None:
 
 
 def known_to_ray(folder: Path) -> bool:
-    """Whether a run goes on from a checkpoint when it is started again: its files alone do not do."""
+    """Return whether a restarted run continues from a checkpoint: files alone do not suffice."""
     snapshot = folder / "run" / "checkpoint_manager_snapshot.json"
     return snapshot.exists() and '"checkpoint_dir_name"' in snapshot.read_text()
 
@@ -228,7 +228,7 @@ def last_of_ray(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.long
 def test_ray_train_survives_a_killed_worker(tmp_path: Path) -> None:
-    """Ray starts all of its workers again, which go on from its last checkpoint, with the same bits."""
+    """Ray restarts all workers, which continue from its last checkpoint with the same bits."""
     with tempfile.TemporaryDirectory(prefix="ray") as short:  # sockets have short paths
         # Ray takes 127.0.0.1 for an address of the machine's network.
         own = {"MASTER_ADDR": "127.0.0.2", "NODE_RANK": "0", "PET_NPROC_PER_NODE": "2", "RAY_TMPDIR": short}

@@ -1,4 +1,4 @@
-"""Whole runs: they end with the same weights whoever is killed on the way, stop when asked, and say what is wrong."""
+"""Whole runs: they end with the same weights after any kill, stop on request, and report problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_a_run_learns(undisturbed: Run) -> None:
-    """Every step is told once, in order; the loss falls; what is left behind says so."""
+    """Every step is reported once, in order; the loss falls; the remaining files say so."""
     assert [event["step"] for event in undisturbed.events("step")] == list(range(1, STEPS + 1))
     found = undisturbed.losses()
     assert found[STEPS] < 0.8 * found[1]
@@ -36,7 +36,7 @@ def test_a_run_learns(undisturbed: Run) -> None:
 
 @pytest.mark.long
 def test_a_run_keeps_its_pace(tmp_path: Path) -> None:
-    """Whoever only wants to see what becomes of a run need not have its load."""
+    """The flow of a run can be tried without its load."""
     run = finished(tmp_path, ranks=2, **{**SETTINGS, "steps": 4, "pace_s": 0.5})
     assert all(event["seconds"] >= 0.5 for event in run.events("step"))
 

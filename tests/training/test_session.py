@@ -1,4 +1,4 @@
-"""The checkpoint service in a loop of somebody else's."""
+"""The checkpoint session in a user's loop."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def die(rank: int, step: int) -> None:
 
 
 def interrupted(world: int, work: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks of which one is killed; as a launcher does, the others are ended with it, and are to be started again."""
+    """Run ranks of which one is killed; the others are ended with it, as by a launcher, and restarted by the caller."""
     ranks = begun(world, work)
     ranks[1][0].join()
     for process, _ in ranks:
@@ -212,7 +212,7 @@ def test_a_lost_keeper_is_told_and_does_not_hang(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_ranks_share_the_rows_of_a_step(world: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch takes no sample twice, and a step is the same samples whatever the number of ranks."""
+    """An epoch takes no sample twice, and a step has the same samples for any number of ranks."""
     monkeypatch.setenv("WORLD_SIZE", str(world))
     steps: list[set[int]] = [set() for _ in range(9)]
     for rank in range(world):

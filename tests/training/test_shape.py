@@ -41,7 +41,7 @@ def test_any_number_of_ranks_fits_what_cuts_evenly(layout: str) -> None:
 
 
 def test_placement_of_shards() -> None:
-    """ddp: all the same; hsdp: the same on each node; fsdp and tp: everybody something else."""
+    """ddp: the same on all ranks; hsdp: the same on each node; fsdp and tp: a different part on each rank."""
     held = {
         layout: [seat.shard for seat in seats(settings(layout=layout), [2, 2])]
         for layout in ("ddp", "hsdp", "fsdp", "tp")

@@ -161,7 +161,7 @@ def test_samples_that_are_too_short(folder: Path) -> None:
 
 
 def test_an_index_of_a_newer_version(folder: Path) -> None:
-    """Whatever else it has, which nobody can know here."""
+    """The version alone is refused, with any other content."""
     change(folder, version=2, more={"x": 1})
     assert refused(folder) == (
         f"{folder}/index.json: has version 2, newer than the 1 that is known here: "

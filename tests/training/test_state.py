@@ -40,7 +40,7 @@ def cut(whole: torch.Tensor, rows: int, columns: int) -> dict[int, tuple[list[Pi
 
 
 def test_parts_of_one_cut_make_up_those_of_another() -> None:
-    """Whatever the numbers of parts are, to the bit; and each number is counted once."""
+    """Parts in any numbers combine to the same bits, and each number is counted once."""
     chance = random.Random(7)  # noqa: S311
     for _ in range(200):
         whole = torch.randn(chance.randrange(1, 12), chance.randrange(1, 12))

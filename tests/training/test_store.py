@@ -128,7 +128,7 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(tmp_path: Path) -> None:
 
 
 def test_a_store_that_goes_on_failing_is_told() -> None:
-    """The library's message comes along, whatever kind of error it has."""
+    """The error has the library's message, for any kind of error."""
     there = Store(in_memory())
     Troubled.failures = [RuntimeError("503 slow down")] * 3
     said = "cannot be read: RuntimeError: 503 slow down; tried 3 times"
@@ -417,7 +417,7 @@ def test_a_rank_that_is_killed_while_it_fetches_holds_nobody_up(tmp_path: Path) 
 
 
 def test_closing_does_not_wait_for_what_is_being_fetched(remote: str, tmp_path: Path) -> None:
-    """Nor for a lock that somebody else holds."""
+    """It does not wait for locks of other processes either."""
     gate = threading.Event()
 
     class Hanging(Troubled):

@@ -1,4 +1,4 @@
-"""Others are told how a run goes, and training never waits for them."""
+"""Trackers get the progress of a run, and training never waits for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMIT_S = 300.0  # MLflow's server takes a minute to start on a machine that is 
 
 
 class Heard:
-    """A sink that remembers; while `fails` is set it cannot be told anything."""
+    """A sink that records its calls; while `fails` is set, each call fails."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -307,7 +307,7 @@ def asked(url: str, what: str, **words: Any) -> Any:
 
 @pytest.mark.long
 def test_a_run_on_a_server(tmp_path: Path, mlflow: str) -> None:
-    """Settings, every step, a file and the end; the next attempt goes on with the same run."""
+    """Settings, every step, a file and the end are sent; the next attempt continues the same run."""
     record = tmp_path / "record.json"
     record.write_text("{}\n")
     for attempt, status in ((1, "preempted"), (2, "finished")):

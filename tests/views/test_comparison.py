@@ -161,7 +161,7 @@ WORDS = {
 
 @pytest.mark.parametrize(("path", "value"), OTHERS.items())
 def test_every_declared_field_has_words(path: str, value: Any) -> None:
-    """A field that nobody has found words for is missing in WORDS."""
+    """A field without words is missing in WORDS."""
     said = counted(PLAN, of(path, value))
     assert set(WORDS[path]) <= set(said), said
 
@@ -250,7 +250,7 @@ def test_the_order_of_pools_counts() -> None:
 
 
 def test_a_difference_without_words_is_no_equality() -> None:
-    """Two entries of one name, in a plan that nobody planned: what cannot be explained is still said."""
+    """An invalid plan has two entries of one name: a difference without an explanation is still reported."""
     data = to_dict(PLAN)
     data["users"] = (*data["users"][:1], *data["users"])
     found = differences(PLAN, from_dict(Plan, data))

@@ -39,7 +39,7 @@ def test_no_line_ends_in_a_space() -> None:
 
 
 def test_explained_rows_are_aligned_with_their_texts_between_them() -> None:
-    """A number stands where the others stand, whatever is said about it."""
+    """Numbers are aligned, for any explanation between them."""
     assert explained([("first", "1", "GB/s"), ("second", "10", "GB/s")], ["because", "so"], 80) == [
         "  first    1  GB/s",
         "      because",
@@ -57,7 +57,7 @@ def test_a_paragraph_keeps_its_indent() -> None:
 @relaxed
 @given(st.lists(st.tuples(st.text(), st.text(), st.text()), min_size=1), st.integers(1, 120))
 def test_no_text_breaks_a_table(rows: list[tuple[str, str, str]], width: int) -> None:
-    """Whatever the cells hold, all is printable and all of the first column is there."""
+    """Any content of cells is printed safely, with the whole first column."""
     lines = table(("a", "b", "c"), rows, width)
     assert all(line.isprintable() for line in lines)
     assert all(any(printable(row[0]).strip() in line for line in lines) for row in rows)

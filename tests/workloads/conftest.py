@@ -86,7 +86,7 @@ Starter = Callable[..., Start]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Starter]:
-    """Starts ranks; whatever still runs after the test is ended."""
+    """Yield a function that starts ranks; end those that still run after the test."""
     started = list[Start]()
 
     def begin(world: int, *programs: str, **options: Any) -> Start:

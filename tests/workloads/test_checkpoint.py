@@ -1,4 +1,4 @@
-"""A part that is not what its writer wrote is seen, and who is to blame is told by a third one."""
+"""A part that differs from its writer's data is noticed, and a third rank tells who is to blame."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_part_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_who_cannot_read_settles_nothing(tmp_path: Path, world: int) -> None:
-    """Neither the writer nor its first reader is to blame for it."""
+    """Neither the writer nor its first reader is blamed."""
     each, other = readings(tmp_path, world), world - 1
     (tmp_path / "part-1-0").unlink()
     (tmp_path / "part-1-0").mkdir()
@@ -139,7 +139,7 @@ def test_what_killed_starts_have_left_is_cleaned_away(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder away")
 def test_what_somebody_else_owns_is_left_alone(tmp_path: Path) -> None:
-    """Whatever it is called."""
+    """Its name does not matter."""
     own, other = tmp_path / "stampworks-12.0-20001", tmp_path / "stampworks-7.0-20002"
     for folder in (own, other):
         folder.mkdir()

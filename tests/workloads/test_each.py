@@ -71,7 +71,7 @@ def test_each_answers_for_itself(tmp_path: Path, answer: Answer) -> None:
 def test_one_that_breaks_is_named_and_takes_nothing_along(
     how: str, what: str, answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it does: half of what it measured is no value, and the other's stands."""
+    """Half a measurement is no value in any case, and the other one's stands."""
     monkeypatch.setattr("validation.each.LATE_S", 3.0)
     on_each(TWO, functools.partial(breaks, how), answer, 0.0 if how == "hangs" else 9.0)
     assert [(each.node, each.what) for each in answer.problems] == [("gpu-001", what)]

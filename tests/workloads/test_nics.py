@@ -37,7 +37,7 @@ def test_the_nic_of_the_management_is_no_rail(devices: Path) -> None:
 
 
 def test_a_counter_that_is_not_there_is_not_zero(devices: Path) -> None:
-    """Whoever asks is told so."""
+    """The caller gets an error."""
     (devices / "mlx5_1" / "ports" / "1").mkdir(parents=True)
     [nic] = nics.rdma_ports("eth0")
     with pytest.raises(FileNotFoundError, match="port_xmit_data"):

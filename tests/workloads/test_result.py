@@ -62,7 +62,7 @@ def test_a_line_that_is_lost_is_seen() -> None:
 
 
 def test_a_person_reads_problems_first_and_not_everything() -> None:
-    """Whoever starts a program by hand wants to see that it worked."""
+    """Users who start a program by hand want to see that it worked."""
     lines = list(result.readable(found()))
     assert lines[0] == "pairs: problem: gpu-001 rail1: no answer"
     assert lines[1].startswith("pair_bandwidth gpu-001 rail0 to gpu-0: 1 Gb/s")

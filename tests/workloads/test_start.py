@@ -124,7 +124,7 @@ def test_when_the_first_rank_is_gone_the_others_say_so(start: Starter) -> None:
 
 
 def test_a_rank_that_never_comes_is_named(start: Starter) -> None:
-    """The first waits for it, and goes on with the others."""
+    """The first rank waits for it, and continues with the others."""
     begun = start(3, "clocks")
     begun.kill(1)
     [result] = begun.heard().results

@@ -21,7 +21,7 @@ _UNSEEN = "-gcflags=all=-dwarf=false"
 
 
 def program(what: str, instead: str) -> str:
-    """The Go on PATH. Any that can fetch the later one that the modules ask for will do."""
+    """Return the Go on PATH. Any version that can download the required one is sufficient."""
     go = shutil.which("go")
     found = "is not on PATH"
     if go:
@@ -62,7 +62,7 @@ def toolchain() -> dict[str, str]:
 
 
 def _download(step: Step, go: str, source: Path, packages: Sequence[str]) -> int:
-    """Fetch the modules and return how many packages there are to compile."""
+    """Download the modules, and return the number of packages to compile."""
     modules = found = 0
 
     def count(line: str) -> None:

@@ -66,7 +66,7 @@ class Events:
 
 
 def read(path: Path) -> Events:
-    """Return the events of a file, which each iteration reads anew."""
+    """Return the events of a file, which each iteration reads again."""
     return Events(path)
 
 

@@ -59,7 +59,7 @@ class Whole:
         return {"model": model, "optimizer": optimizer}
 
     def take(self, state: dict[str, Any], values: bytes, own: bool) -> None:
-        """Go on from a state; `own`: whether the values were those of this rank."""
+        """Continue from a state. `own`: whether the values are those of this rank."""
         set_state_dict(
             self.model, self.optimizers, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
         )

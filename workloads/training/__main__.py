@@ -1,4 +1,4 @@
-"""Trains on this node together with the others of the job, and goes on when some of them are lost.
+"""Train on this node together with the other nodes of the job, and continue when some of them are lost.
 
     python3 -m training --options FILE-OR-JSON
 

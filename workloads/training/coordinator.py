@@ -433,4 +433,4 @@ class _AnewError(Exception):
 
 
 class _GaveUpError(Exception):
-    """The run cannot go on, and why."""
+    """The run cannot continue; the text is the reason."""

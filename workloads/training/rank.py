@@ -57,7 +57,7 @@ class Place:
     memory: str
     """A folder in shared memory that outlives the rank."""
     step: int
-    """Step of the snapshots to go on from; 0: from a checkpoint, or from the beginning."""
+    """Step of the snapshots to continue from; 0: from a checkpoint, or from the beginning."""
     shards: tuple[int, ...] = ()
     """Parts of which the snapshots consist."""
     same: bool = False

@@ -251,7 +251,7 @@ class Files:
 
 
 class MLflow:
-    """A run on an MLflow server, which later attempts of the job go on with."""
+    """A run on an MLflow server, which later attempts of the job continue."""
 
     STATUS: Mapping[str, str] = {"finished": "FINISHED", "preempted": "SCHEDULED"}
 

@@ -50,7 +50,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def without_waiting() -> float:
-    """Seconds on a clock that stands still while this thread, ready to go on, waits for a processor.
+    """Return the seconds of a clock that stops while this thread waits for a processor.
 
     A CPU quota makes a thread wait as well, so that it is not seen on this clock. The kernel adds up the waiting now
     and then: this clock may go back a little.

@@ -19,7 +19,7 @@ import yaml
 
 
 class Unknown(enum.Enum):
-    """A fact that nobody has looked up. It is no number and has no truth value, so that it cannot pass for zero."""
+    """A fact that was not looked up. It is no number and has no truth value, so that it cannot pass for zero."""
 
     UNKNOWN = "unknown"
 
@@ -263,8 +263,8 @@ class Software:
     """Software that a role installs on the nodes that need it."""
 
     packages: Mapping[str, str]
-    """Version prefix by package name; empty when the suite has the package. No entries when nobody has packages for the
-    suite."""
+    """Version prefix by package name; empty when the suite has the package. No entries when the suite has no
+    packages."""
     repository: str
     """The publisher's repository; empty when nodes find the packages themselves."""
     source: str
@@ -273,7 +273,7 @@ class Software:
 
 @dataclass(frozen=True)
 class Source:
-    """Software that a role builds on its nodes because nobody publishes packages of it."""
+    """Software that a role builds on its nodes, because no packages exist."""
 
     name: str
     repository: str

@@ -105,7 +105,7 @@ class FileSystemTier:
     """Sustained rate of its disks, without bursts; 0 when throughput does not depend on capacity."""
     write_mbps_per_tib: float | Unknown
     capacity: Ranges | Unknown
-    """Valid capacities; empty when none is declared because it grows by itself."""
+    """Valid capacities; empty when none is declared because the file system grows automatically."""
     capacity_efa: Ranges | Unknown
     """Valid capacities with EFA; empty when EFA is not supported, unknown when it is supported without published
     values."""

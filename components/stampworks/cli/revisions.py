@@ -243,7 +243,7 @@ def _git(folder: Path, *argv: str, input_: bytes = b"", most: int = 1 << 16) -> 
 
 
 def _answer(process: subprocess.Popen[bytes], most: int) -> tuple[bytes, bool]:
-    """Return the output, at most one byte more than the limit, and whether the process ended by itself."""
+    """Return the output, at most one byte more than the limit, and whether the process ended without being killed."""
     assert process.stdout  # noqa: S101  # it was asked for
     late = threading.Timer(TIMEOUT_S, process.kill)
     late.start()

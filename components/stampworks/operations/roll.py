@@ -205,7 +205,8 @@ def _on_its_way(work: _Work, name: str, known: Mapping[str, NodeStanding]) -> bo
 
 
 def _make_head_anew(work: _Work) -> None:
-    """Jobs go on without it. It comes first: a newer scheduler gets on with older nodes, not the other way round."""
+    """Renew the head. Jobs continue without it. It comes first: a newer scheduler supports older nodes, and not the
+    other way round."""
     plan = work.plan
     heads = [node.name for node in plan.controller.nodes]
     if late := [name for name in heads if name in work.pending]:

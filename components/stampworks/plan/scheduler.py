@@ -126,7 +126,7 @@ class Directory:
     """The entry as which nodes ask, with a password that is no part of a plan; empty for none."""
     group_members: Literal["names", "entries"]
     access_groups: tuple[str, ...] = field(metadata=UNORDERED)
-    """Groups whose members may log in; empty for everybody."""
+    """Groups whose members may log in; empty for all users."""
     account: str
     """The account of jobs of members of these; empty for none."""
     id_min: int

@@ -177,8 +177,7 @@ class PluginServer(Plugin):
         return self._handlers[token]
 
     async def _ensure(self, work: _Work, timeout_s: float, context: Context) -> Struct:
-        """Return the outputs. On an error, abort with the state that exists all the same, so that the stack records
-        it."""
+        """Return the outputs. On an error, abort with the state that exists, so that the stack records it."""
         try:
             async with self._engine.progress(work.call.urn, work.mask) as work.call.say:
                 return work.state(await self._run(work.handler.ensure(work.call), timeout_s))
@@ -214,7 +213,7 @@ class PluginServer(Plugin):
             raise TimeoutError(f"not done within its timeout of {timeout_s:g} s") from None
         except asyncio.CancelledError:
             here = asyncio.current_task()
-            if here is not None and here.cancelling():  # the engine is gone: nobody waits for an answer
+            if here is not None and here.cancelling():  # the engine has ended, so that no answer is needed
                 raise
             raise InterruptedByUserError("interrupted; the next `pulumi up` goes on from here") from None
         finally:

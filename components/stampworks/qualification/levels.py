@@ -21,8 +21,8 @@ class CheckStep:
     level: Level
     """The lowest level that includes it; higher levels include it too."""
     tells: float
-    """Number of 419 interruptions of a published run (Llama 3, arXiv 2407.21783, table 5) that relate to its subject: a
-    ranking of checks, and no more than that."""
+    """Number of 419 interruptions of a published run (Llama 3, arXiv 2407.21783, table 5) that relate to its subject.
+    It only ranks checks."""
     seconds: float
     """Duration when all is well, measured with four nodes on two cores. A step starts only when this time is left."""
     of_rails: bool = False

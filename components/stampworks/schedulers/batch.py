@@ -10,7 +10,7 @@ NOTICE_S = 60
 NOTICE_MAX_S = 65535
 """Maximum of Slurm (man sbatch, --signal)."""
 COMMENT = "stampworks:"
-"""Begins the comment of jobs that are runs; behind it stands the workload."""
+"""Beginning of the comment of jobs that are runs; the workload follows."""
 LOG, EXIT, EVENTS, SCRIPT, ON_NODE, ENDED = "log", "exit", "events.jsonl", "batch.sh", "node.sh", "ended"
 """Files in the run's folder. The last one has the exit status of an elastic run's first program."""
 OTHERS_S = 5
@@ -40,7 +40,7 @@ class BatchJob:
     program: tuple[str, ...]
     notice_s: int = NOTICE_S
     elastic: bool = False
-    """Whether the programs go on without some of them. The first one knows how they ended, together."""
+    """Whether the programs continue without some nodes. The first program then knows their common end."""
 
 
 def files(batch: BatchJob) -> dict[str, str]:

@@ -19,7 +19,7 @@ from tests.clouds.aws.simulated import REGION, Simulated
 CLUSTER, CONTENT = "c", "content"
 NAMES = {"gpu": ("gpu-001", "gpu-002")}
 ALONE: set[str] = set()
-"""Machines that a test has started outside of any group, and that are to be left alone."""
+"""Machines that a test has started outside of any group, and that must stay."""
 
 
 def planned(**scheduler: int) -> Plan:

@@ -172,7 +172,7 @@ class Head:
         self.settle()
 
     def watch_on(self, *between: Callable[[], object]) -> None:
-        """The watch goes on, and each of these is done after a look; the last look is after all of them."""
+        """Let the watch run, with each of these actions after one of its looks."""
         todo, wait = iter(between), WAIT
 
         def pause(seconds: float) -> None:
@@ -199,12 +199,12 @@ class Head:
         self._write(nodes)
 
     def forget(self, name: str) -> None:
-        """Slurm's configuration has it no more."""
+        """Remove the node from Slurm's configuration."""
         self._write({each: node for each, node in self.nodes.items() if each != name})
 
     @contextmanager
     def taken(self, file: str) -> Iterator[None]:
-        """Hold the lock of a program, which nobody else gets."""
+        """Hold the lock of a program within the context."""
         with (self.settings.parent / file).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -1,4 +1,4 @@
-"""EKS in the place of Slurm, in the real engine with providers that only record: what it is, and what nobody can do."""
+"""Tests of EKS in the place of Slurm, in the real engine with recording providers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_its_server_is_for_the_cluster_s_network_alone(cluster: Mapping[str, Any
 @pytest.mark.engine
 @pytest.mark.long
 def test_nobody_is_let_in_but_by_entries(cluster: Mapping[str, Any], rehearsed: Rehearsed, plan: Plan) -> None:
-    """Whoever made it, and each user as the one whom the role of a team is bound to; that role may do nothing else."""
+    """Access entries exist for the creator, and for each user with the role of a team, which has no other rights."""
     assert cluster["accessConfig"] == {
         "authenticationMode": "API",
         "bootstrapClusterCreatorAdminPermissions": True,
@@ -286,8 +286,8 @@ def steps(rehearsed: Rehearsed, change: str) -> set[tuple[str, str, str]]:
 @pytest.mark.engine
 @pytest.mark.long
 def test_what_a_change_does(rehearse: Rehearse) -> None:
-    """Growth is a number; what nodes join with is a version of their template; how they are bought is another group;
-    and whatever its server was given goes with it, which is protected."""
+    """Growth changes a number, join settings a version of the template, and another purchase the group; settings of the
+    server replace it, which is protected."""
     rehearsed = rehearse(EKS)
     assert ("update", "NodeGroup", "gpu") in steps(rehearsed, "more nodes")
     assert not {op for op, kind, _ in steps(rehearsed, "more nodes") if kind == "LaunchTemplate"}
@@ -334,7 +334,7 @@ def test_its_server_is_public_for_declared_ranges_alone(rehearse: Rehearse) -> N
 @pytest.mark.engine
 @pytest.mark.long
 def test_administrators_come_and_go_alone(rehearse: Rehearse) -> None:
-    """Whoever else is in the list, and in which order. A role keeps its path, by which EKS knows it."""
+    """The order of the list, and other entries, do not matter. A role keeps its path, by which EKS knows it."""
     rehearsed = rehearse(EKS)
     sso, ci = "admin-AWSReservedSSO_Ops_0123456789abcdef-de7a9c43", "admin-ci-754edac8"
     kinds = ("AccessEntry", "AccessPolicyAssociation")

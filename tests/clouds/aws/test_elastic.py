@@ -84,7 +84,7 @@ class Slurm:
 
 
 def elastic(aws: Simulated, *names: str) -> list[str]:
-    """Machines that have started with the work since the last `up`, so that nobody has asked for their host keys."""
+    """Machines that have started since the last `up`, so that their host keys are not known yet."""
     image, started = aws.publish("/test/elastic"), list[str]()
     for name in names:
         [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
@@ -99,7 +99,7 @@ FOUR = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
 def changed(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch, slurm: Slurm, count: int, names: tuple[str, ...] = FOUR
 ) -> Roster:
-    """An `up` of a pool of which 2 of 4 nodes have always run, and `count` are to from now on."""
+    """Run an `up` of a pool with 2 of 4 permanent nodes, of which `count` are permanent from now on."""
     group = {"AutoScalingGroupName": "gpu"}
     running = ids(aws)
     counted = aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"][0]["Instances"]

@@ -204,7 +204,7 @@ def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
 
 
 def test_interfaces_of_others(aws: Simulated, declared: Path, facts: Call) -> None:
-    """Whatever they are for: an account has a limit for all of them."""
+    """All interfaces count: an account has one limit for them."""
     ec2 = aws.client("ec2")
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
     for more in (tagged("network-interface"), tagged("network-interface", cluster="other"), {}):
@@ -374,7 +374,7 @@ def test_a_group_that_is_not_there(full: Simulated, declared: Path, facts: Call,
 
 
 def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Path, facts: Call) -> None:
-    """An action, a limit, a hiccup, a page of somebody else: each has its reason, and the rest is known."""
+    """Refused actions, limits, hiccups and pages of other servers have their reasons, and other facts are known."""
     full.fail("ec2:DescribeInstanceTypeOfferings", "RequestLimitExceeded", status=503)
     full.fail("ec2:DescribeNatGateways", "500", "<!doctype html>", status=500)
     full.fail("ec2:DescribeAddresses", "InvalidParameterValue", "no such value")

@@ -48,12 +48,12 @@ def test_root_logs_in_with_the_key_of_the_cluster() -> None:
 
 
 def test_host_keys_are_shown_on_the_console() -> None:
-    """Whatever an image says: they are how a node is believed."""
+    """Host keys identify a node, so that every image must show them."""
     assert told(KEY)["ssh"] == {"emit_keys_to_console": True}
 
 
 def test_names_stay_as_the_playbooks_have_written_them() -> None:
-    """Some images write both anew at every boot."""
+    """Some images write both files again at every boot."""
     found = told(KEY)
     assert (found["preserve_hostname"], found["manage_etc_hosts"]) == (True, False)
 
@@ -67,7 +67,7 @@ def test_an_image_that_brings_the_agent_is_told_nothing_of_it() -> None:
 
 @pytest.mark.parametrize("text", ['"]}\nruncmd: [reboot]', "'; reboot #", "{{ ds }}", "a: b # c", "\u2028é"])
 def test_no_value_becomes_anything_else(text: str) -> None:
-    """A key or an address is data, whatever is in it."""
+    """A key or an address is passed as data, with any content."""
     found = told(text, text)
     assert found["ssh_authorized_keys"] == [text]
     assert [command[1] for command in found["runcmd"]] == [text]  # type: ignore[attr-defined]
@@ -125,8 +125,8 @@ def test_pods_may_lock_all_memory_of_a_node() -> None:
 def test_pods_have_no_accelerators_that_they_did_not_ask_for(
     tmp_path: Path, there: bool, code: int, ran: list[str]
 ) -> None:
-    """Whatever their image says of it; a node on which that cannot be said does not join. Where no toolkit is, there is
-    nothing to say."""
+    """The image of a pod cannot request accelerators by a variable; a node on which this cannot be set does not join.
+    Without a toolkit there is nothing to set."""
     log = tmp_path / "log"
     log.touch()
     for name in ("nvidia-ctk", "systemctl", *(["nvidia-container-runtime"] if there else [])):
@@ -147,7 +147,7 @@ def test_pods_have_no_accelerators_that_they_did_not_ask_for(
 
 
 class Bucket(http.server.BaseHTTPRequestHandler):
-    """Busy as often as it is told, then it has the package."""
+    """A bucket that is busy a given number of times, then serves the package."""
 
     busy = 0
 

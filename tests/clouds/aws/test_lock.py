@@ -123,8 +123,8 @@ def not_locked(declared: Path) -> list[str]:
 
 
 def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str]) -> None:
-    """An image for nodes with accelerators, and one for what runs the cluster's own pods; and the versions that EKS
-    takes for this Kubernetes where nobody names one, which another day are others."""
+    """The lock has images for nodes with accelerators and for the cluster's own pods, and the versions that EKS chooses
+    for this Kubernetes by default, which change over time."""
     [_, parts] = not_locked(declared)
     named = ", ".join(VERSIONS)
     told = f"the versions of {named} for Kubernetes 1.35 are not locked, and the cloud's own choice changes by"

@@ -53,7 +53,7 @@ def test_a_machine_joins_when_its_console_shows_its_key(aws: Simulated) -> None:
 
 
 def test_the_roster_says_how_to_get_there(aws: Simulated) -> None:
-    """Through a tunnel that AWS guards, with a key that AWS keeps: a file that is nobody else's to read."""
+    """The way leads through a tunnel of AWS, with a key from AWS in a private file."""
     roster = stamped(aws)
     assert (roster.cloud, roster.region, roster.user, roster.reach) == ("aws", REGION, "root", ())
     assert roster.proxy[:7] == ("aws", "ssm", "start-session", "--region", REGION, "--target", "%h")
@@ -96,7 +96,7 @@ def test_another_cluster_is_nobody_here(aws: Simulated) -> None:
 
 
 def test_who_died_is_started_anew_under_its_name(aws: Simulated) -> None:
-    """A group that is told to replace nothing by itself is told so by an `up`, once."""
+    """An `up` suspends the group's own replacement once."""
     before = stamped(aws)
     autoscaling = aws.client("autoscaling")
     autoscaling.suspend_processes(AutoScalingGroupName="gpu")
@@ -224,7 +224,7 @@ def test_machines_that_are_not_shown_yet_are_waited_for(aws: Simulated, monkeypa
 @pytest.mark.parametrize("call", ["CreateTags", "GetConsoleOutput", "DescribeInstanceTopology"])
 @pytest.mark.long
 def test_machines_that_are_shown_and_not_known_yet(aws: Simulated, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """The next look goes on: nobody is left without a name or a place, and no `up` fails because of it."""
+    """The next look continues: every node gets its name and place, and no `up` fails because of it."""
     start(aws)
     for number, each in enumerate(ids(aws)):
         boot(each, number)
@@ -235,7 +235,7 @@ def test_machines_that_are_shown_and_not_known_yet(aws: Simulated, monkeypatch: 
 
 
 def test_a_place_is_asked_for_until_aws_has_time(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has a key is never asked about again: where AWS has none for long, the next `up` asks."""
+    """Known keys are not requested again: if AWS has no key for long, the next `up` asks."""
     monkeypatch.setattr("stampworks.clouds.aws.session.PAUSES_S", (0.0, 0.0))
     start(aws, count=1)
     boot(ids(aws)[0], 1)
@@ -285,7 +285,7 @@ def test_what_shows_no_key_is_none(aws: Simulated, shown: str) -> None:
 
 
 def test_a_key_in_its_tag_that_is_none_makes_no_member(aws: Simulated) -> None:
-    """Whoever may tag machines must not put an option of ssh there."""
+    """Users who may tag machines must not be able to inject an option of ssh."""
     start(aws, count=1)
     tag(aws, ids(aws)[0], NODE="gpu-001", HOST_KEY="ssh-ed25519 AAAA -oProxyCommand=x")
     assert members.members(CLUSTER, REGION).members == ()
@@ -408,7 +408,7 @@ def test_who_died_long_ago_is_started_anew_as_well(aws: Simulated, monkeypatch: 
 def test_who_goes_already_or_has_just_come_is_left_alone(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str]
 ) -> None:
-    """Whoever says a second time that a machine is to go is refused; one that is new EC2 may not show yet."""
+    """A second request to end a machine is refused; EC2 may not list a new one yet."""
     start(aws)
     without(monkeypatch, ids(aws)[0], **said)
     members.join(CLUSTER, REGION, NAMES)

@@ -1,4 +1,4 @@
-"""Elastic nodes: the programs that Slurm starts, against a simulated AWS, in which nobody is ever left over."""
+"""Programs for elastic nodes against a simulated AWS, which leave no instance over."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_every_no_leads_to_the_next_way(head: Head, cloud: Cloud, code: str, sta
 
 
 def test_throttling_is_waited_out(head: Head, cloud: Cloud) -> None:
-    """Whatever call it is of."""
+    """Every call is retried."""
     for action in ("RunInstances", "DescribeInstances", "CreateTags", "TerminateInstances"):
         cloud.aws.fail(f"ec2:{action}", "RequestLimitExceeded", status=503, times=2)
     head.resume("gpu-003")
@@ -227,8 +227,8 @@ def test_throttling_is_waited_out(head: Head, cloud: Cloud) -> None:
 def test_where_aws_does_not_say_what_runs_nobody_waits_for_a_machine(
     head: Head, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, fault: tuple[str, str, int] | None, said: str
 ) -> None:
-    """Slurm would wait for half an hour: jobs are told at once, and go on when AWS answers. A node that has a machine
-    keeps it."""
+    """Slurm would wait for half an hour: jobs are requeued at once, and continue when AWS answers. A node with a
+    machine keeps it."""
     head.resume("gpu-003")
     head.slurm("gpu-003", "gpu-004", "gpu-005", state=UP)
     known = dict(head.environment)
@@ -267,7 +267,7 @@ def test_a_program_that_ends_before_it_has_written_anything(head: Head, cloud: C
 
 
 def test_what_was_between_two_looks_is_not_known_when_one_fails(head: Head, cloud: Cloud) -> None:
-    """A node may have been given back and be wanted again: it is not taken for one that nobody has served."""
+    """A node may have been returned and requested again: it does not count as unserved."""
     head.configure(lag_s=0)
     head.slurm("gpu-003", state=UP)
     head.watch_on(lambda: cloud.aws.fail("ec2:DescribeInstances", "UnauthorizedOperation"), cloud.aws.mend)
@@ -321,7 +321,7 @@ def test_a_name_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
 def test_where_aws_has_no_time_for_one_name_the_others_wait(
     head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever names machines holds the book: a hundred of them would keep it from a job for half an hour."""
+    """Naming holds the record's lock: a hundred machines would keep it from a job for half an hour."""
     cloud.aws.fail("ec2:CreateTags", "RequestLimitExceeded", "slowly", status=503)
     tried = cloud.aws.calls.count("ec2:CreateTags")
     head.resume("gpu-003", "gpu-004", "gpu-005")
@@ -336,7 +336,7 @@ def test_where_aws_has_no_time_for_one_name_the_others_wait(
 
 
 def test_an_answer_that_is_lost(head: Head, cloud: Cloud) -> None:
-    """AWS has started them, and nobody heard of it: the token is the same, so that it starts none twice."""
+    """AWS has started them, and the answer was lost: the token is the same, so that none is started twice."""
     cloud.aws.fail("ec2:RunInstances", "InternalError", status=500, times=1)
     head.resume("gpu-003")
     assert nodes_of(cloud) == ["gpu-003"]
@@ -566,7 +566,7 @@ def test_a_node_that_is_to_run_always(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_node_that_always_ran_until_now(head: Head, cloud: Cloud) -> None:
-    """Slurm has it on, and held, and nobody has a machine for it: it is free again, and starts with the next job."""
+    """Slurm has it powered up and held, without a machine: the node is free again, and starts with the next job."""
     head.configure(lag_s=0)
     head.slurm("gpu-003", state="DOWN+CLOUD+DRAIN+NOT_RESPONDING", reason="stampworks: gets another machine", by="root")
     head.watch_on(lambda: None)
@@ -588,7 +588,7 @@ def test_a_machine_that_does_not_answer_in_time(head: Head, cloud: Cloud) -> Non
 
 
 def test_an_end_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
-    """The watch ends it; one that AWS does not know keeps nobody else."""
+    """The watch ends it; an unknown machine keeps no other from ending."""
     head.resume("gpu-003", "gpu-004")
     cloud.aws.fail("ec2:TerminateInstances", "UnauthorizedOperation", status=403)
     assert head.suspend("gpu-003") == 1
@@ -614,7 +614,7 @@ def test_an_end_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
 def test_one_machine_that_may_not_end_keeps_no_other(
     head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str], code: str, hint: str
 ) -> None:
-    """Machine, reason and remedy are reported, whoever tried: a call that names it ends none."""
+    """Machine, reason and remedy are reported: a call that names it ends none."""
     head.resume("gpu-003", "gpu-004", "gpu-005")
     ids = {name: id_ for id_, name in cloud.instances().items()}
     cloud.aws.fail("ec2:TerminateInstances", code, "so it is", where=ids["gpu-004"])
@@ -632,7 +632,7 @@ def test_one_machine_that_may_not_end_keeps_no_other(
 def test_where_aws_has_no_time_to_end_machines_it_is_not_asked_for_each(
     head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever ends them holds the book."""
+    """Ending holds the record's lock."""
     head.resume("gpu-003", "gpu-004")
     cloud.aws.fail("ec2:TerminateInstances", "RequestLimitExceeded", "slowly", status=503)
     tried = cloud.aws.calls.count("ec2:TerminateInstances")
@@ -649,7 +649,7 @@ def test_a_node_that_is_wanted_again_is_not_switched_off(head: Head, cloud: Clou
 
 
 def test_names_that_are_none_of_ours(head: Head, cloud: Cloud) -> None:
-    """Static nodes, nodes for scheduling only and what is no name at all are nobody's machines."""
+    """Static nodes, nodes for scheduling only and invalid names have no machines here."""
     before = cloud.instances()
     for name in ("gpu-001,big-[1-3]", "--help", "gpu-003;$(reboot)"):
         for program in ("resume", "suspend"):

@@ -58,9 +58,9 @@ def test_a_rule_says_what_replaces_each(rehearsed: Rehearsed) -> None:
 
 
 def test_what_is_asked_of_aws(rehearsed: Rehearsed, request: pytest.FixtureRequest) -> None:
-    """All of it, as it was reviewed; `--regenerate` writes it anew. What digest nodes were made from is left out."""
+    """The golden file has all requests; `--regenerate` writes it again. Digests of nodes are left out."""
     text = MADE_FROM.sub("a template", json.dumps(rehearsed.made, indent=1, sort_keys=True) + "\n")
-    assert ("a template" in text) is (rehearsed.stack != EKS)  # whose nodes no roll of ours makes anew
+    assert ("a template" in text) is (rehearsed.stack != EKS)  # these nodes are not renewed by our roll
     file = GOLDEN / f"{rehearsed.stack}.json"
     if request.config.getoption("--regenerate"):
         file.write_text(text)
@@ -76,7 +76,7 @@ def takes_tags(kind: str) -> bool:
 
 
 def test_everything_has_its_tags(rehearsed: Rehearsed) -> None:
-    """Whatever AWS can put a tag on says whose it is, and what a bill is read by; also what a change has made."""
+    """Every taggable resource has the cluster's and the billing tags, also after a change."""
     for each in (*rehearsed.made, *rehearsed.added):
         if takes_tags(each["type"]):
             tags = each["values"].get("tags")
@@ -240,7 +240,7 @@ def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> Non
 
 
 def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) -> None:
-    """AWS says it of a block by its id; who else may write to the topic is nobody."""
+    """EventBridge names a block by its id; only it may publish to the topic."""
     blocks = alarms.blocks(plan)
     asked = [json.loads(each["eventPattern"]) for each in rehearsed.of("EventRule")]
     assert [each["detail"] for each in asked] == [{"capacity-reservation-id": blocks}] * bool(blocks)
@@ -397,7 +397,7 @@ def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_another_order_changes_nothing(rehearse: Rehearse) -> None:
-    """Whoever sorts a list makes no cluster anew, and proves none again."""
+    """A sorted list replaces no resource, and repeats no proof."""
     phases = rehearse("aws-p5").found["phases"]
     steps = {each["name"].removeprefix("change: "): each["steps"] for each in phases}
     for name in ("users", "tags", "priorities", "all file systems but the first"):
@@ -561,8 +561,8 @@ def test_where_aws_runs_no_kubernetes_none_is_asked_for() -> None:
 
 
 def test_what_is_looked_at_when_something_is_made_is_there_before(rehearsed: Rehearsed) -> None:
-    """FSx refuses a file system whose group does not let Lustre through yet, and the name of an EFS leads nowhere
-    before its mount target is there: whoever mounts it comes after that."""
+    """FSx refuses a file system whose group does not admit Lustre yet, and the name of an EFS resolves only with its
+    mount target: clients come after both."""
     after = _after(json.loads(rehearsed.state)["deployment"]["resources"])
     rules = {urn for urn in after if re.search(r"gressRule::[^:]*-(nodes|storage)-(nodes|storage)$", urn)}
     assert len(rules) == 8

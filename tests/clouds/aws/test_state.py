@@ -101,7 +101,7 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install that SDK, in a folder by itself."""
+    """Install the oldest SDK in a folder of its own."""
     found = OLDEST.search((ROOT / "pyproject.toml").read_text())
     assert found
     folder = tmp_path_factory.mktemp("sdk") / "oldest"
@@ -182,7 +182,7 @@ def test_what_the_state_keeps(engine: Engine, stack: str) -> None:
 @pytest.mark.parametrize("stack", ["aws-p5"], indirect=True)
 @pytest.mark.usefixtures("stack")
 def test_a_group_of_blocks_is_known_by_its_arn(engine: Engine) -> None:
-    """Nodes start in whichever has room, and nobody can say of which the end is meant: of all blocks it is told."""
+    """Nodes start in any block of the group, so that the ends of all blocks are reported."""
     made = [each["inputs"] for each in state(engine) if of_aws(each)]
     [template] = [each for each in made if each.get("instanceMarketOptions") == {"marketType": "capacity-block"}]
     target = template["capacityReservationSpecification"]["capacityReservationTarget"]
@@ -192,8 +192,7 @@ def test_a_group_of_blocks_is_known_by_its_arn(engine: Engine) -> None:
 
 
 def test_an_upgrade_changes_nothing(stack: str, sdk: Path, engine: Engine) -> None:
-    """Neither what a stack has, nor what anything in it is called; but of EKS, how it makes nodes anew, which the older
-    one cannot say."""
+    """Resources and names stay; only EKS's settings for replacements change, which the older SDK lacks."""
     assert major(engine) == 6
     sdk.unlink()
     upgraded = engine.run("up", "--yes", "--skip-preview")

@@ -95,7 +95,7 @@ def test_what_stops_a_node_is_cleared_first(room: Room) -> None:
 
 
 def test_a_record_that_is_broken(room: Room) -> None:
-    """An error that says what to do, instead of faults that nobody can take away."""
+    """The error has a remedy, instead of faults that cannot be cleared."""
     (room.folder / record.FILE).write_text('[{"fault": "x"}]')
     with pytest.raises(
         RoomError, match=r"faults.json: cannot read the list of injected faults: .*\n  hint: remove it with rm "

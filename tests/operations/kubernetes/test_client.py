@@ -28,7 +28,7 @@ MAKE = "run `pulumi up` from a machine that reaches its server: it makes the mis
 
 
 class Kubectl:
-    """A program in its place, which says the same whatever it is asked."""
+    """A program in the place of kubectl with a fixed output."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
@@ -95,7 +95,7 @@ def test_who_does_not_answer_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_who_is_refused_its_state_does_not_know_it(kubectl: Kubectl, said: str, hint: str) -> None:
-    """The cluster may be well all the same, so that its state is unknown; elsewhere it is a refusal."""
+    """The cluster may be healthy, so that its state is unknown; other commands are refused."""
     kubectl.says(b"", said, code=1)
     with pytest.raises(UnknownError) as caught:
         kubernetes_status.status(on_eks())

@@ -21,7 +21,7 @@ WHERE = "--namespace=stampworks-proof"
 
 
 class Pods(KubernetesApi):
-    """Pods that are at once what they are asked to be, and what was told beside looks at them."""
+    """Pods that change to the requested state at once, and run the program locally."""
 
     def __init__(self) -> None:
         super().__init__("k", "aws", "us-west-2")
@@ -80,7 +80,7 @@ def opened(server: Pods, plan: Plan) -> str:
 
 
 def test_one_serves_all_who_declare_the_same(server: Pods) -> None:
-    """Whoever asks is that number there, and nobody else."""
+    """The pod uses the id of the asking user, and no other."""
     name = opened(server, planned(DATA))
     server.told.clear()
     kubernetes_door.ask(planned(DATA), 2001, ["true"], 10)
@@ -91,7 +91,7 @@ def test_one_serves_all_who_declare_the_same(server: Pods) -> None:
 
 
 def test_another_image_and_other_claims_have_another_one(server: Pods) -> None:
-    """Beside the one before, which somebody with another checkout may be looking through."""
+    """The earlier pod stays, because a user with another checkout may use it."""
     plans = (planned(DATA), planned(DATA, HOME), planned(DATA, image="registry.example.com/workloads:2"))
     names = [opened(server, plan) for plan in plans]
     assert len({*names}) == 3

@@ -217,7 +217,7 @@ def test_one_that_was_quicker_is_let_go_first(ground: KubernetesGround, server: 
 
 
 def test_who_is_held_is_let_in_and_held_again(ground: KubernetesGround, server: StandIn) -> None:
-    """A new node as new, another one with its reason; one that somebody has cordoned meanwhile stays theirs."""
+    """A new node gets its taint back, another one its reason; a node that was cordoned meanwhile keeps that."""
     held = node("n2", out=True, held="proof: slow")
     server.there = [node("n1", taints=["stampworks/unproven"]), held, node("n3", out=True)]
     ground.let_in(["n1", "n2"])
@@ -385,7 +385,7 @@ def test_a_registry_that_does_not_answer_is_waited_for(
 def test_one_node_that_cannot_fetch_an_image_is_out_of_order(
     of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others are measured; nobody waits a quarter of an hour for it."""
+    """The others are measured without waiting a quarter of an hour for it."""
     of_image._until = 10_000
     looks = itertools.repeat([pulling("a", "ImagePullBackOff", NOT_FOUND), fetched("b")])
     prepared(of_image, monkeypatch, looks)

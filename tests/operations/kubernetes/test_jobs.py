@@ -58,7 +58,7 @@ def wanted(plan: Plan) -> JobRequest:
 
 
 def run(name: str, team: str = "research", **spec: Any) -> Any:
-    """A JobSet with the label of runs, as somebody has written it."""
+    """Return a JobSet with the label of runs, as any user may write it."""
     owners = spec.pop("ownerReferences", [])
     labels = {"stampworks/workload": "training"}
     metadata = {"name": name, "namespace": team, "labels": labels, "ownerReferences": owners}
@@ -161,7 +161,7 @@ def test_an_earlier_attempt_that_does_not_end_is_named(teams: Plan, monkeypatch:
 def test_a_jobset_that_somebody_else_has_written_is_shown_as_it_is(
     teams: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody of a team may give one our label, and nobody else's runs are the worse for it."""
+    """Members of a team may use our label, which does not affect other runs."""
     server = StandIn()
     server.others = [
         run("ours", replicatedJobs=[node_job(completions=2, parallelism=2)]),

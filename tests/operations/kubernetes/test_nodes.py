@@ -47,7 +47,7 @@ def of(server: StandIn, name: str) -> tuple[bool, str]:
 
 
 def test_out_and_back(server: StandIn, kubernetes_plan: Plan) -> None:
-    """All with one word; what somebody else has said before goes."""
+    """One reason is used for all, and earlier ones are replaced."""
     server.there[1] = node("gpu-002", out=True, held="proof: slow")
     kubernetes_nodes.drain(server, kubernetes_plan, ["gpu-001", "gpu-002"], FANS)
     assert of(server, "gpu-001") == of(server, "gpu-002") == (True, "person alice: new fans")
@@ -213,7 +213,7 @@ def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkey
 
 
 def test_who_has_no_place_of_its_own_is_found_by_its_pods(server: StandIn) -> None:
-    """Kueue has no topology here; gangs with pods elsewhere, or with none that run, go on."""
+    """Without a topology Kueue reports no nodes; gangs without pods on these nodes continue."""
     alone, here, elsewhere, done = (gang(name) for name in ("alone", "here", "elsewhere", "done"))
     labels = {"jobset.sigs.k8s.io/jobset-name": "here"}
     server.others = [
@@ -327,7 +327,7 @@ def watched(name: str, status: str = "False", **more: Any) -> Any:
     ],
 )
 def test_nodes_that_a_cloud_names_are_counted(there: list[Any], why: tuple[str, ...], server: StandIn) -> None:
-    """A cluster that lacks one is not well, though nobody can say which one it is."""
+    """A cluster that lacks a node is unhealthy, although the missing one has no name."""
     server.there = there
     server.listed = lambda *_, **__: there  # type: ignore[method-assign]
     found = kubernetes_status.status(on_eks())

@@ -118,7 +118,7 @@ def call(queues: Any) -> Call:
 
 
 def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An `up` that failed after it was let go on has removed nothing yet: the next one looks again."""
+    """An `up` that failed after an approval has removed nothing yet: the next one checks again."""
     monkeypatch.setattr(kubernetes_server, "KubernetesApi", lambda *_: server)
     assert asyncio.run(KubernetesQueues().ensure(call(BOTH))) == {"drift": []}
     with pytest.raises(BusyError, match="run product/e"):
@@ -169,7 +169,8 @@ def test_a_server_that_is_new_is_given_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_server_that_is_not_heard_fails_nothing(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resources that need no server are made all the same, as nodes that lead to it; the next request says why."""
+    """Resources without requests are created, such as nodes that lead to the server; the next request gives the
+    reason."""
 
     def awaited(_: Any) -> None:
         raise UnknownError("the Kubernetes of cluster k does not answer", "ask from elsewhere")

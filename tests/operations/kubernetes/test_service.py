@@ -48,7 +48,7 @@ def test_gangs_are_asked_to_start_elsewhere() -> None:
 
 
 def test_a_node_that_is_to_be_proven_has_no_other_reason() -> None:
-    """A proof leaves alone what somebody else holds."""
+    """A proof leaves nodes alone that are held for another reason."""
     server = StandIn(node("gpu-001", out=True, held="stampworks: gets a new disk"))
     KubernetesService(server).hold({"gpu-001": UNPROVEN})
     assert server.told == [

@@ -61,7 +61,7 @@ def test_time_up_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
 
 
 def test_a_node_that_somebody_drained_is_not_undrained(cluster: StandIn) -> None:
-    """A node that an operator drained keeps its reason and stays drained, whatever the toolkit does."""
+    """A node that an operator drained keeps its reason and stays drained."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="fan broken"))
     cluster.jobs([job(8, "bob", "gpu-[001-002]")])
     with pytest.raises(BusyError):
@@ -105,8 +105,8 @@ def without_scheduler(cluster: StandIn, steps: str) -> None:
 
 
 def test_a_head_without_slurm_schedules_nothing(cluster: StandIn) -> None:
-    """An `up` that failed before Slurm was configured can still shrink, and one that renews all nodes goes on. What
-    keeps the control groups of all jobs is none."""
+    """An `up` that failed before Slurm was configured can still shrink the cluster, and a roll of all nodes continues.
+    The process that keeps control groups does not count."""
     for steps in ("exit 1", f"echo {KEEPER}"):
         without_scheduler(cluster, steps)
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002", "gpu-009"], LEAVES), 1, print)
@@ -180,7 +180,7 @@ def test_what_an_interrupted_up_left_drained_is_its_own(cluster: StandIn) -> Non
 
 
 def test_each_node_gets_its_own_reason(cluster: StandIn) -> None:
-    """Nodes that go and nodes that come back with a new disk are drained together and told apart."""
+    """Nodes that leave and nodes that get a new disk are drained together, with separate reasons."""
     vacate(SlurmService(cluster.roster), {"gpu-001": LEAVES, "gpu-002": RENEWED}, 1, print)
     found = slurm.nodes(cluster.roster)
     assert [found[name].reason for name in ("gpu-001", "gpu-002")] == [LEAVES, RENEWED]
@@ -261,7 +261,7 @@ def test_a_wrong_node_is_told_its_neighbours(
 
 
 def test_a_wait_that_runs_out_leaves_them_drained(cluster: StandIn) -> None:
-    """A person's drain is meant, whether somebody waits for it or not."""
+    """A user's drain stays, with or without a wait."""
     cluster.jobs([job(8, "bob", "gpu-002")])
     drain(the_plan(), cluster.roster, ["gpu-002"], BOB)
     with pytest.raises(BusyError, match="gpu-002 did not become free within 0 minutes: they stay drained"):
@@ -278,7 +278,7 @@ def test_what_a_person_or_slurm_holds_is_returned(cluster: StandIn, reason: str)
 
 
 def test_what_the_toolkit_holds_is_returned_by_force_only(cluster: StandIn) -> None:
-    """All or none: the error names each that is held, by whom and why."""
+    """All or none are resumed: the error names each held node, with author and reason."""
     cluster.nodes(
         node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"),
         node("gpu-002", "IDLE", "DRAIN", reason="stampworks: leaves the cluster"),

@@ -1,4 +1,4 @@
-"""Output of `status`: the plan, the roster and Slurm side by side, with unknown where nobody answered."""
+"""Output of `status`: the plan, the roster and Slurm side by side, with unknown for missing answers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_healthy_cluster(cluster: StandIn) -> None:
     ],
 )
 def test_only_known_good_states_pass(cluster: StandIn, flags: tuple[str, ...], verdict: str) -> None:
-    """A state that nobody here has heard of is not a good one; none at all is unknown."""
+    """An unknown state is not a good one; a missing one is unknown."""
     cluster.nodes(node("gpu-001") | {"state": list(flags)}, node("gpu-002"))
     found = status(the_plan(), cluster.roster)
     assert found.verdict == verdict
@@ -122,7 +122,7 @@ def test_a_bad_node_says_why(cluster: StandIn) -> None:
     ],
 )
 def test_a_drained_node_says_by_whom_since_when_and_why(cluster: StandIn, line: str, held: str) -> None:
-    """Typed, whoever drained it; a node that takes jobs has no reason, though Slurm keeps the last one."""
+    """The drain has author, time and reason; a node that takes jobs has none, although Slurm keeps the last one."""
     told = {"reason": line, "reason_set_by_user": "root", "reason_changed_at": {"set": True, "number": 1732190400}}
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", **told), node("gpu-002", **told))
     found = status(the_plan(), cluster.roster)

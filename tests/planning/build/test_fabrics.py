@@ -71,7 +71,7 @@ def test_expectations_come_from_the_links_of_the_machine() -> None:
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 100])
 def test_nodes_of_one_accelerator_reach_what_their_nics_carry(nodes: int) -> None:
-    """NVLink joins it to nobody, so that a node has nothing to reach, and all of them have 100 Gb/s each."""
+    """NVLink has no peer, so that a node alone has nothing to reach, and several have 100 Gb/s each."""
     plan = on_aws({"name": "gpu", "machine": "p5.4xlarge", "count": nodes})
     reached = {each.name: (each.value, each.why) for each in plan.expectations if "busbw" in each.name}
     names = ("allreduce", "allgather", "reducescatter", "alltoall")

@@ -327,7 +327,7 @@ def test_checkpoints_go_through_clients(trained_on: Callable[..., Plan]) -> None
 
 
 def test_what_clients_reach_may_be_unknown(trained_on: Callable[..., Plan]) -> None:
-    """The limit of the storage counts all the same, and the rest is reported as missing."""
+    """The limit of the storage still counts, and missing limits are reported."""
     lustre = {"name": "s", "kind": "azure-managed-lustre", "mbps_per_tib": 500, "capacity": 16384, "mount": "/s"}
     plan = trained_on("ND96isr_H100_v5", LLAMA_8B, storage=[lustre], batch=256)
     assert "neither what the storage has nor what a client of it reaches" in expected(plan)[1]["training.gpu"]
@@ -344,7 +344,7 @@ def test_without_storage_nothing_is_saved(trained_on: Callable[..., Plan]) -> No
 
 
 def test_a_batch_that_nobody_writes_has_work_for_all(trained_on: Callable[..., Plan]) -> None:
-    """The usual 16 are for what is small: nobody buys 128 accelerators to leave 112 of them without a sample."""
+    """The default of 16 is for small clusters: it would leave 112 of 128 accelerators without a sample."""
     told = {key: value for key, value in LLAMA_8B.items() if key != "tokens"}
     unwritten, written = trained_on("p5", told), trained_on("p5", told, batch=128)
     assert expected(unwritten)[0] == expected(written)[0]
@@ -386,7 +386,7 @@ def test_accelerators_without_a_rank_fail_too(ranks: int, trained_on: Callable[.
 
 
 def test_ranks_on_several_nodes_do_not_meet_within_one(trained_on: Callable[..., Plan]) -> None:
-    """A node's only rank says everything over its NIC, and NVLink helps nobody."""
+    """A node's only rank sends everything over its NIC, without NVLink."""
     found, _ = expected(trained_on("p5", LLAMA_8B, batch=16, ranks=1))
     # 2 x 2 bytes of each parameter are gathered and 4 scattered, at an eighth of what 8 accelerators reach: 417 GB/s
     assert found["training.gpu.step_seconds_min"].value == pytest.approx(8 * 8.03e9 * 15 / 16 / (417e9 / 8), rel=0.01)
@@ -507,7 +507,7 @@ def test_where_one_sample_cannot_be_told_it_is_no_error(trained_on: Callable[...
 def test_speed_is_that_of_a_layout_that_fits(
     told: Mapping[str, Any], batch: int, mark: str, trained_on: Callable[..., Plan]
 ) -> None:
-    """A layout that nobody can run has no speed: what is said is of the one that the rule suggests."""
+    """An impossible layout has no speed: the estimate uses the suggested one."""
     found, reasons = expected(trained_on("p5", {**LLAMA_8B, **told}, batch=batch))
     said = f"speed and goodput are those of a run {mark}, for the declared layout does not fit"
     assert (reasons["training.gpu"] if mark else said) == said

@@ -69,7 +69,7 @@ def found(plan: Plan, rule: str) -> list[str]:
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_kubernetes_can_be_planned_everywhere(cloud: str) -> None:
-    """The plan survives being written, and shows where addresses are from, or that nobody knows."""
+    """The plan can be written and read, and shows the sources of addresses, or that they are unknown."""
     plan = planned(cloud, 1)
     assert from_json(Plan, to_json(plan)) == plan
     pods, text = plan.network.pods, plan_text(plan, cost(plan), planning.rules(plan, None))
@@ -317,7 +317,7 @@ def test_all_of_private_space_is_the_clusters() -> None:
 
 
 def test_slurm_minds_no_pods() -> None:
-    """Ranges that Slurm has no use for may be whatever they are, and change nothing."""
+    """Ranges without a use in Slurm may have any value, and change nothing."""
     slurm = {"kind": "slurm", "pods_per_node": 20}
     ranges = {"pods_cidr": "10.77.0.0/16", "services_cidr": "10.77.0.0/16"}
     plan = planned("local", network=ranges, scheduler=slurm)
@@ -414,7 +414,8 @@ def ranges() -> st.SearchStrategy[str]:
     per_node=st.integers(16, 110),
 )
 def test_no_two_ranges_meet(cloud: str, network: dict[str, str], count: int, per_node: int) -> None:
-    """Subnets, rails, pods and services lie apart and every node has what it takes; or it is said, with a way out."""
+    """Subnets, rails, pods and services do not overlap, and every node has its addresses; otherwise the problem has a
+    hint."""
     try:
         plan = planned(cloud, count, {"pods_per_node": per_node}, network=network)
     except DeclarationError as error:

@@ -50,7 +50,8 @@ def test_switches_of_blackwell_have_their_manager(release: str, machine: str) ->
 
 @pytest.mark.parametrize("release", [*catalog.releases()])
 def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
-    """Software without a package is built: nccl-tests for all of them, the exporter of DCGM where nobody has one."""
+    """Software without a package is built: nccl-tests for all of them, and the exporter of DCGM if no package
+    exists."""
     brought = {each.name: each for each in on_aws(release=release).release.hardware}
     assert "datacenter-gpu-manager-4-core" in dict(brought["dcgm"].packages)
     packaged = "datacenter-gpu-manager-exporter" in dict(brought["dcgm"].packages)

@@ -53,7 +53,7 @@ def test_loss_of_a_fleet_to_its_storage(capacity: int, outcome: str, lost: str) 
 
 
 def test_a_fleet_is_no_faster_than_its_nodes() -> None:
-    """Two nodes write at 25 GB/s over TCP, whatever the storage has: 1,374 GB in 55 s."""
+    """Two nodes write at 25 GB/s over TCP, however fast the storage is: 1,374 GB in 55 s."""
     storage = {**LUSTRE, "mbps_per_tib": 1000, "capacity": 96000}
     [fleet] = found(on_aws(gpu(count=2), storage=[storage]), "storage.fleet")
     assert (
@@ -243,7 +243,7 @@ def test_effects_of_changed_file_systems(change: dict[str, Any], policy: str) ->
 
 
 def test_a_zone_that_is_missing_is_none() -> None:
-    """Whether the storage is near cannot be told then."""
+    """The distance to the storage is then unknown."""
     pools = (gpu(), {"name": "more", "machine": "p5", "count": 2})
     [finding] = found(on_aws(*pools, storage=[{**LUSTRE, "mbps_per_tib": 500}]), "storage.zone")
     assert finding.verdict == "unknown"

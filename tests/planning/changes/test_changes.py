@@ -33,7 +33,7 @@ def of(path: str, value: Any) -> Review:
 
 @pytest.mark.parametrize(("path", "value"), (OTHERS | IDENTITY).items())
 def test_every_declared_field_has_its_change(path: str, value: Any) -> None:
-    """A new field that nobody told planning/changes/policies.py about is missing here."""
+    """A new field that planning/changes/policies.py does not know is missing here."""
     wanted = path.rpartition("[]")[0] if path in RENAMED else path
     found = {each.field: each.policy for each in of(path, value).changes}
     assert wanted in found
@@ -43,7 +43,7 @@ def test_every_declared_field_has_its_change(path: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("path", "value"), (OTHERS | IDENTITY).items())
 def test_no_change_is_of_unknown_effect(path: str, value: Any) -> None:
-    """Whatever can be declared has a policy."""
+    """Every declarable change has a policy."""
     assert all(each.policy for each in of(path, value).changes)
 
 
@@ -114,7 +114,7 @@ def test_growth_stops_nobody() -> None:
 
 
 def test_a_release_rolls_head_first() -> None:
-    """All nodes are made anew, in waves."""
+    """All nodes are renewed, in waves."""
     newer = dataclasses.replace(PLAN, release=dataclasses.replace(PLAN.release, name="2027.02", versions=()))
     found = reviewed(PLAN, newer)
     assert [(each.written, each.policy, each.restarts) for each in found.changes] == [("release", "roll", 6)]
@@ -198,7 +198,7 @@ def test_other_versions_of_the_same_release_are_a_change_beside_others() -> None
 
 
 def test_another_order_of_pools_moves_their_nodes() -> None:
-    """Addresses follow the order, so that all of them are made anew; the head keeps its own."""
+    """Addresses follow the order, so that all nodes are renewed; the head keeps its own."""
     data = changed("pools[].count", 4)
     data["pools"].reverse()
     found = reviewed(PLAN, planned(data))
@@ -377,7 +377,7 @@ def stored(**options: Any) -> Plan:
 
 
 def test_what_else_is_bought_of_a_storage_is_billed() -> None:
-    """Faster storage of the same capacity costs more, also where nobody knows how much."""
+    """Faster storage of the same capacity costs more, even if the price is unknown."""
     found = reviewed(stored(mbps_per_tib=125), stored(mbps_per_tib=1000))
     before, after = (
         next(each for each in cost.charges if each.what == "storage shared") for cost in (found.before, found.after)
@@ -416,7 +416,7 @@ def test_equal_bases_of_which_one_has_a_price() -> None:
 
 
 def test_other_leaves_are_cabled_anew() -> None:
-    """Whoever oversubscribes puts more nodes on a leaf, unless it is written how many it has."""
+    """Oversubscription puts more nodes on a leaf, unless their number is declared."""
 
     def on_premises(oversubscription: int, **fabric: Any) -> ReviewedStack:
         pools = [{"name": "gpu", "machine": "dgx-h100", "count": 256}]

@@ -197,7 +197,7 @@ def test_a_kubernetes_keeps_no_queue() -> None:
 
 
 def test_mounts_follow_their_storage() -> None:
-    """The software that nodes get for it is no declared change, and no node starts anew."""
+    """Software that nodes get for it is no declared change, and no node restarts."""
     less = {**unprotected(), "storage": unprotected()["storage"][:1]}
     found = reviewed(less, unprotected())
     assert [(each.written, each.policy) for each in found.changes] == [

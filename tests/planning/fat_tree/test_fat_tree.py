@@ -293,7 +293,7 @@ def test_what_cannot_be_built_says_which_facts_conflict(wrong: dict[str, object]
 
 
 def test_what_the_relief_says_is_true() -> None:
-    """Every unit that does not fit is told an oversubscription with which it does."""
+    """Each unit that does not fit gets an oversubscription with which it does."""
     for unit in range(33, 64):
         with pytest.raises(FabricError) as caught:
             design(machine(), 64, switch="qm9700", unit=unit)

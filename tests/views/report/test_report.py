@@ -1,4 +1,4 @@
-"""Reports in all of their forms, of any certificate whatever it holds.
+"""Reports in all forms, for certificates with any content.
 
 `pytest tests/views/report --regenerate` records the certificate and the golden reports anew.
 """
@@ -78,7 +78,7 @@ def recorded(regenerate: bool, monkeypatch: pytest.MonkeyPatch) -> Certificate:
         certificate = certificate_of(PLAN, {("gpu-003", "rail1"): 0.2}, "standard", ["gpu-007"])
         file.write_text(to_json(certificate), encoding="utf-8")
     certificate = from_dict(Certificate, json.loads(file.read_text(encoding="utf-8")))
-    # whatever else is planned some day, this was proven of it
+    # the certificate was proven for this fingerprint, whatever later plans have
     monkeypatch.setattr("stampworks.views.report.fingerprint", lambda _: certificate.fingerprint)
     return certificate
 
@@ -140,7 +140,7 @@ def strange(value: Any, harm: str) -> Any:
 
 
 def test_text_is_never_markup(recorded: Certificate) -> None:
-    """Names, reasons, units, times: whatever they hold, the page has the elements that it has without, and shows it."""
+    """Names, reasons, units and times of any content leave the elements of the page unchanged."""
     harmless, hostile = (from_dict(Certificate, strange(to_dict(recorded), harm)) for harm in ("x", HOSTILE))
     pages = [Page(report_html(report_of(checked(each)))) for each in (harmless, hostile)]
     assert pages[0].shape == pages[1].shape

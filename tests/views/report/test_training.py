@@ -1,4 +1,4 @@
-"""Training runs in a report, whatever their records hold."""
+"""Training runs in a report, for records with any content."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_what_is_no_record(found: Any, said: str) -> None:
 
 
 def test_text_is_never_markup() -> None:
-    """Names, reasons, settings: whatever they hold, the page has the elements that it has without, and shows it."""
+    """Names, reasons and settings of any content leave the elements of the page unchanged."""
     harmless, hostile = (strange(a_run(), harm) for harm in ("x", HOSTILE))
     pages = [Page(report_html(report(each))) for each in (harmless, hostile)]
     assert pages[0].shape == pages[1].shape

@@ -255,7 +255,7 @@ def test_what_is_known_of_the_cost_is_said_without_the_rest() -> None:
 
 
 def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
-    """Nodes that were reserved, at a price that nobody knows, cost nothing more for being known now."""
+    """Reserved nodes at an unknown price cost nothing more when the price is known."""
     reserved = {"purchase": "reserved", "reservation": "cr-1"}
 
     def side(count: int, **bought: str) -> ReviewedStack:

@@ -15,7 +15,7 @@ from stampworks.plan import Plan
 
 
 def create(name: str, place: Owner, plan: Plan) -> Any:
-    """Create the bucket of the bundle; return None if no node starts by itself.
+    """Create the bucket of the bundle; return None if no node configures itself.
 
     Destroying it is safe: the bundle can be made again.
     """

@@ -44,7 +44,7 @@ class Place(Owner):
     buckets: list[Any]
     """Buckets of the declaration, which nodes may read and write."""
     bundle: Any
-    """Bucket with the bundle that nodes configure themselves from; None if no node starts by itself."""
+    """Bucket with the bundle that nodes configure themselves from; None if no node does."""
     logs: cloudwatch.LogGroup | None
     """Log group of the nodes; None if logs are not kept."""
 

@@ -12,7 +12,7 @@ Change = Literal["in place", "roll", "replace", "refuse"]
 CHANGE_KEY = "x-change"
 
 IN_PLACE: Final[dict[str, Any]] = {CHANGE_KEY: "in place"}
-"""The running cluster takes it up; jobs go on."""
+"""The running cluster applies it, and jobs continue."""
 ROLL: Final[dict[str, Any]] = {CHANGE_KEY: "roll"}
 """Node by node: drain, change, prove again, return."""
 REPLACE: Final[dict[str, Any]] = {CHANGE_KEY: "replace"}

@@ -35,7 +35,7 @@ class SlurmNode:
 
     name: str
     states: tuple[str, ...]
-    """Base state first, flags behind it, in lower case."""
+    """Base state first, then flags, in lower case."""
     reason: DrainReason
     """Slurm keeps the last one for ever: it says something only about a node that takes no jobs."""
     since: int | None
@@ -64,7 +64,7 @@ class Queued:
     queue: str
     comment: str
     states: tuple[str, ...]
-    """Base state first, flags behind it, in lower case."""
+    """Base state first, then flags, in lower case."""
     reason: str
     """Slurm's word for why it waits."""
     nodes: tuple[str, ...]

@@ -101,7 +101,7 @@ def _configured(roster: Roster) -> bool:
 
 
 def _expect_no_steps(roster: Roster, names: Iterable[str]) -> None:
-    """Jobs go on without a head. Where no scheduler can be asked for them, the nodes themselves are."""
+    """Raise UnknownError if job steps run on nodes and no scheduler can be asked. Jobs continue without a head."""
     there = {member.name for member in roster.members}
     running = [name for name in names if name in there and _runs_steps(roster, name)]
     if running:

@@ -111,7 +111,7 @@ def _cloud_needs(
 
 
 def _storage_addresses(declared: DeclaredStorage, rules: Subnets) -> int | catalog.Unknown:
-    """Count the addresses of a file system; 0 when its declaration is wrong, so that planning can go on."""
+    """Count the addresses of a file system; 0 when its declaration is wrong, so that planning can continue."""
     try:
         return subnet_addresses(declared, rules.reserved)
     except AbsentError:

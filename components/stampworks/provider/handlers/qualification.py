@@ -78,8 +78,7 @@ def _subject(call: Call) -> Subject:
 
 
 async def _held_since(call: Call) -> list[str]:
-    """Return nodes that have passed and take no jobs all the same, such as a node that reports a change before a
-    job."""
+    """Return nodes that have passed and still take no jobs, such as a node that reports a change before a job."""
     subject, roster = _subject(call), plan.from_dict(plan.Roster, call.inputs["roster"])
     certificate = read_certificate(call.old_outputs)
     passed = {node.name for node in certificate.nodes if node.verdict == "pass"} if certificate else set()
