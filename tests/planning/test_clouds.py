@@ -196,7 +196,7 @@ def test_zones_that_there_may_be(cloud: str, machine: str, region: str, zone: st
     )
 
 
-def test_of_a_wrong_region_no_zone_is_right() -> None:
+def test_zones_of_a_wrong_region_are_not_judged() -> None:
     """Only the region is reported: the zone may be the intended one."""
     pool = {"name": "gpu", "machine": "p5", "count": 2, "zone": "us-east-1a"}
     with pytest.raises(DeclarationError) as error:
@@ -211,7 +211,7 @@ def test_a_release_without_a_driver_says_so(machine: str, monkeypatch: pytest.Mo
     [finding] = found(plan, "release.accelerator")
     name = plan.pools[0].machine.accelerator
     assert (finding.verdict, finding.place) == ("unknown", "pools[0].machine")
-    assert f"have a driver for {name}: release {plan.release.name} has none" in finding.text
+    assert f"release {plan.release.name} has no driver for {name}: nodes of pool " in finding.text
     row = catalog.releases()[plan.release.name]
     having = {row.name: dataclasses.replace(row, accelerators=(name,))}
     monkeypatch.setattr(catalog, "releases", lambda: having)

@@ -107,7 +107,7 @@ def test_nodes_that_only_the_cloud_can_name() -> None:
     plan = plan_of(pools=[GPU])
     groups = tuple(dataclasses.replace(group, nodes=()) for group in plan.groups)
     text = text_of(dataclasses.replace(plan, groups=groups), ())
-    assert section(text, "Groups, whose nodes local names")[-1].split()[:3] == ["gpu", "4", "sim-h100"]
+    assert section(text, "Groups (local names their nodes)")[-1].split()[:3] == ["gpu", "4", "sim-h100"]
 
 
 def test_findings_come_before_the_reasons_with_their_verdict_in_words() -> None:

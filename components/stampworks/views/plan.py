@@ -121,7 +121,7 @@ def _groups(plan: Plan, width: int) -> list[str]:
         for group in plan.groups
     ]
     named = all(group.nodes for group in plan.groups)
-    return ["Groups" if named else f"Groups, whose nodes {plan.cloud} names", *sparse(header, rows, width)]
+    return ["Groups" if named else f"Groups ({plan.cloud} names their nodes)", *sparse(header, rows, width)]
 
 
 def _nodes(group: Group) -> str:
