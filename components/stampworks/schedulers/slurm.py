@@ -322,7 +322,7 @@ def _queue_line(plan: Plan, queue: Queue, members: Members) -> str:
         *(shares(plan, queue) if divided(plan) else []),
         *([("TRESBillingWeights", billing(plan, queue))] if scheduler.accounting else []),
         *([("PriorityTier", tier(plan, queue))] if tiers else []),
-        # Without a time of their own, nodes of no queue are ever powered down.
+        # Without a SuspendTime of its own, no queue powers its nodes down.
         *([("SuspendTime", IMAGINED_S)] if imagined else []),
         *([("ResumeTimeout", IMAGINED_S), ("SuspendTimeout", 1)] if imagined and elastic(plan) else []),
         *([("SuspendTime", scheduler.idle_minutes * 60)] if starting.intersection(queue.pools) else []),
