@@ -35,9 +35,9 @@ NAMES = (
     "recovery",
 )
 LONG = ("campaign",)
-"""These take more than an hour, and run by their names alone."""
+"""Campaigns of more than an hour, which run only by name."""
 INTERRUPTED = 130
-"""As a shell has it of a program that Ctrl-C has ended."""
+"""Exit status of a program that Ctrl-C has ended, as shells report it."""
 BUILD = Path(__file__).parents[1] / "build" / "bench"
 
 
@@ -52,8 +52,8 @@ def main(words: list[str]) -> int:
             f"no benchmark is called {unknown[0]!r}\n  hint: there are: {', '.join((*NAMES, *LONG))}", file=sys.stderr
         )
         return 2
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody compiles a whole SDK at each preview
-    for number in SIGNALS:  # also where a shell has turned Ctrl-C off for what runs in the background
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # keep the bytecode, or each preview compiles the whole SDK
+    for number in SIGNALS:  # this also works where a shell ignores Ctrl-C for background commands
         signal.signal(number, signal.default_int_handler)
     failed = []
     for name in given.names or NAMES:
@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
         except KeyboardInterrupt:
             print("  interrupted", flush=True)
             return INTERRUPTED
-        except (Exception, SystemExit) as error:  # whatever it is, the other rows still run
+        except (Exception, SystemExit) as error:  # the other rows run after any error
             failed.append(name)
             print(f"  failed: {reason(error)}", flush=True)
     if failed:
@@ -92,7 +92,7 @@ def reason(error: BaseException) -> str:
 
 
 def show(name: str, found: list[Row], kept: bool = True) -> None:
-    """Print the rows, and what the machine can do at most, and keep them as a file."""
+    """Print the rows with the limits of the machine, and keep them as a file."""
     rows = [*found, *machine.ceilings()]
     if kept:
         BUILD.mkdir(parents=True, exist_ok=True)

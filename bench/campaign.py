@@ -1,4 +1,4 @@
-"""Faults on a real cluster, and proofs of a sound one beside a busy neighbour: counts of what is caught, and of alarms.
+"""Count detected faults on a real cluster, and false alarms of proofs beside a busy neighbour.
 
 Every fault several times, at a place and a severity that chance chooses, mixed with the proofs of a sound cluster, so
 that a campaign that is cut short is a fair sample of the whole. It takes more than an hour, and runs by its name alone.
@@ -33,12 +33,12 @@ SMALL = {"TIMES": 1, "CLEAN": 1, "COUNT": 2}
 NODES, RAIL_MBPS, LEAF_NODES = 4, 200, 2
 COMMAND_S, NOTICED_S, WELL_S = 1200.0, 90.0, 180.0
 DECIDED = (0, 1, 3)
-"""How a command ends that has come to a verdict, whichever."""
+"""Exit statuses of commands that came to a verdict."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One fault, or none."""
+    """A fault, or none."""
 
     number: int
     fault: str
@@ -50,13 +50,13 @@ class Outcome:
     case: Case
     where: str
     caught: bool
-    """By the check that must; of a case without a fault: whether anything failed."""
+    """Whether the expected check caught it; in a case without a fault, whether any check failed."""
     right: bool
-    """Nobody else is blamed."""
+    """Whether no other node is blamed."""
     unknown: bool
     seconds: float
     why: str
-    """All that failed, in the words of whoever says so."""
+    """All failures, in the words of the check or scheduler."""
 
 
 def rows() -> list[Row]:
@@ -102,19 +102,19 @@ def cases(seed: int, times: int, clean: int) -> list[Case]:
 
 def counts(found: Sequence[Outcome], broken: int, of: int) -> list[Row]:
     return [
-        *_of_faults(
+        *_fault_rows(
             [each for each in found if each.case.fault and not FAULTS[each.case.fault].simulated], "live faults"
         ),
-        *_of_faults(
+        *_fault_rows(
             [each for each in found if each.case.fault and FAULTS[each.case.fault].simulated], "simulated faults"
         ),
-        *_of_clean([each for each in found if not each.case.fault]),
+        *_false_alarm_rows([each for each in found if not each.case.fault]),
         measured(f"cases that could not be carried out, of {of}", "", [broken], 0),
         measured(f"cases that there was no time for, of {of}", "", [of - broken - len(found)]),
     ]
 
 
-def _of_clean(found: Sequence[Outcome]) -> Iterator[Row]:
+def _false_alarm_rows(found: Sequence[Outcome]) -> Iterator[Row]:
     if found:
         alarms, unknown = sum(each.caught for each in found), sum(each.unknown for each in found)
         what = f"of {len(found)} proofs of a sound cluster, beside a busy neighbour"
@@ -123,7 +123,7 @@ def _of_clean(found: Sequence[Outcome]) -> Iterator[Row]:
         yield measured("  how long one takes", "s", [each.seconds for each in found])
 
 
-def _of_faults(found: Sequence[Outcome], what: str) -> Iterator[Row]:
+def _fault_rows(found: Sequence[Outcome], what: str) -> Iterator[Row]:
     missed = Counter(each.case.fault for each in found if not each.caught)
     wrong = Counter(each.case.fault for each in found if each.caught and not each.right)
     if found:
@@ -168,7 +168,7 @@ def _proven(cluster: Stack, case: Case, one: Mapping[str, Any], level: Level) ->
 
 
 def judged(one: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], blamed: set[str]) -> tuple[bool, bool]:
-    """Whether the check that must catch it did, and whether the culprit is blamed and nobody else."""
+    """Return whether the expected check caught the fault, and whether only the culprit is blamed."""
     is_trunk = FAULTS[one["fault"]].place == "trunk"
     by_check = [each for each in failed if each["check"] == one["check"]]
     caught = [each for each in by_check if one["rail"] in ("", each["rail"], *_words(each))]
@@ -181,7 +181,7 @@ def _words(finding: Mapping[str, Any]) -> list[str]:
 
 
 def _noticed(cluster: Stack, case: Case, one: Mapping[str, Any]) -> Outcome:
-    """By the health program on the nodes or by the scheduler, as `stampworks status` shows it."""
+    """Wait until the health program or the scheduler notices, as `stampworks status` shows it."""
     begun = time.monotonic()
     bad: dict[str, Mapping[str, Any]] = {}
     while not bad and time.monotonic() < begun + NOTICED_S:
@@ -214,7 +214,7 @@ def _line(its: Outcome) -> str:
 
 
 def _until_well(cluster: Stack) -> None:
-    """All nodes take jobs: who was held back by a proof does after the next one."""
+    """Wait until all nodes take jobs: a node held by a proof does so after the next one."""
     deadline = time.monotonic() + WELL_S
     while (found := _verb(cluster, "status", ends_with=DECIDED))["verdict"] != "pass":
         if time.monotonic() > deadline:
@@ -235,7 +235,7 @@ def _mended(cluster: Stack) -> bool:
 
 @contextlib.contextmanager
 def _busy_neighbour() -> Iterator[None]:
-    """Somebody else on this machine, who takes all of a processor that there is to have."""
+    """Run a process that uses all processor time it can get, as another user of this machine would."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             yield

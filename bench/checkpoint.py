@@ -68,7 +68,7 @@ def pairs(what: str, unit: str, ours: list[float], baseline: list[float], target
 
 @contextlib.contextmanager
 def saving(folder: Path) -> Iterator[Callable[[str], dict[str, float]]]:
-    """Ranks that have a state, and save it when they are told how."""
+    """Yield a function that lets ranks with a state save it in the given way."""
     if not TORCH.exists():
         raise SystemExit(f"{TORCH} is not there: python3 -m tools.prepare --training")
     argv = [str(TORCH), "-W", "ignore", "-m", "bench.saving", str(folder), str(RANKS), str(MIB)]

@@ -1,4 +1,4 @@
-"""A cold `make demo`, by phase: nothing built, nothing downloaded, in a fresh copy of what is committed."""
+"""Measure a cold `make demo` by phase: a fresh copy of the commit, without builds and downloads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.stack import ROOT
 
 TIMEOUT_S = 3600
 SMALL: dict[str, object] = {}
-"""There is no smaller one: what is built is what it is."""
+"""No smaller case exists: the build is always the same."""
 # A step of the preparation ends with its title and `ready`; the demo's own commands begin with `> `.
 _READY = re.compile(r"^(\S.*?) {2,}ready")
 _COMMAND = re.compile(r"^> (\S+ \S+)")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 INTERRUPTED_S = 60.0
-"""How long an interrupted command may take: the engine waits for what its plugin is doing."""
+"""Seconds that an interrupted command may take: the engine waits for running operations of its plugin."""
 SWEEP_S = 300
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -38,7 +38,7 @@ def started(
     """Start a command in a session of its own, so that a terminal's Ctrl-C reaches it once, through this process."""
     process: subprocess.Popen[str] | None = None
     try:
-        with undisturbed():  # or an interrupt would come before it is known what was started
+        with undisturbed():  # an interrupt could otherwise come before the record of the start
             process = subprocess.Popen(
                 argv,
                 cwd=folder,
@@ -87,7 +87,7 @@ def undisturbed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def room_for_one() -> Iterator[Path]:
-    """Make a folder whose `state` is that of a cluster. Afterwards, whatever happened, neither of them is there.
+    """Make a folder for the state of a cluster. Afterwards neither the cluster nor the folder exists, whatever happens.
 
     Whoever has come to the end has destroyed the cluster. What an error or an interrupt leaves is removed like the
     room of a lost stack. A folder whose room cannot be removed stays, for without it nobody would find the room.

@@ -1,4 +1,4 @@
-"""Whether rails and trunks carry what the plan predicts, felt by a real all-reduce.
+"""Measure whether rails and trunks carry the planned rate of a real all-reduce.
 
 Over a trunk narrower than a rail a ring has lost a tenth of what the trunk gives to a pair, with 16 MiB and with 64:
 the plan says what links allow, and not how ranks wait for each other.
@@ -48,7 +48,7 @@ def rows_for(oversubscription: int) -> list[Row]:
 
 
 def _two_ranks(found: Stack, plan: Mapping[str, Any], nodes: Sequence[str]) -> Row:
-    """Both in one run, so that whatever else the machine does meets both."""
+    """Run both measurements together, so that other load affects both."""
     ratios = []
     for _ in range(RUNS):
         results = _start(found, plan, nodes, ["pairs", "collectives"])

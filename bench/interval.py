@@ -1,4 +1,4 @@
-"""How near the best interval between checkpoints is chosen, in simulated runs whose failures nobody announces."""
+"""Compare the chosen interval between checkpoints with the best one, in simulated runs with unannounced failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRIFT = 3.0
 
 @dataclass(frozen=True)
 class Run:
-    """A run until its last failure: what a checkpoint costs, when something failed, and the rate at the end."""
+    """A run until its last failure: the cost of a checkpoint, the times of failures, and the final rate."""
 
     cost: float
     failures: tuple[float, ...]
@@ -52,12 +52,12 @@ def simulated(seed: int) -> Run:
     cost = 10 ** chance.uniform(-2, 1)
     mean = max(60.0, 100 * cost) * 10 ** chance.uniform(0, 3)
     drift = chance.uniform(-1, 1) * math.log(DRIFT) / (FAILURES * mean)
-    # how many were to be expected until a time is (e^(drift t) - 1) / (drift mean): its inverse gives the times
+    # The expected number of failures until a time is (e^(drift t) - 1) / (drift mean): its inverse gives the times.
     at, expected, failures = 0.0, 0.0, list[float]()
     while len(failures) < FAILURES:
         expected += chance.expovariate(1.0)
         grown = 1 + drift * mean * expected
-        if grown <= 0.1:  # they fade out, and there will be no more
+        if grown <= 0.1:  # failures fade out, and none will follow
             return simulated(seed + SEEDS)
         at = math.log(grown) / drift
         failures.append(at)
@@ -75,12 +75,12 @@ def short_of(run: Run, after: int) -> float:
 
 
 def goodput(interval: float, run: Run) -> float:
-    """The useful part of all time: failures at random lose what was done since the last checkpoint."""
+    """Return the useful share of all time: random failures lose the work since the last checkpoint."""
     return interval * run.rate / math.expm1(run.rate * (interval + run.cost))
 
 
 def best(run: Run) -> float:
-    """By trial, so that nothing depends on the formula that the chooser uses."""
+    """Find the best interval by trial, so that it does not depend on the chooser's formula."""
     low, high = math.log(run.cost / 10), math.log(100 / run.rate)
     for _ in range(100):
         third = (high - low) / 3

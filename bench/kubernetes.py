@@ -1,4 +1,5 @@
-"""From nothing to nodes and queues of a Kubernetes; what it takes; and gangs through it, beside Kueue without more."""
+"""Measure the creation of nodes and queues of a Kubernetes, its use of the machine, and the rate of gangs, beside plain
+Kueue."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.cluster.kubernetes import KubernetesStack, gang
 TARGETS_S = {64: 15, 512: 30}
 RUNS, NODES = 5, 512
 GANGS, SIZES, SECONDS = 1000, (1, 2, 4, 8), 2
-"""So many gangs of these sizes, whose pods seem to run for so long."""
+"""Number of gangs, their sizes in nodes, and the seconds that their pods seem to run."""
 AT_ONCE = 100
 """Objects for one kubectl, which makes them one after the other within its time limit."""
 PAIRS = 2
@@ -50,7 +51,7 @@ PLAIN: tuple[dict[str, Any], ...] = (
         "spec": {"clusterQueue": BARE},
     },
 )
-"""One queue with all GPUs, without teams, topology or priorities."""
+"""A queue with all GPUs, without teams, topology or priorities."""
 
 
 def rows() -> list[Row]:
@@ -85,7 +86,7 @@ def _started(nodes: int, target_s: float) -> Iterator[Row]:
 
 
 def _through(stack: KubernetesStack, team: str) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds for each gang that has run, and what had not within the limit."""
+    """Return the seconds of each finished gang, and the gangs that missed the limit."""
     begun = time.perf_counter()
     gangs = [_gang(f"g{index}", team, SIZES[index % len(SIZES)]) for index in range(GANGS)]
     for first in range(0, GANGS, AT_ONCE):

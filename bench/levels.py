@@ -1,4 +1,4 @@
-"""How long the levels of a proof take: one against the other, and what the quick one costs a node before each job."""
+"""Measure the duration of the levels of a proof, and the cost of the quick one before each job."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ print(json.dumps([(seconds(*empty), seconds(*health)) for _ in range(9)]))
 def rows() -> list[Row]:
     with stack(4, rate_mbps=RAIL_MBPS, leaf_nodes=2) as found:
         found.up()
-        return [*_against_everything(found), *_before_a_job(found), *_of_a_node(found)]
+        return [*_against_everything(found), *_before_a_job(found), *_node_rows(found)]
 
 
 def _against_everything(found: Stack) -> Iterator[Row]:
-    """Everything is a burn-in that has time for one round."""
+    """Compare the standard level with every check once: a burn-in with time for one round."""
     once = sum(step.seconds for step in steps("burn-in"))
     everything = _seconds(found, "burn-in", 1 + int(1.5 * once // 60))
     standard = [_seconds(found, "standard", 10) for _ in range(RUNS)]
@@ -64,7 +64,7 @@ def _before_a_job(found: Stack) -> Iterator[Row]:
     )
 
 
-def _of_a_node(found: Stack) -> Iterator[Row]:
+def _node_rows(found: Stack) -> Iterator[Row]:
     """Measure the programs of the quick level on a node, after their start."""
     run = ["stampworks", "run", "--stack", NAME, "--nodes", "1", "--", "env", PROGRAMS, "python3", "-m", "validation"]
     heard = [read(found.run(*run, "limits", "inventory")) for _ in range(RUNS)]

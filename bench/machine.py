@@ -17,7 +17,7 @@ RUNS = 5
 
 
 def ceilings() -> list[Row]:
-    """Rows that have no target: they say what the others were measured on."""
+    """Return rows without targets, which show the machine's limits."""
     return [
         measured("machine: cores", "", [os.cpu_count() or 0]),
         measured("machine: load before", "", [os.getloadavg()[0]]),
@@ -37,7 +37,7 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def quiet(*argv: str) -> None:
-    """Runs a command whose output nobody needs; its failure ends the benchmark."""
+    """Run a command without its output; a failure ends the benchmark."""
     subprocess.run(argv, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60, check=True)
 
 

@@ -40,7 +40,7 @@ def _first_processes(found: Stack) -> dict[str, int]:
 
 
 def pss_mib(first: int) -> float:
-    """Everything in the same process namespace as a node's first process."""
+    """Return the memory of all processes in the namespace of a node's first process."""
     namespace = (Path("/proc") / str(first) / "ns/pid").readlink()
     total_kib = 0
     for process in Path("/proc").iterdir():
@@ -48,7 +48,7 @@ def pss_mib(first: int) -> float:
             if process.name.isdecimal() and (process / "ns/pid").readlink() == namespace:
                 total_kib += _pss_kib(process)
         except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue  # it ended meanwhile, or is no business of ours
+            continue  # it has ended meanwhile, or belongs to another user
     return total_kib / 1024
 
 

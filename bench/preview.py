@@ -50,7 +50,7 @@ POOLS = 25
 SMALL = {"MANY": 20, "RUNS": 1, "ROUNDS": 2, "POOLS": 2}
 SHARE = 1.05
 TEXT_MIN = 8
-"""Characters: what is shorter, as a version, may be the same by chance."""
+"""Minimum length in characters: shorter values, such as versions, may be equal by chance."""
 
 
 def rows() -> list[Row]:
@@ -65,8 +65,8 @@ def rows() -> list[Row]:
                 return engines[-1]
 
             stack = read_stack(STACK, ROOT, ROOT / "stacks", {})
-            pairs = {count: _pair(servers, engine, _of_pools(stack, count), Path(folder)) for count in (1, POOLS)}
-            return [*_of_nodes(engine(stack), stack), *_shares(pairs)]
+            pairs = {count: _pair(servers, engine, _with_pools(stack, count), Path(folder)) for count in (1, POOLS)}
+            return [*_node_rows(engine(stack), stack), *_shares(pairs)]
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def _ended(engines: Sequence[Engine]) -> Iterator[None]:
             each.end()
 
 
-def _of_nodes(engine: Engine, stack: Stack) -> list[Row]:
+def _node_rows(engine: Engine, stack: Stack) -> list[Row]:
     """A preview shows a resource for each pool, however many nodes it has."""
     found: dict[int, int] = {}
     free = changed(stack, stack.config, ConfigurationChange("no budget", "budget", None))
@@ -119,7 +119,7 @@ class Pair:
     """Number of resources common to both programs (ours and the hand-written one)."""
 
 
-def _of_pools(stack: Stack, count: int) -> Stack:
+def _with_pools(stack: Stack, count: int) -> Stack:
     """The same cluster with this many pools of the kind that it has."""
     [pool] = stack.declared["pools"]
     pools = [{**pool, "name": f"{pool['name']}{number or ''}"} for number in range(count)]
@@ -129,7 +129,8 @@ def _of_pools(stack: Stack, count: int) -> Stack:
 
 def _pair(servers: Servers, engine: Callable[..., Engine], stack: Stack, folder: Path) -> Pair:
     record = io.StringIO()
-    with servers.serving(Recording({}, lambda: None, record)) as ports:  # in a world of its own, where all is made
+    # answer with a recording provider that creates everything
+    with servers.serving(Recording({}, lambda: None, record)) as ports:
         stamped = engine(stack, ports)
         ran = stamped.run("up", "--yes", "--skip-preview")
         if ran.code:
@@ -153,7 +154,7 @@ def _grouping(resource: Mapping[str, Any]) -> bool:
 def _shares(pairs: Mapping[int, Pair]) -> list[Row]:
     few, many = pairs[1], pairs[POOLS]
     took: list[list[tuple[float, float]]] = []
-    """For each round what each of the four took: on the processors and on the clock."""
+    """Seconds of processor and of wall time for each of the four, by round."""
     engines = [few.ours, few.by_hand, many.ours, many.by_hand]
     for number in range(ROUNDS):
         order = engines if number % 2 else engines[::-1]
@@ -178,7 +179,7 @@ def _shares(pairs: Mapping[int, Pair]) -> list[Row]:
 
 
 def _values(engine: Engine) -> int:
-    """The engine takes up each, and writes into its log what it is, whenever the resource passes by."""
+    """Return the number of values that the engine wrote into its log."""
     made = engine.run("preview").of("resourcePreEvent")
     return sum(_counted(each["metadata"]["new"].get("inputs", {})) for each in made)
 
@@ -202,10 +203,10 @@ def _processors() -> float:
 
 
 def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str, Any]]) -> str:
-    """As somebody would write it who knows what each resource got, and from which other one."""
+    """Return the program that an engineer would write by hand, with the given values."""
     lines = ["import gc\ngc.disable()\nimport pulumi\nimport pulumi_aws as aws\n"]
     whole: list[str] = []
-    """Says of each component that all is made that lies in it, as Pulumi's guide asks of whoever writes one."""
+    """Names of components that register all their children, as Pulumi's guide requires."""
     variables: dict[str, str] = {}
     outputs: dict[str, str] = {}
     """Placeholders for outputs of resources that were made before."""
@@ -243,7 +244,7 @@ def _written(value: Any, outputs: Mapping[str, str], key: str = "") -> str:
         return texts[0] if len(texts) == 1 else f"pulumi.Output.concat({', '.join(texts)})"
     if isinstance(value, list):
         return f"[{', '.join(_written(each, outputs) for each in value)}]"
-    if isinstance(value, dict):  # keys of tags are whatever somebody likes, all others are the SDK's
+    if isinstance(value, dict):  # keys of tags are free, all others are the SDK's
         named = {name if key == "tags" else _snake(name): _written(each, outputs, name) for name, each in value.items()}
         return f"{{{', '.join(f'{name!r}: {each}' for name, each in named.items())}}}"
     return repr(value)

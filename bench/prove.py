@@ -47,7 +47,7 @@ LEVELS: dict[Level, str] = {"standard": "standard level", "burn-in": "every chec
 
 def rows() -> list[Row]:
     chance = Random(1)  # noqa: S311
-    simulated = [*_searches(chance), *_clusters(chance), *_made_up(chance)]
+    simulated = [*_searches(chance), *_clusters(chance), *_synthetic_fleets(chance)]
     return [*_thresholds(), *simulated, *_against_everything(), *_recorded(), *_beyond_reach(chance)]
 
 
@@ -64,14 +64,15 @@ def _thresholds() -> Iterator[Row]:
 
 
 def _where_little_is_known(threshold: Threshold) -> str:
-    """How large a file system is decides what it can, and how a program starts what a small payload can."""
+    """Return a label for thresholds that depend on unknowns: the size of a file system, or a program's start for a
+    small payload."""
     if threshold.quantity.startswith("storage"):
         return " (storage)"
     return " (up to 2 MiB)" if 0 < threshold.size_bytes <= 2 << 20 else ""
 
 
 def _searches(chance: Random) -> Iterator[Row]:
-    """How many rounds of pairs it takes to name who is bad."""
+    """Yield the number of rounds of pairs until the bad items are named."""
     for count in (1, 2):
         who, wrong = ("one bad node", "two bad nodes")[count - 1], 0
         for size in SIZES:
@@ -96,7 +97,7 @@ def _search(items: Sequence[str], bad: Sequence[str]) -> Located:
 
 
 def _clusters(chance: Random) -> Iterator[Row]:
-    """Whole campaigns on clusters of 8 to 16 nodes with noise, whose faults are of any kind, place and severity."""
+    """Run whole campaigns on noisy clusters of 8 to 16 nodes, with faults of any kind, place and severity."""
     alarms = sum(any(each.verdict != "pass" for each in sound(chance).prove()) for _ in range(CLEAN))
     yield counted("simulated: clean, and an alarm", "clusters", alarms, CLEAN, 0)
     missed, of_kind = Counter[str](), Counter[str]()
@@ -117,14 +118,14 @@ def _clusters(chance: Random) -> Iterator[Row]:
 
 
 def _against_everything() -> Iterator[Row]:
-    """The same clusters at the standard level and with every check, round by round: what the time that is saved costs.
+    """Run the standard level and all checks on the same clusters, round by round, to see what the saved time costs.
 
     Noise is drawn anew for each, as in a cluster that is proven twice.
     """
     missed, only = Counter[Level](), Counter[Level]()
     alarms = Counter[Level]()
     for number in range(COMPARED):
-        found = {level: _at(level, number) for level in LEVELS}
+        found = {level: _proven(level, number) for level in LEVELS}
         alarms.update(level for level, (_, alarm) in found.items() if alarm)
         missing = [level for level, (caught, _) in found.items() if not caught]
         missed.update(missing)
@@ -137,7 +138,7 @@ def _against_everything() -> Iterator[Row]:
         yield counted(f"slow memory, or slow when warm, {name}: missed", "faults", late, LATE)
 
 
-def _at(level: Level, number: int) -> tuple[bool, bool]:
+def _proven(level: Level, number: int) -> tuple[bool, bool]:
     """Whether a fault is caught, and whether a sound cluster raises an alarm."""
     cluster, [fault] = broken(Random(number), 1)  # noqa: S311
     well = sound(Random(number)).prove(level)  # noqa: S311
@@ -155,8 +156,8 @@ def _late(number: int) -> tuple[NoisyCluster, Fault]:
     return cluster, Fault("slow memory", node)
 
 
-def _made_up(chance: Random) -> Iterator[Row]:
-    """Windows of a fleet's steps in which somebody is 5 % slow, or nobody."""
+def _synthetic_fleets(chance: Random) -> Iterator[Row]:
+    """Analyse windows of a fleet's steps with a node that is 5 % slow, or with none."""
     alarms = 0
     for name, make in NOISE.items():
         found = _windows(chance, make)
@@ -192,7 +193,7 @@ def _recorded() -> Iterator[Row]:
 
 
 def _beyond_reach(chance: Random) -> Iterator[Row]:
-    """Show faults that no window of this length can find, so that nobody expects it."""
+    """Show faults that no window of this length can find."""
     for what, make in (("chips 1 % apart", lambda chance: differing(chance, 0.01)), ("batches 3 % apart", two_kinds)):
         found = _windows(chance, make)
         yield counted(f"beyond reach: 5 % slow, {what}: missed", "windows", found["missed"], WINDOWS, 0.01)

@@ -35,16 +35,16 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
         place = Path(folder)
         whole = finished(place / "undisturbed", ranks=RANKS, **SETTINGS)
-        killed = [_with_kills(place / f"killed-{number}", chance) for number in range(RUNS)]
+        killed = [_killed_run(place / f"killed-{number}", chance) for number in range(RUNS)]
         return [
-            *_of_kills(whole, killed, place),
-            *_of_nodes(whole, place),
-            *_of_faults(place, chance, seed),
-            *_of_other_numbers(place),
+            *_kill_rows(whole, killed, place),
+            *_node_loss_rows(whole, place),
+            *_goodput_rows(place, chance, seed),
+            *_resharding_rows(place),
         ]
 
 
-def _of_kills(whole: Run, killed: list[Run], place: Path) -> Iterator[Row]:
+def _kill_rows(whole: Run, killed: list[Run], place: Path) -> Iterator[Row]:
     ours = [seconds for run in killed for seconds in recoveries(run)]
     lost = [again for run in killed for again in done_again(run)]
     unequal = sum(run.last()["digest"] != whole.last()["digest"] for run in killed)
@@ -59,7 +59,7 @@ def _of_kills(whole: Run, killed: list[Run], place: Path) -> Iterator[Row]:
     yield measured(f"{what} in {len(killed)} runs: runs whose last weights differ in a bit", "", [unequal], 0)
 
 
-def _with_kills(folder: Path, chance: random.Random) -> Run:
+def _killed_run(folder: Path, chance: random.Random) -> Run:
     with running(folder, ranks=RANKS, **SETTINGS) as run:
         for number in range(1, KILLS + 1):
             run.until(lambda number=number: len(run.events("ready")) == number)  # type: ignore[misc]
@@ -92,7 +92,7 @@ def done_again(run: Run) -> list[float]:
     return found
 
 
-def _of_nodes(whole: Run, place: Path) -> Iterator[Row]:
+def _node_loss_rows(whole: Run, place: Path) -> Iterator[Row]:
     """Two nodes, of which one is lost with all that runs there."""
     took, apart = [], []
     expected = {event["step"]: event["loss"] for event in whole.events("step")}
@@ -107,8 +107,8 @@ def _of_nodes(whole: Run, place: Path) -> Iterator[Row]:
     yield measured("  loss with half the ranks, apart from the undisturbed run's, at most", "", apart, 0.01)
 
 
-def _of_faults(place: Path, chance: random.Random, seed: int) -> Iterator[Row]:
-    """In each minute a rank is killed, at any time of it."""
+def _goodput_rows(place: Path, chance: random.Random, seed: int) -> Iterator[Row]:
+    """Kill a rank at a random moment of each minute."""
     settings = {**SETTINGS, "steps": 1_000_000, "checkpoints": {"every_s": 0.0}}
     with running(place / "faults", ranks=RANKS, **settings) as run:
         run.until_step(1)
@@ -139,8 +139,8 @@ def productive(steps: list[dict[str, Any]], begin: float, end: float) -> float:
     return float(sum(event["seconds"] - sum(event["stalled"].values()) for event in within))
 
 
-def _of_other_numbers(place: Path) -> Iterator[Row]:
-    """A checkpoint that eight ranks wrote is gone on with by four and by sixteen."""
+def _resharding_rows(place: Path) -> Iterator[Row]:
+    """Continue a checkpoint of eight ranks on four and on sixteen."""
     small = {**SETTINGS, "steps": 12, "batch": 16}
     whole = finished(place / "eight", ranks=8, **small)
     expected = {event["step"]: event["loss"] for event in whole.events("step")}
@@ -160,13 +160,13 @@ def _of_other_numbers(place: Path) -> Iterator[Row]:
 
 @contextlib.contextmanager
 def relaunched(folder: Path) -> Iterator[Callable[[], float]]:
-    """The usual way: torchrun starts all ranks anew, which load what the last step left on a disk."""
+    """Yield the usual recovery: torchrun restarts all ranks, which load the last state from disk."""
     folder.mkdir()
     argv = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), "--max-restarts", "100"]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'workloads'}", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         [str(TORCH), *argv, "-m", "bench.relaunched", str(folder)],
-        # without the last one, ranks that are started again read the addresses of those that were killed, and hang
+        # Without the last variable, restarted ranks read the addresses of killed ones, and hang.
         env={**environment, "GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -187,7 +187,7 @@ def relaunched(folder: Path) -> Iterator[Callable[[], float]]:
             until(steps() + 3)
             begun, done = time.monotonic(), steps()
             os.kill(int((folder / "pid-1").read_text()), signal.SIGKILL)
-            until(done + 2)  # one may have been on its way
+            until(done + 2)  # a step may have been in progress
             return time.monotonic() - begun
 
         yield again

@@ -1,4 +1,4 @@
-"""A rank of what recovery is measured against: the same model under torchrun, which leaves its state on a disk."""
+"""A rank of the baseline of recovery: the same model under torchrun, with its state on disk."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ PAIRS = 8
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table, one object of the file. None: there is nothing to put there."""
+    """A line of the table and an object of the file. None leaves a cell empty."""
 
     what: str
     ours: float
@@ -25,11 +25,11 @@ class Row:
     """The interval of the ratio where there is a baseline, else of `ours`."""
     target: float | None
     met: bool | None
-    """By the unfavourable end of the interval, which is the high one: less is better in every row."""
+    """Whether the high end of the interval meets the target; less is better in every row."""
 
 
 def compared(what: str, unit: str, ours: Measure, baseline: Measure, target: float | None, pairs: int = PAIRS) -> Row:
-    """Both sides measured in turns, in the order ABBA, so that what else the machine does meets both alike."""
+    """Compare two alternating measurements in the order ABBA, so that other load affects both."""
     found: list[tuple[float, float]] = []
     for number in range(pairs):
         if number % 2:
@@ -54,7 +54,7 @@ def compared(what: str, unit: str, ours: Measure, baseline: Measure, target: flo
 
 
 def of_means(what: str, unit: str, pairs: Sequence[Sequence[float]], target: float | None) -> Row:
-    """How the means of both sides compare, where one pair alone tells little, for each side of it is a difference.
+    """Compare the means of both sides, where single pairs differ too much to tell.
 
     The interval is where that is with 95 % confidence: by how far it moves when one pair after the other is left out
     (the jackknife), times Student's t.
@@ -81,14 +81,14 @@ def measured(what: str, unit: str, values: Sequence[float], target: float | None
 
 
 def counted(what: str, unit: str, wrong: int, of: int, target: float | None = None) -> Row:
-    """How many of many went wrong; the target is the part that may. None of so many is met by the count."""
+    """Return a row about failures among many tries. The target is the allowed share, compared with the count itself."""
     low, high = wilson(wrong, of)
     met = None if target is None else high <= target if target else not wrong
     return Row(what, wrong, of, unit, wrong / of, low, high, target, met)
 
 
 def wilson(count: int, of: int) -> tuple[float, float]:
-    """Where the part is with 95 % confidence, by Wilson: none of 300 may still be one in 80."""
+    """Return the 95 % confidence interval of a share, by Wilson: 0 of 300 may still mean 1 in 80."""
     z = 1.96
     part, weight = count / of, 1 + z * z / of
     middle = (part + z * z / (2 * of)) / weight
@@ -97,7 +97,7 @@ def wilson(count: int, of: int) -> tuple[float, float]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Where the median is with 95 % confidence, whatever the distribution; all of the range below nine values.
+    """Return the 95 % confidence interval of the median for any distribution; the whole range below nine values.
 
     The k-th smallest and the k-th largest of n enclose the median unless fewer than k values fall on one side of it.
     """

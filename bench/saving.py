@@ -1,4 +1,5 @@
-"""The ranks of bench/checkpoint.py, where there is torch: a line of input says how to save, the answer what it took.
+"""Ranks of bench/checkpoint.py in the environment with torch: a line of input says how to save, and the answer has the
+duration.
 
 python -m bench.saving FOLDER RANKS MIB      beside | alone | plain
 """
@@ -43,7 +44,7 @@ def main(folder: Path, ranks: int, size: int) -> None:
 
 
 def live(store: Path, folder: Path, rank: int, world: int, size: int) -> None:
-    """One rank, until the input ends, which only the first one reads."""
+    """Run a rank until the input ends, which only the first rank reads."""
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group("gloo", store=dist.FileStore(str(store), world), rank=rank, world_size=world)
@@ -82,7 +83,7 @@ class Saver:
             torch.mm(self.factor, self.factor)
 
     def save_beside(self) -> dict[str, float]:
-        """Beside a step, which is compared with one beside which nothing is saved."""
+        """Save beside a step, and return its duration and that of a step without a save."""
         alone = took(self.compute)["blocked"]
         dist.barrier(self.group)
         self.step += 1
@@ -95,7 +96,7 @@ class Saver:
         return {**stalled, "longer": beside["blocked"] - alone, "cpu": cpu() - before - beside["cpu"]}
 
     def save_alone(self) -> dict[str, float]:
-        """And wait for the copy, as a step does that changes the state at once."""
+        """Save and wait for the copy, as a step that changes the state at once must."""
         self.step += 1
         stalled = took(lambda: (self.checkpoints.save(self.state, self.step, {}), self.checkpoints.copied()))
         self.published()

@@ -30,7 +30,7 @@ plugins:
   providers: [{{name: stampworks, path: {sys.prefix}/share/stampworks}}]
 """
 ALL_LINKS_MBPS = 800
-"""One rail of every node together: more nodes must not ask more of this machine's loopback than it carries."""
+"""Rate of one rail of all nodes together, so that more nodes do not exceed this machine's loopback."""
 DECLARATION = """\
 config:
   stampworks:cluster:
@@ -52,10 +52,10 @@ config:
 
 @dataclass(frozen=True)
 class Up:
-    """How long one `pulumi up` took."""
+    """Durations of one `pulumi up`."""
 
     idle_s: float
-    """From the command to every node idle in Slurm."""
+    """Seconds from the command until every node is idle in Slurm."""
     ansible_s: float
     """Seconds of the playbook in it, as Pulumi reports them: whole ones."""
 
@@ -97,7 +97,7 @@ class Stack:
         return self.run("pulumi", "up", "--yes", "--skip-preview", "--stack", NAME, folder=folder)
 
     def up_until_idle(self) -> Up:
-        """From nothing to every node idle."""
+        """Start a cluster from nothing, and wait until every node is idle."""
         started = time.perf_counter()
         said = self.up()
         while self.run_status() != 0:
@@ -124,7 +124,7 @@ class Stack:
 
 @contextlib.contextmanager
 def stack(nodes: int, rate_mbps: int = 0, leaf_nodes: int = 4, oversubscription: int = 1) -> Iterator[Stack]:
-    """A stack that is declared and not up yet; whatever happens it is gone afterwards."""
+    """Yield a declared stack that is not up yet, and remove it in any case."""
     with room_for_one() as folder:
         found = Stack(folder, nodes, rate_mbps or min(50, ALL_LINKS_MBPS // nodes), leaf_nodes, oversubscription)
         found.run("pulumi", "stack", "init", NAME)

@@ -1,4 +1,4 @@
-"""From nothing to every node idle in Slurm, the node image being there."""
+"""Measure the time from nothing to idle nodes in Slurm, with an existing node image."""
 
 from __future__ import annotations
 

@@ -10,9 +10,10 @@ import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 collect_ignore = ["training"]
-"""They need torch, and have a pytest of their own: tools/suites.py."""
+"""Tests that need torch, which tools/suites.py runs with another pytest."""
 TOGETHER = (
-    frozenset({"tests/clouds/aws/test_stacks.py", "tests/clouds/aws/test_eks.py"}),  # each stack is rehearsed once
+    # run together, so that each stack is rehearsed once
+    frozenset({"tests/clouds/aws/test_stacks.py", "tests/clouds/aws/test_eks.py"}),
     frozenset(
         f"tests/cluster/test_{name}.py" for name in ("connection", "login", "own_jobs", "submit", "users", "workloads")
     ),
@@ -49,5 +50,5 @@ def _own_folders(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
         return
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "own-state"))
     monkeypatch.setenv("STAMPWORKS_CACHE", str(tmp_path / "own-cache"))
-    for name in ("STAMPWORKS_STACK", "COLUMNS"):  # how wide a terminal is, workers of pytest say as well
+    for name in ("STAMPWORKS_STACK", "COLUMNS"):  # pytest's workers also set the width of the terminal
         monkeypatch.delenv(name, raising=False)

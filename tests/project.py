@@ -24,7 +24,7 @@ class Project:
 
     folder: Path
     limit_s: ClassVar[float]
-    """How long one run of the engine may take."""
+    """Time limit of a run of the engine, in seconds."""
 
     def init(self) -> None:
         """Makes the stack `test`, once what the engine reads for that is there."""
@@ -50,7 +50,7 @@ class Project:
         return subprocess.CompletedProcess(process.args, process.returncode, said, "")
 
     def started(self, *argv: str, stderr: int = subprocess.STDOUT) -> subprocess.Popen[str]:
-        """An operation that goes on meanwhile."""
+        """Return a running operation of the engine."""
         return subprocess.Popen(
             ["pulumi", *argv, "--non-interactive", "--color", "never"],
             cwd=self.folder,
@@ -80,8 +80,8 @@ class Project:
 
 
 def wait_for(true: Callable[[], object], limit_s: float) -> None:
-    """Looks again and again; a look that is much work, as one by the command line is, so much more rarely: whoever else
-    is at work on this machine has two thirds of it."""
+    """Wait until the function returns true. Expensive looks are repeated less often, so that other work has two thirds
+    of the machine."""
     deadline = time.monotonic() + limit_s
     while True:
         begun = time.monotonic()
@@ -92,8 +92,8 @@ def wait_for(true: Callable[[], object], limit_s: float) -> None:
 
 
 def listening() -> set[tuple[str, int]]:
-    """The addresses and ports of this machine at which somebody waits to be called, by TCP. One of IPv4 is the same
-    where a socket of both families has it."""
+    """Return the addresses and TCP ports on which processes of this machine listen. A socket of both families counts as
+    IPv4."""
     found = set()
     for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
         for line in Path("/proc/net", name).read_text().splitlines()[1:]:

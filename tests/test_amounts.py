@@ -28,7 +28,7 @@ def test_what_is_a_count(text: str, count: int) -> None:
     "text", ["", "B", "-7B", "7Q", "nan", "inf", "1e999", "7 B B", "0x10", "½", "1.5", "1e-3", "٣"]
 )
 def test_what_is_none(text: str) -> None:
-    """Nothing is rounded, negative, endless or guessed."""
+    """Nothing is rounded, negative, infinite or guessed."""
     with pytest.raises(ValueError, match=r"is no (count|whole number)"):
         amount(text)
 
@@ -41,7 +41,7 @@ def test_a_whole_number_is_itself(count: int) -> None:
 
 @given(st.integers(1, 10**15))
 def test_what_is_shown_can_be_read(count: int) -> None:
-    """In four digits it means nearly the same."""
+    """The four digits have nearly the same value."""
     assert amount(many(count)) == pytest.approx(count, rel=1e-3)
 
 

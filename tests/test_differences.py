@@ -64,7 +64,7 @@ def made_of(plan: Plan) -> Plan:
 
 @pytest.mark.parametrize("path", MEANINGLESS)
 def test_an_order_that_means_nothing_is_no_difference(path: str) -> None:
-    """Neither to whoever compares plans nor to the fingerprint, nor to what is made of one."""
+    """This holds for comparisons, the fingerprint, and created resources."""
     once, twice = planned(reversed_at("users")), planned(reversed_at(path))
     assert not differences(once, twice)
     assert fingerprint(once) == fingerprint(twice)
@@ -73,7 +73,7 @@ def test_an_order_that_means_nothing_is_no_difference(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["pools", "storage", "users", "tags", "budget.notify", "scheduler.priorities"])
 def test_on_a_cloud_that_numbers_no_ports_pools_have_no_order(path: str) -> None:
-    """Nor file systems behind the first, nor whatever else a person lists."""
+    """File systems after the first one, and other lists, have no order either."""
     data = copy.deepcopy(ON_AWS)
     *way, last = path.split(".")
     here = data[way[0]] if way else data
@@ -87,7 +87,7 @@ def test_on_a_cloud_that_numbers_no_ports_pools_have_no_order(path: str) -> None
 
 @pytest.mark.parametrize("path", MEANT)
 def test_an_order_that_means_something_is_one(path: str) -> None:
-    """It is said, and the fingerprint is another one."""
+    """A changed order is reported, and changes the fingerprint."""
     once, twice = planned(reversed_at("users")), planned(reversed_at(path))
     assert differences(once, twice)
     assert fingerprint(once) != fingerprint(twice)

@@ -69,7 +69,7 @@ def cloud_rules(cloud: str, *sdk: str, extra: tuple[str, ...] = ()) -> tuple[Rul
             Rule(f"{room}.{each}", ours=("plan", "clouds.errors", *own), others=sdk)
             for each in ("errors", "machines", "session", "tags")
         ),
-        # whoever asks a Kubernetes is an operation, and hears what operations say, whichever cloud has it
+        # a request to Kubernetes is an operation on any cloud, and has the errors of operations
         Rule(f"{room}.access", ours=("operations.errors", *members), others=sdk),
         Rule(room, ours=("plan", "schedulers", "resources", *extra, f"clouds.{cloud}.tags"), others=("pulumi", *sdk)),
     )
@@ -90,7 +90,7 @@ RULES = (
     Rule("stampworks.catalog", others=("yaml",), pure=True),
     Rule("stampworks.physics", ours=("catalog",), pure=True),
     Rule("stampworks.declaration", ours=("catalog",), others=("pydantic", "pydantic_core", "yaml")),
-    # each of these imports only those above it, so that there is no circle between them
+    # Each of these imports only those above it, so that no cycle exists.
     Rule("stampworks.planning.clouds", ours=("catalog", "plan"), pure=True),
     Rule("stampworks.planning.fat_tree", ours=(*PLANNED, "planning.clouds"), pure=True),
     Rule("stampworks.planning.build", ours=(*PLANNED, "planning.clouds", "planning.fat_tree"), pure=True),
@@ -108,7 +108,7 @@ RULES = (
     Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
     Rule("stampworks.clouds.local.rooms", ours=("plan", "machine_room"), pure=True),
-    *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is a room of ours
+    *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is our own machine room
     Rule("stampworks.machine_room.kubernetes", ours=("machine_room",), others=("cryptography", "yaml")),
     Rule("stampworks.machine_room", ours=("machine_room.kubernetes",)),
     Rule("stampworks.clouds.faults"),
@@ -150,7 +150,7 @@ RULES = (
     Rule("stampworks", ours=("cluster", "declaration", "plan"), exact=True),
     Rule("stacks", ours=ANY, others=ANY),
     Rule("workloads.stampworks_train", others=("torch", "numpy", "boto3", "botocore")),
-    Rule("workloads.recipes", others=ANY),  # each brings the packages that it shows
+    Rule("workloads.recipes", others=ANY),  # each recipe imports the packages that it shows
     Rule("workloads.training", others=("stampworks_train", "torch", "numpy", "fsspec", "validation", "wandb")),
     Rule("workloads", others=("torch", "numpy", "fsspec", "tensorboard")),
     # modules run on the nodes, action plugins here beside Ansible, which brings yaml
@@ -159,7 +159,7 @@ RULES = (
     Rule("playbooks", others=("ansible", "ansible_collections.stampworks", "yaml")),
 )
 
-# Rooms that must start without the engine's SDK, whatever an __init__.py on the way re-exports.
+# Rooms that must start without the engine's SDK, including re-exports of each __init__.py on the way.
 WITHOUT_PULUMI = (
     *("plan", "catalog", "physics", "declaration", "planning", "schedulers", "configuration", "views", "operations"),
     "jobs",
@@ -232,7 +232,7 @@ def allowed(rule: Rule, importer: str, imported: str) -> bool:
 
 
 def violations(path: Path, module: str, source: str, modules: frozenset[str]) -> list[str]:
-    """One line for each import that breaks a rule: where, what, and what the room may import."""
+    """Return a line for each forbidden import: position, import, and the room's allowed imports."""
     rule = rule_of(module)
     if rule is None:
         return [f"{path}:1: {module} belongs to no room: add a rule for it to {Path(__file__).name} and the docs"]
@@ -271,7 +271,7 @@ MODULES = frozenset(module for _, module in SOURCES)
 
 
 def test_every_import_is_in_the_table() -> None:
-    """No file of the product imports what its room must not know of."""
+    """No file of the product imports a forbidden room."""
     found = [
         line
         for path, module in SOURCES
@@ -308,7 +308,7 @@ def circles(imported: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def test_no_modules_import_each_other() -> None:
-    """Imports inside functions and for types count, too: what is in a circle cannot be read or moved by itself."""
+    """Imports inside functions and for types count, too: modules in a cycle cannot be read or moved alone."""
     imported = {
         module: {
             each.module
@@ -391,7 +391,7 @@ def _constants(node: ast.AST) -> set[object]:
 
 
 def test_nobody_asks_which_scheduler_it_is() -> None:
-    """The differences between schedulers are their traits, and whatever stands behind their port."""
+    """The differences between schedulers are their traits, and the code behind their port."""
     found = [
         f"{path.relative_to(ROOT)}:{line}"
         for path, module in SOURCES
@@ -428,7 +428,7 @@ def test_a_room_starts_without_the_engine(room: str) -> None:
 
 
 def test_the_library_does_not_load_the_command() -> None:
-    """Whoever has a cluster in a program of their own parses no command line."""
+    """Programs with a cluster of their own parse no command line."""
     program = "import stampworks.cluster, sys; print(*sorted(n for n in sys.modules if n.startswith('stampworks.cli')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []
@@ -485,7 +485,7 @@ def test_a_forbidden_import_is_found(module: str, source: str, line: int, name: 
 
 
 def test_the_text_of_a_violation() -> None:
-    """A violation says what the room may import, so that nobody has to look it up."""
+    """A violation lists the imports that the room may have."""
     [found] = violations(Path("x.py"), "stampworks.resources.roster", "import boto3\n", KNOWN)
     assert found == (
         "x.py:1: resources must not import boto3 "

@@ -14,7 +14,7 @@ from stampworks.physics.layouts import fitting, misfit
     ],
 )
 def test_the_largest_number_that_fits(layout: str, degree: int, ranks: int, largest: int) -> None:
-    """It fits by its own arithmetic, and nothing above it does."""
+    """The number fits by its own arithmetic, and no larger one does."""
     assert fitting(layout, degree, 5, ranks) == largest
     fits = [nodes for nodes in range(1, 6) if not misfit(layout, degree, nodes, ranks)]
     assert max(fits, default=0) == largest

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks.text.names import BRACKETS_MAX, UNFOLDED_MAX, fold, unfold
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,10 @@ def test_names_without_a_number_stay_what_they_are() -> None:
     [
         ("gpu-[001-003,007],head", ("gpu-001", "gpu-002", "gpu-003", "gpu-007", "head")),
         ("rack[1-2]-gpu[08-09]", ("rack1-gpu08", "rack1-gpu09", "rack2-gpu08", "rack2-gpu09")),
-        ("gpu-[3-1]", ("gpu-3-1",)),  # no range: it ends before it begins
+        ("gpu-[3-1]", ("gpu-3-1",)),  # not a range: it ends before it begins
         ("gpu-[a-b]", ("gpu-a-b",)),
         (f"a[{'9' * 19}-{'9' * 19}]", (f"a{'9' * 19}",)),
-        (f"a[{'9' * 20}-{'9' * 20}]", (f"a{'9' * 20}-{'9' * 20}",)),  # nothing counts so many nodes
+        (f"a[{'9' * 20}-{'9' * 20}]", (f"a{'9' * 20}-{'9' * 20}",)),  # such a number of nodes is not counted
     ],
 )
 def test_ranges_become_names(folded: str, names: tuple[str, ...]) -> None:

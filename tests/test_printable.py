@@ -28,6 +28,6 @@ def test_what_a_terminal_would_obey_is_shown(text: str, shown: str) -> None:
 
 @given(st.text(st.characters()))
 def test_nothing_is_left_to_obey(text: str) -> None:
-    """Whatever the text, a terminal only shows it; lines stay lines."""
+    """A terminal only shows any text; lines stay lines."""
     assert printable(text).isprintable()
     assert all(line.isprintable() for line in printable_lines(text).split("\n"))

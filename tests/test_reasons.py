@@ -14,7 +14,7 @@ relaxed = settings(deadline=None)
 @relaxed
 @given(st.builds(DrainReason, st.just("person"), st.from_regex(r"[\w.-]+", fullmatch=True), st.text()))
 def test_what_a_person_says_comes_back(reason: DrainReason) -> None:
-    """Whatever it looks like."""
+    """This holds for any text."""
     assert parsed(written(reason), "root") == reason
 
 
@@ -22,7 +22,7 @@ def test_what_a_person_says_comes_back(reason: DrainReason) -> None:
 @relaxed
 @given(text=st.text())
 def test_what_the_toolkit_says_comes_back(by: str, text: str) -> None:
-    """And begins with what its own part is known by."""
+    """The text begins with the prefix of its part."""
     reason = parsed(f"{by}: {text}", "root")
     assert reason == DrainReason(by, "", text)  # type: ignore[arg-type]
     assert written(reason).startswith(prefix(by))  # type: ignore[arg-type]
@@ -30,11 +30,11 @@ def test_what_the_toolkit_says_comes_back(by: str, text: str) -> None:
 
 @pytest.mark.parametrize("line", ["Not responding", "", "person : x", "person a b: x", "healthy: x", "person alice"])
 def test_any_other_line_is_slurms(line: str) -> None:
-    """Nobody is named who did not sign."""
+    """A name appears only in a signed reason."""
     assert parsed(line, "root") == DrainReason("slurm", "root", line)
 
 
 def test_the_health_program_signs_as_the_health_check() -> None:
-    """It runs on nodes that have nothing of the toolkit, so that it has the prefix written down itself."""
+    """It runs on nodes without the toolkit, so that it has its own copy of the prefix."""
     program = (playbooks_dir() / "roles/health/files/stampworks-health").read_text()
     assert f'PREFIX = "{prefix("health")}"\n' in program

@@ -109,6 +109,7 @@ class Reached:
 
 
 def main() -> int:
+    """Run the test files of the chosen areas, or list them, and return the exit status."""
     parser = argparse.ArgumentParser(prog="make test-long", description=__doc__)
     parser.add_argument("--area", default="", help=f"{', '.join(AREAS)}, or {AFFECTED}; without it, all")
     parser.add_argument("--base", default="", help=f"with {AFFECTED}: the commit that the change is held against")
@@ -131,7 +132,7 @@ def main() -> int:
     if asked.list or not files:
         print("\n".join(files) or "no area is reached: nothing to run")
         return 0
-    # One at a time: many of them measure.
+    # Run one file at a time: many of them measure.
     return suites.main(["-n", "0", "-m", LONG, *given, *files])
 
 

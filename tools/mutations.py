@@ -42,7 +42,7 @@ SLICE = 40
 
 @dataclass(frozen=True)
 class Mutation:
-    """One expression of one file, and what takes its place."""
+    """An expression of a file, and its replacement."""
 
     file: str
     line: int
@@ -52,6 +52,7 @@ class Mutation:
     after: str
 
     def applied(self, text: str) -> str:
+        """Return a file's text with the mutation."""
         data = text.encode()
         return (data[: self.start] + self.after.encode() + data[self.end :]).decode()
 
@@ -88,7 +89,7 @@ def _broken(node: ast.expr) -> ast.expr | None:
 
 
 def chosen(count: int, seed: int, root: Path = ROOT) -> list[Mutation]:
-    """Choose places room by room, so that a large room has no more than a small one."""
+    """Choose the same number of places in each room, whatever its size."""
     draw = random.Random(seed)  # noqa: S311  (chance that can be repeated is meant)
     of_room: dict[str, list[Mutation]] = {}
     for path in sorted((root / ROOMS).rglob("*.py")):
@@ -160,6 +161,7 @@ def _failed(files: list[str], marks: str, copy: Path, limit_s: float) -> str:
 
 
 def main() -> int:
+    """Apply mutations one by one, print the suite that catches each, and return 1 if any is missed."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutations", description=__doc__)
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)

@@ -20,8 +20,8 @@ README = CLUSTER / "test_readme.py"
 TORCH = ROOT / ".venv" / "training" / "bin" / "python"
 PYTEST = [sys.executable, "-m", "pytest", "--dist", "loadfile"]
 SUITES = {
-    README: [*PYTEST, "-n", "0"],  # proves its cluster, so that nothing may run beside it, as for its reader
-    CLUSTER: [*PYTEST, "-n", "4", f"--ignore={README}"],  # some of their time they wait
+    README: [*PYTEST, "-n", "0"],  # it proves its cluster, so that nothing may run beside it
+    CLUSTER: [*PYTEST, "-n", "4", f"--ignore={README}"],  # they wait for some of their time
     TRAINING: [str(TORCH), "-m", "pytest", "-c", str(TRAINING / "pytest.ini"), "-n", "3", "--dist", "loadfile"],
     TESTS: [*PYTEST, "-n", "3", f"--ignore={CLUSTER}"],
 }

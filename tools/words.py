@@ -1,4 +1,4 @@
-"""Refuse docstrings and comments with an unclear beginning, and commit subjects of another form.
+"""Refuse docstrings and comments with an unclear beginning, missing docstrings, and commit subjects of another form.
 
 `python -m tools.words` checks the Python files of the repository, `python -m tools.words --subject FILE` a commit
 message, as git gives it to a commit-msg hook. CONTRIBUTING.md says how texts are written.
@@ -12,7 +12,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,9 +28,13 @@ IN_IMAGE = (
     ),
 )
 """Beginnings of unchecked paths: these files make the node image, and an edit of one renews every node."""
+DOCUMENTED = ("components/stampworks/", "tools/", "workloads/")
+"""Beginnings of the paths whose public modules, classes, functions and methods have docstrings."""
+DOCUMENTED_SHARE_MIN = 0.95
 SUBJECT_MAX = 72
 SUBJECT = re.compile(r"[a-z0-9][\w./-]*(, [a-z0-9][\w./-]*)*: (?P<text>[A-Z]\S*( \S+)*)")
 NO_VERB = re.compile(rf"({OPENING.pattern}|(The|A|An|No|How|Whether|When|Where)\b)")
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 MADE_BY_GIT = re.compile(r"(Merge|Revert) |(fixup|squash|amend)! ")
 
 
@@ -81,6 +85,33 @@ def problems(path: Path, source: str) -> list[str]:
     ]
 
 
+def public_definitions(tree: ast.Module) -> Iterator[tuple[str, ast.Module | Definition]]:
+    """Yield a module and its public classes, functions and methods, each with its name; the module's is empty."""
+    yield "", tree
+    todo: list[tuple[str, ast.Module | ast.ClassDef]] = [("", tree)]
+    for prefix, parent in todo:
+        for node in parent.body:
+            if isinstance(node, Definition) and not node.name.startswith("_"):
+                yield prefix + node.name, node
+                if isinstance(node, ast.ClassDef):
+                    todo.append((f"{prefix}{node.name}.", node))
+
+
+def documentation_problems(trees: Mapping[Path, ast.Module]) -> list[str]:
+    """Return a line for each missing docstring, and the share of the others. Return nothing if the share suffices."""
+    count, missing = 0, []
+    for path, tree in trees.items():
+        for name, node in public_definitions(tree):
+            count += 1
+            if ast.get_docstring(node) is None:
+                missing.append(f"{path}:{getattr(node, 'lineno', 1)}: {name or 'the module'} has no docstring")
+    share = 1 - len(missing) / count if count else 1.0
+    if share >= DOCUMENTED_SHARE_MIN:
+        return []
+    least = f"{DOCUMENTED_SHARE_MIN:.0%}"
+    return [*missing, f"{share:.1%} of {count} public definitions have a docstring: write {least} of them"]
+
+
 def subject_problem(message: str) -> str:
     """Return the fault of a commit message's subject, or nothing."""
     subject = next((line for line in message.splitlines() if line.strip() and not line.startswith("#")), "")
@@ -105,8 +136,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         problem = subject_problem(parsed.subject.read_text(encoding="utf-8"))
         found = [problem] if problem else []
     else:
-        files = (path for path in python_files() if not path.as_posix().startswith(IN_IMAGE))
-        found = [line for path in files for line in problems(path, (ROOT / path).read_text(encoding="utf-8"))]
+        sources = {path: (ROOT / path).read_text(encoding="utf-8") for path in python_files()}
+        checked = {path: source for path, source in sources.items() if not path.as_posix().startswith(IN_IMAGE)}
+        found = [line for path, source in checked.items() for line in problems(path, source)]
+        found += documentation_problems(
+            {path: ast.parse(source) for path, source in sources.items() if path.as_posix().startswith(DOCUMENTED)}
+        )
     print(*found, sep="\n", end="\n" if found else "", file=sys.stderr)
     return 1 if found else 0
 

@@ -54,8 +54,8 @@ def outcome(fault: str, *, caught: bool = True, right: bool = True, unknown: boo
     return Outcome(Case(1, fault, 1), "gpu-001", caught, right, unknown, 10.0, "")
 
 
-def test_what_went_wrong_is_counted_and_named() -> None:
-    """Each kind apart; what was not run is said."""
+def test_failures_are_counted_and_named() -> None:
+    """Failures are counted by kind; cases that were not run are listed."""
     found = [
         *[outcome("rail-slow"), outcome("rail-slow", caught=False), outcome("bit-flip", right=False), outcome("xid")],
         *[outcome("", caught=False), outcome("", caught=True), outcome("", caught=False, unknown=True)],

@@ -72,7 +72,7 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
 
 def test_nothing_is_interrupted_while_a_cluster_is_taken_down() -> None:
-    """Not even by a second Ctrl-C, which counts when that is done."""
+    """A second Ctrl-C is delivered only after the cluster is down."""
     done = []
 
     def take_down() -> None:
@@ -97,7 +97,7 @@ def test_a_folder_goes_whatever_happens() -> None:
 
 
 def test_a_folder_stays_where_its_room_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody would find the room without it."""
+    """Without the folder, the room could not be found."""
     refused = subprocess.CompletedProcess([], 1, "", "the room does not end")
     place = ending.room_for_one()
     folder = place.__enter__()

@@ -1,4 +1,4 @@
-"""One benchmark after the other: what fails is said, and the others still run."""
+"""Benchmarks run one after the other: a failure is reported, and the others still run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Three benchmarks, the second of which can be told to fail."""
+    """Return three benchmarks, the second of which fails on request."""
     made: dict[str, Any] = {}
     for name in ("one", "two", "three"):
         made[name] = module = ModuleType(f"bench.{name}")
@@ -76,7 +76,7 @@ def test_all_of_them_pass(modules: dict[str, Any]) -> None:
 
 
 def test_a_small_row_replaces_no_measured_one(modules: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is kept of it: the files are of what was measured for its own sake."""
+    """Results of small runs are not kept: the files hold full measurements only."""
     assert modules
     assert bench.main(["--small", "one"]) == 0
     assert " 2 " in capsys.readouterr().out

@@ -16,7 +16,7 @@ from bench.rows import compared, counted, interval, measured, of_means, wilson
     [(1, 0), (5, 0), (8, 0), (9, 1), (20, 5)],
 )
 def test_an_interval_is_made_of_the_values_themselves(count: int, left_out: int) -> None:
-    """As many values are left out at both ends as 95 % confidence in the median allows; of few, none."""
+    """As many values are left out at both ends as 95 % confidence in the median allows; of few values none."""
     assert interval(range(count)) == (left_out, count - 1 - left_out)
 
 
@@ -57,14 +57,14 @@ def test_met_is_judged_by_the_unfavourable_end(target: float | None, met: bool |
 
 
 def test_medians_are_shown() -> None:
-    """One slow run does not move what is shown."""
+    """One slow run does not change the shown median."""
     assert measured("x", "s", [1.0, 1.0, 9.0]).ours == statistics.median([1.0, 1.0, 9.0])
 
 
 @pytest.mark.parametrize(
     ("count", "of", "low", "high"), [(0, 300, 0.0, 0.0126), (8, 400, 0.0102, 0.0389), (300, 300, 0.9874, 1.0)]
 )
-def test_what_a_count_tells(count: int, of: int, low: float, high: float) -> None:
+def test_rows_of_counts(count: int, of: int, low: float, high: float) -> None:
     """None of many is not none of all."""
     assert wilson(count, of) == pytest.approx((low, high), abs=1e-4)
 

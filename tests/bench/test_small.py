@@ -1,4 +1,4 @@
-"""Each benchmark runs to its end, small; and one that is interrupted leaves nothing running."""
+"""Run each benchmark to its end, small. An interrupted one leaves nothing running."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_row_runs_to_its_end(name: str, tmp_path: Path) -> None:
 def test_an_interrupted_row_takes_its_cluster_down(number: signal.Signals, tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command("up"), cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        # in the middle of its up
+        # in the middle of its `up`
         wait_for(lambda: [*tmp_path.glob("sw-bench-*/state/rooms/bench/nodes/*/process")], ROOM_S)
         process.send_signal(number)
         said, _ = process.communicate(timeout=GONE_S)
@@ -45,7 +45,7 @@ def test_an_interrupted_row_takes_its_cluster_down(number: signal.Signals, tmp_p
 
 
 def traces(folder: Path) -> list[str]:
-    """Everything that is left of clusters below a folder: folders, processes, mounts."""
+    """Return everything that is left of clusters below a folder: folders, processes, mounts."""
     left = [str(path) for path in folder.glob("sw-bench-*")]
     for file in ("mountinfo", "cmdline"):
         for path in Path("/proc").glob(f"[0-9]*/{file}"):

@@ -46,7 +46,7 @@ def test_nics_add_up_to_what_the_vendor_says_of_the_node(name: str) -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_nics_are_shared_out_evenly(name: str) -> None:
-    """Each accelerator has as many NICs as any other, or each NIC as many accelerators."""
+    """All accelerators of a machine have the same number of NICs, or all NICs the same number of accelerators."""
     machine = REAL[name]
     if machine.accelerators and isinstance(machine.nics, int) and machine.nics:
         assert machine.accelerators % machine.nics == 0 or machine.nics % machine.accelerators == 0
@@ -102,7 +102,7 @@ def test_the_memory_of_accelerators_adds_up(names: list[str], gib: int) -> None:
     ],
 )
 def test_the_nics_of_a_node(names: list[str], nics_gbs: int) -> None:
-    """The totals that everybody quotes, in GB/s of one direction."""
+    """The totals are the published ones, in GB/s of one direction."""
     totals = {name: catalog.machine_names()[name].nics_rate_gbps for name in names}
     assert totals == dict.fromkeys(names, nics_gbs * 8)
 
@@ -133,7 +133,7 @@ def test_a_nic_for_the_fabric_alone_needs_another_one() -> None:
 
 
 def test_every_machine_that_is_asked_for_is_there() -> None:
-    """By the names that people use, on the cloud that has it."""
+    """Machines are found by their common names, on the cloud that has them."""
     asked = {
         "aws": "p4d p4de p5 p5-4xlarge p5e p5en p6-b200 p6-b300 p6e-gb200 g6 g6e trn1 trn2 m7i",
         "azure": "nd-a100-v4 nd-h100-v5 nd-h200-v5 nd-gb200-v6 nd-gb300-v6 nd-mi300x-v5 d8s-v5",
@@ -247,21 +247,21 @@ def test_accelerators_with_a_driver_are_in_the_catalog() -> None:
 
 
 def test_the_newest_release_is_the_latest_month() -> None:
-    """Names of releases sort by age and not by spelling; one for some clouds is nobody's who did not ask for it."""
+    """Names of releases sort by age and not by spelling; a release for some clouds is never the default."""
     everywhere = [name for name, row in catalog.releases().items() if not row.clouds]
     assert catalog.newest_release() == max(everywhere, key=lambda name: [int(part) for part in name.split(".")])
 
 
 def test_a_release_runs_one_system() -> None:
-    """Each that is for some clouds says which, and every one what its nodes run."""
+    """A release for some clouds lists them, and every release names the system of its nodes."""
     for release in catalog.releases().values():
         assert set(release.clouds) <= set(catalog.CLOUDS)
         assert len({"debian", "ubuntu", "amzn"} & set(release.versions["base"])) == 1
 
 
 def test_a_lustre_client_is_of_the_releases_kernel() -> None:
-    """Its package is for one kernel, which the release brings; else the kernel would not load it. Amazon Linux has one
-    for its own kernels, whichever that is."""
+    """The package is for one kernel, which the release brings; another kernel would not load it. Amazon Linux has a
+    package for each of its own kernels."""
     found = [release for release in catalog.releases().values() if release.clients["lustre"].packages]
     brought = [release for release in found if release.suite != "al2023"]
     for release in brought:
@@ -271,7 +271,7 @@ def test_a_lustre_client_is_of_the_releases_kernel() -> None:
     assert brought
 
 
-def test_what_is_built_is_known_by_its_digest() -> None:
+def test_sources_have_digests() -> None:
     """A whole commit and no tag, of a role that has what it is built with."""
     for release in catalog.releases().values():
         assert "pyxis" in release.sources
@@ -329,7 +329,7 @@ def test_an_unknown_fact_is_not_zero() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_data_file_is_named(change: dict[Any, Any], message: str) -> None:
-    """Whoever edits the catalog reads which row and which fact is wrong."""
+    """The error names row and fact of the data file."""
     facts = load("machines/local.yaml")["sim-cpu"] | change
     facts = {name: fact for name, fact in facts.items() if fact is not None}
     with pytest.raises(catalog.CatalogError) as error:
@@ -338,7 +338,7 @@ def test_a_mistake_in_a_data_file_is_named(change: dict[Any, Any], message: str)
 
 
 @pytest.mark.parametrize("data", [None, [], "p5", {"p5": None}, {"p5": []}])
-def test_what_is_no_table_of_rows_is_said(data: Any) -> None:
+def test_invalid_tables_are_refused(data: Any) -> None:
     with pytest.raises(catalog.CatalogError, match=r"^test: (p5: )?is not a mapping of "):
         rows(catalog.Machine, data, "test", cloud="aws")
 
@@ -383,7 +383,7 @@ def test_facts_that_do_not_fit_together_are_named(
         ("x" * 100_000, "", ""),
     ],
 )
-def test_what_may_have_been_meant(name: str, near: str, accelerator: str) -> None:
+def test_suggestions(name: str, near: str, accelerator: str) -> None:
     """Near spellings, and who else has the same accelerator."""
     found = catalog.suggestions(name)
     assert (found.near.name if found.near else "") == near
@@ -404,7 +404,7 @@ def test_a_dash_for_a_dot_is_no_other_machine(name: str, dash: str) -> None:
 
 
 def test_rows_cannot_be_changed() -> None:
-    """A lookup gives everybody the same facts."""
+    """All callers get the same facts."""
     with pytest.raises(TypeError):
         catalog.machines()["mine"] = catalog.machines()["sim-cpu"]  # type: ignore[index]
 

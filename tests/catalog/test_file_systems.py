@@ -34,7 +34,7 @@ PRODUCTS = {
 
 
 def test_the_kinds_of_file_system() -> None:
-    """Everything that a cluster may have to mount is there, and each comes in some way."""
+    """All kinds that a cluster may have to mount are in the table, each with a protocol."""
     assert set(catalog.file_systems()) == PRODUCTS
     assert {tier.kind for tier in catalog.file_system_tiers().values()} == PRODUCTS
 
@@ -46,7 +46,7 @@ def test_a_way_to_buy_is_named_once() -> None:
 
 
 def test_throughput_comes_with_capacity_or_is_bought_or_neither_is_known() -> None:
-    """Where a TiB brings throughput there is a capacity to declare, and where it brings none there is a reason."""
+    """A kind whose TiB brings throughput declares its capacity; one whose TiB brings none has a reason."""
     for tier in catalog.file_system_tiers().values():
         if tier.mbps_per_tib:
             assert tier.capacity, tier.name
@@ -64,7 +64,7 @@ def test_nothing_writes_faster_than_it_reads() -> None:
 
 
 def test_efa_needs_as_much_throughput_in_every_tier() -> None:
-    """The smallest file system with EFA has the same servers whatever its tier: capacity times throughput agrees."""
+    """The smallest file system with EFA has the same servers in every tier: capacity times throughput agrees."""
     smallest = {
         tier.capacity_efa[0][0] * tier.mbps_per_tib  # type: ignore[index, operator]
         for tier in catalog.file_system_tiers().values()
@@ -95,7 +95,7 @@ def test_published_maxima_are_what_their_pages_say_in_pib() -> None:
 
 
 def test_every_fact_has_a_source() -> None:
-    """Where a kind's facts come from, and when somebody looked."""
+    """Every kind has a source and the date of reading."""
     for kind in catalog.file_systems().values():
         assert kind.source
         assert kind.read.startswith("2026-")
@@ -115,7 +115,7 @@ def test_every_fact_has_a_source() -> None:
     ],
 )
 def test_a_range_that_cannot_be_is_named(ranges: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever edits the catalog reads which row, which fact and what is wrong with it."""
+    """The error names row, fact and fault of the data file."""
     change(monkeypatch, "tiers", "fsx-scratch-2", {"capacity": ranges})
     with pytest.raises(catalog.CatalogError) as error:
         storage.file_system_tiers.__wrapped__()
@@ -136,7 +136,7 @@ def test_a_row_of_no_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def change(monkeypatch: pytest.MonkeyPatch, table: str, row: str, facts: dict[str, Any]) -> None:
-    """As if the data file said something else."""
+    """Replace facts of a row, as if the data file contained them."""
     data = load(storage.FILE)
     changed = data | {table: data[table] | {row: data[table][row] | facts}}
     monkeypatch.setattr(storage, "load", lambda file: changed if file == storage.FILE else load(file))

@@ -1,4 +1,4 @@
-"""Prices: each of something that exists, with a source, and none that nobody has published."""
+"""Tests of prices: each belongs to an existing part, and has a source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_part_is_billed_in_one_way() -> None:
 
 
 def test_a_part_has_the_price_of_its_region() -> None:
-    """One that holds anywhere stands in where a region has none of its own, and nothing else does."""
+    """A price without a region is used where a region has none of its own, and no other price is."""
     address = catalog.part_price("aws", "public address", "ap-south-1")
     assert address is not UNKNOWN
     assert (address.region, address.usd) == ("all", 0.005)
@@ -49,7 +49,7 @@ def test_units_make_a_node() -> None:
 
 
 def test_a_price_of_another_region_machine_or_purchase_is_no_price() -> None:
-    """Nothing is guessed from what stands beside it."""
+    """Prices of similar machines or regions are not used as guesses."""
     found = catalog.price("aws", "p5", "us-east-1", "on-demand")
     assert found is not UNKNOWN
     assert found.usd_per_hour == 55.04
@@ -85,7 +85,7 @@ def test_the_newest_of_conflicting_prices_is_taken(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_price_without_a_source_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figure without somebody who says so."""
+    """Every figure names its source."""
     pretend(monkeypatch, {"sources": SOURCES, "nodes": {"a": {**ROW, "source": "hearsay"}}, "file_systems": {}})
     with pytest.raises(catalog.CatalogError) as error:
         price_lists.prices()
@@ -93,7 +93,7 @@ def test_a_price_without_a_source_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, data: dict[str, Any]) -> None:
-    """As if the data file said this."""
+    """Replace the data file's content."""
     monkeypatch.setattr(price_lists, "load", lambda file: data)
     for name in ("prices", "storage_prices", "price_sources"):
         monkeypatch.setattr(price_lists, name, getattr(price_lists, name).__wrapped__)

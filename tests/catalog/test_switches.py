@@ -27,7 +27,7 @@ def test_a_switch_is_known_by_its_models_in_any_case() -> None:
     assert switch_names()["qm9790"] is switch_names()["mqm9700"] is switches()["qm9700"]
 
 
-def test_what_nics_are_built_with_fits_them() -> None:
+def test_nics_fit_their_switches() -> None:
     """The kind of the protocol, and ports of the rate."""
     for protocol, by_rate in load("switches.yaml")["built_with"].items():
         for rate in by_rate:
@@ -40,7 +40,7 @@ def test_what_nics_are_built_with_fits_them() -> None:
 
 @pytest.mark.parametrize("protocol", ["infiniband", "roce"])
 def test_machines_with_nics_that_switches_are_sold_for_have_one(protocol: str) -> None:
-    """But for rates of which no design was found, 100 Gb/s of RoCE."""
+    """Only rates without a published design have no switch: 100 Gb/s of RoCE."""
     rates = {
         machine.nic_rate_gbps
         for machine in catalog.machines().values()

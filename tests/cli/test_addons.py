@@ -36,8 +36,8 @@ def said(capsys: pytest.CaptureFixture[str], file: Path, *options: str) -> str:
     return captured.out
 
 
-def test_what_nobody_installs_is_listed_with_its_command(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the order of their needs, each at the version of the release."""
+def test_manual_add_ons_are_listed_with_their_command(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Add-ons are listed in the order of their dependencies, each at the version of the release."""
     table, _, by_hand = said(capsys, file).partition("To install by hand")
     assert table.startswith("Add-ons\n")
     commands = [line.strip() for line in by_hand.splitlines()[1:]]

@@ -32,7 +32,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_exit_code(
     rows: str, code: int, options: list[str], file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No when one is refused; else unknown when one cannot be judged."""
+    """The exit code is NO when a threshold is refused; else UNKNOWN when one cannot be judged."""
     file.write_text(HEAD + rows)
     assert main(["audit-thresholds", str(file), *options]) == code
     assert capsys.readouterr().err == ""
@@ -57,7 +57,7 @@ def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each at its line with a reason, then how many there are."""
+    """Each threshold is listed with its line and a reason, and the total follows."""
     file.write_text(HEAD + OK + REFUSED + "p5,2,all_reduce_busbw,16777216,GB/s,50\n")
     main(["audit-thresholds", str(file)])
     assert capsys.readouterr().out == (
@@ -75,7 +75,7 @@ def test_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rows_that_cannot_be_judged(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each has its place in the list, with what is wrong; those around it are judged all the same."""
+    """Invalid rows are listed with their problem; other rows are still judged."""
     file.write_text(HEAD + OK.replace("p5", "p55") + "p5,0,h2d_bandwidth,0,GB/s,nan\n" + "p5,\x1b[2J\n" + OK)
     assert main(["audit-thresholds", str(file), "--json"]) == exits.NO
     judged = json.loads(capsys.readouterr().out)
@@ -97,7 +97,7 @@ def test_rows_that_cannot_be_judged(file: Path, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_wrong_file(options: list[str], file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No judgement is printed, only what is wrong, with its place."""
+    """Only the problem is printed, with its place, and no judgement."""
     file.write_text(OK)
     assert main(["audit-thresholds", str(file), *options]) == exits.WRONG_INPUT
     shown = capsys.readouterr()

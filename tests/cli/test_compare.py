@@ -80,7 +80,7 @@ def test_destroyed(backend: Path) -> None:
 
 
 def test_a_stack_of_something_else(backend: Path) -> None:
-    """It has resources, and no cluster among them: nothing was stamped."""
+    """Its resources contain no cluster, so nothing was stamped."""
     (backend / "other.json").write_text('{"deployment": {"resources": [{"type": "pulumi:pulumi:Stack"}]}}')
     assert main(["compare", "local", "other"]) == exits.FINE
 
@@ -124,7 +124,7 @@ def test_as_json(backend: Path, project: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_plan_in_a_file(backend: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It stands for a cluster that is declared elsewhere; there is no stack to ask."""
+    """The plan's file stands for a cluster that is declared elsewhere; no stack is asked."""
     main(["plan", "--json"])
     file = tmp_path / "plan.json"
     file.write_text(capsys.readouterr().out)
@@ -133,6 +133,6 @@ def test_a_plan_in_a_file(backend: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_stack_that_is_not_there(backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The input is wrong, and nobody is asked about it."""
+    """The input is wrong, and the backend is not asked."""
     assert main(["compare", "local", "prod"]) == exits.WRONG_INPUT
     assert "there is no stack 'prod'" in capsys.readouterr().err

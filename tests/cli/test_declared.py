@@ -57,7 +57,7 @@ def test_plan_of_a_file(project: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("nodes", [1, 2, 100])
 @pytest.mark.parametrize("verb", ["plan", "estimate", "explain"])
 def test_nodes_of_one_accelerator(verb: str, nodes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A node by itself has nobody to speak to, and several of them reach what their NICs carry."""
+    """A single node has no peer, and several of them reach the rate of their NICs."""
     file = tmp_path / "cluster.yaml"
     file.write_text(
         "version: 1\nname: single\ncloud: aws\nregion: us-east-1\n"
@@ -70,7 +70,7 @@ def test_nodes_of_one_accelerator(verb: str, nodes: int, tmp_path: Path, capsys:
     if verb == "explain" and nodes == 1:
         assert (code, err.partition("\n")[0]) == (exits.WRONG_INPUT, f"'{words[0]}': there is no 'gpu' in a plan")
         return
-    assert (code, err) == (exits.NO if verb == "plan" else exits.FINE, "")  # nobody has looked up an image
+    assert (code, err) == (exits.NO if verb == "plan" else exits.FINE, "")  # no image was looked up
     said = {
         "plan": f"cluster single on aws us-east-1: {nodes} x p5-4xlarge\n",
         "estimate": f"1B parameters on 1T tokens, {nodes} x h100 of p5-4xlarge\n",
@@ -117,7 +117,7 @@ def test_plan_is_held_against_the_facts(
 def test_plan_says_in_which_line_it_is_declared(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As an editor takes it; a plan that was written down has no file, and still names the field."""
+    """Findings have positions that editors understand. A plan in a file has none, and still names the field."""
     monkeypatch.chdir(project)
     keep_facts(boot_id=BOOT_ID, loopback_mbps=1000)
     stack = Path("stacks", "Pulumi.local.yaml")

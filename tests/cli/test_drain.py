@@ -38,7 +38,7 @@ def test_drain_and_return(cluster: StandIn, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(("sudo", "who"), [("", "alice"), ("bob", "bob")])
-def test_who_drained(cluster: StandIn, monkeypatch: pytest.MonkeyPatch, sudo: str, who: str) -> None:
+def test_drains_have_an_author(cluster: StandIn, monkeypatch: pytest.MonkeyPatch, sudo: str, who: str) -> None:
     """The person behind sudo, not root."""
     monkeypatch.setenv("SUDO_USER", sudo)
     main(DRAIN)
@@ -46,7 +46,7 @@ def test_who_drained(cluster: StandIn, monkeypatch: pytest.MonkeyPatch, sudo: st
 
 
 def test_a_login_without_a_name(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container that runs under a bare number."""
+    """A container may run under a user number without a name."""
 
     def nobody() -> str:
         raise KeyError("getpwuid(): uid not found: 4711")
@@ -75,7 +75,7 @@ def test_waiting_in_vain(cluster: StandIn, capsys: pytest.CaptureFixture[str], m
 
 
 def test_waiting(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fine once no job runs there."""
+    """The command succeeds once no job runs there."""
     cluster.jobs([job(7, "bob", "gpu-002")], [])
     assert main([*DRAIN, "--wait"]) == exits.FINE
     assert "waiting for job 7 on gpu-002" in capsys.readouterr().err
@@ -91,10 +91,10 @@ def test_waiting(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
         (["return", "gpu-001"], exits.NO, "gpu-001 is held by the health check: rail0 has no carrier\n"),
     ],
 )
-def test_what_is_refused(
+def test_refused_drains(
     cluster: StandIn, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, text: str
 ) -> None:
-    """Nothing is changed then."""
+    """A refused command changes nothing."""
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"), node("cpu-001"))
     assert main(argv) == code
     assert capsys.readouterr().err.startswith(text)

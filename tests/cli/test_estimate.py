@@ -43,7 +43,7 @@ def test_spellings(tokens: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_unknown_is_null(capsys: pytest.CaptureFixture[str]) -> None:
-    """And there is a sentence for each."""
+    """Each unknown value has a sentence that explains it."""
     found = json.loads(said(capsys, "--params 7B --json"))
     assert [found[key] for key in ("gpu_days", "wall_days", "usd")] == [None] * 3
     assert sum("unknown" in each for each in found["assumptions"]) == 4
@@ -78,8 +78,8 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         ("--params 7B --mfu 0.5", "--mfu is a share of a peak, and no machine says which"),
     ],
 )
-def test_what_is_wrong_is_said(words: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With what to write instead."""
+def test_wrong_input_is_explained(words: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error says which input is allowed."""
     assert text in refused(capsys, words)
 
 
@@ -107,7 +107,7 @@ training: {checkpoints: {keep: 2}, model: {parameters: 8B, tokens: 1T}}
 
 
 def test_a_declared_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On the declared nodes, at the price that somebody published of them; a source is named."""
+    """The estimate is for the declared nodes, at a published price with its source."""
     file = tmp_path / "cluster.yaml"
     file.write_text(DECLARED)
     found = json.loads(said(capsys, f"{file} --mfu 0.4 --json"))
@@ -122,7 +122,8 @@ def test_a_declared_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_machine_has_the_price_that_is_published(capsys: pytest.CaptureFixture[str]) -> None:
-    """The lowest of all regions, with the highest beside it; of a machine that nobody prices it is unknown."""
+    """The lowest price of all regions counts, with the highest beside it; a machine without a price has an unknown
+    one."""
     found = json.loads(said(capsys, "--params 70B --tokens 15T --gpus 1024 --machine p5 --mfu 0.4 --json"))
     offers = [each.usd_per_hour for each in catalog.prices_on_demand("p5")]
     assert found["usd"] == pytest.approx(found["gpu_days"] * 24 * min(offers) / 8)
@@ -134,7 +135,7 @@ def test_a_machine_has_the_price_that_is_published(capsys: pytest.CaptureFixture
 
 
 def test_pools_of_different_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody can tell which of them a run is on, so that one is named; the pools, and how to, are said."""
+    """The pool of a run must be named when pools differ; the error lists the pools and the option."""
     file = tmp_path / "cluster.yaml"
     file.write_text(DECLARED.replace("on-demand}", "on-demand}, {name: new, machine: p5en, count: 4}"))
     assert refused(capsys, f"{file} --mfu 0.4") == (
@@ -161,8 +162,8 @@ def test_without_params_and_without_a_declaration(
     )
 
 
-def test_what_is_declared_of_a_model_stays_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its precision, and how many of its parameters are active."""
+def test_declared_properties_of_a_model_are_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Precision and active parameters of the declared model are used."""
     file = tmp_path / "cluster.yaml"
     file.write_text(
         DECLARED.replace("{checkpoints", "{precision: float8, checkpoints").replace("8B", "80B, active: 8B")
@@ -174,7 +175,7 @@ def test_what_is_declared_of_a_model_stays_there(tmp_path: Path, capsys: pytest.
 
 
 def test_nodes_that_do_not_always_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It takes from as long as with all of them to as long as with those that always run, for the same money."""
+    """The duration is a range, from all nodes to those that always run; the cost is the same."""
     file = tmp_path / "cluster.yaml"
     file.write_text(DECLARED.replace("count: 16", "count: 16, count_min: 4"))
     found = json.loads(said(capsys, f"{file} --mfu 0.4 --json"))
@@ -190,7 +191,7 @@ def test_nodes_that_do_not_always_run(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_nodes_without_accelerators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody has said how many accelerators work on it."""
+    """The number of accelerators must be given then."""
     file = tmp_path / "cluster.yaml"
     file.write_text(DECLARED.replace("p5", "m7i"))
     assert said(capsys, str(file)).startswith("8B parameters on 1T tokens, on no accelerator of m7i\n")
@@ -261,7 +262,7 @@ def test_plan_and_estimate_suggest_the_same(
 
 
 def test_a_declared_fabric_that_is_thin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It counts where the declared nodes do."""
+    """The declared oversubscription applies to the declared nodes."""
     file = tmp_path / "cluster.yaml"
     model = "{parameters: 671B, active: 37B, tokens: 1T}"
     file.write_text(

@@ -37,7 +37,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
 
 
 def test_a_declared_value(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where it is written, by which field, what that means, and what a change of it does."""
+    """The explanation has position, field, meaning, and the effect of a change."""
     assert said(capsys, "pools.cpu.count", file) == (
         "groups.cpu.count: 2\n"
         "  declared by pools[].count, written at cluster.yaml:6; a change of it: in place\n"
@@ -49,14 +49,14 @@ def test_a_declared_value(file: str, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_default(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody wrote it."""
+    """A default has no position in the declaration."""
     assert "fabric.oversubscription: 1\n  declared by fabric.oversubscription, not written, so that its" in said(
         capsys, "fabric.oversubscription", file
     )
 
 
 def test_a_value_with_a_reason_for_all_groups(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It names none of them."""
+    """The explanation names no single group."""
     Path(file).write_text(TEXT.replace("local", "aws\nregion: us-east-1").replace("sim-h100", "p5"))
     Path(file).write_text(Path(file).read_text().replace("sim-cpu", "m7i"))
     why = "because groups.launch.disk_gib: for system, containers and logs"
@@ -66,7 +66,7 @@ def test_a_value_with_a_reason_for_all_groups(file: str, capsys: pytest.CaptureF
 
 
 def test_a_derived_value(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the reason of what it is part of, and the arithmetic of an expectation."""
+    """The explanation has the reason of the containing value, and the arithmetic of an expectation."""
     assert "because fabric.rails: 2: sim-h100 of pool gpu has that many NICs" in said(
         capsys, "fabric.rails[rail0]", file
     )
@@ -156,8 +156,8 @@ def test_nobody_declares_a_head(file: str, capsys: pytest.CaptureFixture[str], p
         ("extras.roles.motd.groups", "declared by extras.roles[].groups, written at cluster.yaml:9;"),
     ],
 )
-def test_what_is_declared(whole: str, capsys: pytest.CaptureFixture[str], path: str, text: str) -> None:
-    """Also what stands in no plan, and what is called otherwise there."""
+def test_declared_values(whole: str, capsys: pytest.CaptureFixture[str], path: str, text: str) -> None:
+    """Fields are found that are absent from plans, or have another name there."""
     words = said(capsys, path, whole)
     assert text in words
     assert "a change of it: " in words
@@ -166,22 +166,22 @@ def test_what_is_declared(whole: str, capsys: pytest.CaptureFixture[str], path: 
 @pytest.mark.parametrize(
     "path", ["pools.gpu.machin", "pools.gpu.cont", "roll.max_unavailable_percen", "fabric.oversub"]
 )
-def test_what_is_offered_leads_somewhere(whole: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
-    """As it can be typed, with the names of what is there."""
+def test_suggested_paths_exist(whole: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
+    """Suggested paths can be typed as they are, with existing names."""
     _, offered, near = said(capsys, path, whole, code=2).rpartition("did you mean ")
     assert offered
     said(capsys, near.strip().removesuffix("?"), whole)
 
 
 def test_lists_of_pairs_are_text(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """And not how Python writes them."""
+    """Lists are not printed in Python's notation."""
     for path in ("release.versions", "release.packages", "roll.unavailable_max"):
         assert "(" not in said(capsys, path, file).partition("\n  ")[0]
     assert said(capsys, "roll.unavailable_max", file).startswith("roll.unavailable_max: gpu 1, cpu 1\n")
 
 
 def test_json_holds_nothing_that_a_terminal_obeys(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A value of a plan that somebody else wrote."""
+    """A plan by another author may contain control characters."""
     data = json.loads(to_json(planning.plan(load_file(Path(file)))))
     data["training"]["tracker"]["experiment"] = hostile = "a\u202eb\x9b2J"
     Path("plan.json").write_text(json.dumps(data))
@@ -199,7 +199,7 @@ pools: [{name: gpu, machine: p5, count: 4}]
 """
 
 
-def test_what_the_page_shows_besides_the_plan(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_beside_the_plan(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Rules, by their ids too; what it costs, all and each part; and expectations as the page calls them."""
     Path(file).write_text(ON_AWS)
     assert "  because addresses.room: pass: pool gpu can grow by " in said(capsys, "rules", file)
@@ -222,7 +222,7 @@ def test_names_that_the_page_folds(file: str, capsys: pytest.CaptureFixture[str]
     assert "because rail1.bisection_gbps: 0.4 Gb/s: " in words
 
 
-def test_what_has_parts_says_what_they_are(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sections_list_their_parts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "pools.gpu.machine", file).startswith("groups.gpu.machine: name: sim-h100; simulated: yes; ")
     words = said(capsys, "groups.gpu", file).split("declared by")[0]
     assert words.startswith("groups.gpu: name: gpu; role: worker; machine: sim-h100; count: 4; ")

@@ -27,7 +27,7 @@ def test_json_has_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert any("azure builds the network" in note for note in answer["notes"])
 
 
-def test_what_nobody_can_buy_is_not_designed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fabrics_without_switches_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """EFA is a network of one cloud: every count is null, and a note says why."""
     assert main(["fabric", "p5", "16", "--json"]) == exits.UNKNOWN
     answer = json.loads(capsys.readouterr().out)
@@ -38,7 +38,7 @@ def test_what_nobody_can_buy_is_not_designed(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("nodes", ["1", "2", "100"])
 def test_nodes_of_one_accelerator_are_no_other(nodes: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Their NIC is of the same network, of which nobody can buy the switches."""
+    """Their NIC is on the same network, whose switches nobody sells."""
     assert main(["fabric", "p5.4xlarge", nodes]) == exits.UNKNOWN
     out, err = capsys.readouterr()
     assert out.startswith(f"{nodes} x p5-4xlarge: cannot tell which switches they take\n")
@@ -46,7 +46,7 @@ def test_nodes_of_one_accelerator_are_no_other(nodes: str, capsys: pytest.Captur
 
 
 def test_text_draws_the_tiers(capsys: pytest.CaptureFixture[str]) -> None:
-    """From the cores down to the nodes, with the cables between them."""
+    """The text shows the tiers from the cores down to the nodes, with the cables between them."""
     assert main(["fabric", "ND96isr_H100_v5", "2047", "--managers", "4"]) == exits.FINE
     text = capsys.readouterr().out
     drawing = [line.split() for line in text.splitlines()[2:9]]
@@ -65,7 +65,7 @@ def test_text_draws_the_tiers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_cables_are_written_one_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each link with both of its ends, and as many as are counted."""
+    """Each link has both ends, and the lines are as many as the count says."""
     file = tmp_path / "cables.csv"
     assert main(["fabric", "ND96isr_H100_v5", "40", "--cables", str(file), "--json"]) == exits.FINE
     answer = json.loads(capsys.readouterr().out)
@@ -97,7 +97,7 @@ def test_wrong_input_says_what_to_do(
 
 
 def test_a_cabling_is_held_against_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As planned is fine; two nodes that changed places are named, with the rails that are wrong."""
+    """A cabling as planned passes; two swapped nodes are named with their wrong rails."""
     tree = design(catalog.machines()["ND96isr_H100_v5"], 40)
     links = links_of(tree)
     dump = tmp_path / "ibnetdiscover.txt"
@@ -118,7 +118,7 @@ def test_a_cabling_is_held_against_the_plan(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_dumps_of_an_ethernet_lie_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """LLDP says who is where and not how fast: that stays unknown, and so does what nobody looked at."""
+    """LLDP reports places and no rates: rates are unknown, and so are unexamined devices."""
     tree = design(catalog.machines()["a4-highgpu-8g"], 16)
     for device, text in lldp(links_of(tree), lambda device: device.startswith("leaf"), "json").items():
         (tmp_path / f"{device}.json").write_text(text)
@@ -129,7 +129,7 @@ def test_dumps_of_an_ethernet_lie_in_a_folder(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_dump_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With its place; a folder without dumps and a file that is not there, too."""
+    """Errors name the place, also for a folder without dumps and a missing file."""
     dump = tmp_path / "dump"
     dump.write_text("vendid=0x2c9\n\x1b[31mhello\n")
     for machine, path, text in (
@@ -144,7 +144,7 @@ def test_a_dump_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 def test_files_that_cannot_be_used_are_wrong_input(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is what was typed that is wrong, and not the infrastructure."""
+    """The exit code is that of wrong input, not of an infrastructure failure."""
     for path, why in ((tmp_path / "none" / "file", "No such file or directory"), (tmp_path, "Is a directory")):
         more = ["--against", str(tmp_path / "x")] if option == "--names" else []
         assert main(["fabric", "ND96isr_H100_v5", "4", *more, option, str(path)]) == exits.WRONG_INPUT

@@ -63,7 +63,7 @@ def made(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> l
         ),
     ],
 )
-def test_what_cannot_be_injected(
+def test_impossible_faults(
     argv: list[str], text: str, made: list[Injected], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Said with what can be; nothing is broken."""
@@ -73,7 +73,7 @@ def test_what_cannot_be_injected(
 
 
 def test_a_seed_chooses_the_same_again(made: list[Injected], capsys: pytest.CaptureFixture[str]) -> None:
-    """Node, rail and severity: whatever is not said. Without a seed chance decides, and says the seed."""
+    """The seed chooses omitted options: node, rail and severity. Without a seed a random one is used and printed."""
     for seed in (1, 1, 2, 3, 4, 5, 6, 7, 8):
         assert main(["fault", "inject", "rail-slow", "--seed", str(seed)]) == exits.FINE
     assert made[0] == made[1]
@@ -89,8 +89,8 @@ def test_a_seed_chooses_the_same_again(made: list[Injected], capsys: pytest.Capt
     assert made[-1] == made[-2]
 
 
-def test_what_is_said_is_what_is_injected(made: list[Injected], capsys: pytest.CaptureFixture[str]) -> None:
-    """And only the rest is chosen."""
+def test_given_options_are_used(made: list[Injected], capsys: pytest.CaptureFixture[str]) -> None:
+    """Only options that the user left out are chosen at random."""
     argv = ["rail-slow", "--node", "gpu-002", "--rail", "rail1", "--severity", "0.25", "--seed", "1"]
     assert main(["fault", "inject", *argv]) == exits.FINE
     assert made == [Injected("rail-slow", "gpu-002", "rail1", 0.25)]
@@ -103,7 +103,7 @@ def test_what_is_said_is_what_is_injected(made: list[Injected], capsys: pytest.C
 
 
 def test_a_trunk_is_found_by_its_leaf_and_by_a_node(made: list[Injected], project: Path) -> None:
-    """It is the leaf's, and stays in the record under the leaf's name."""
+    """The fault is recorded under the leaf's name, however it was found."""
     file = project / "stacks" / "Pulumi.local.yaml"
     file.write_text(file.read_text() + "    fabric: {leaf_nodes: 1}\n")
     for where in ("gpu-002", "leaf1-2"):
@@ -113,7 +113,7 @@ def test_a_trunk_is_found_by_its_leaf_and_by_a_node(made: list[Injected], projec
 
 
 def test_a_node_that_is_off_cannot_be_broken(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """It would hide what becomes of it."""
+    """A fault on it could not be observed."""
     cluster.roster = type(cluster.roster)(
         *("local", "local", cluster.roster.reach, "root", ""), tuple(cluster.roster.members[:2])
     )
@@ -152,7 +152,7 @@ def test_the_stack_stands_before_the_action_or_behind_it(argv: list[str], monkey
 
 
 def test_clearing_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing to do is fine; a name that nothing has is not."""
+    """Clearing without faults succeeds; an unknown name does not."""
     assert main(["fault", "clear"]) == exits.FINE
     assert capsys.readouterr().out == "there was nothing to clear\n"
     assert main(["fault", "clear", "rail-slow", "--node", "gpu-001"]) == exits.FINE
@@ -162,7 +162,7 @@ def test_clearing_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_other_clouds_have_no_faults(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever pays for machines does not want them broken."""
+    """Rented machines are never broken."""
     monkeypatch.setattr("stampworks.cli.fault.clusters.plan_of", _elsewhere)
     assert main(["fault", "list"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (

@@ -38,7 +38,7 @@ def shared(project: Path, cluster: StandIn, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_submit(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line says what became of it; the same again goes on."""
+    """One line reports the submission; a second submission continues the run."""
     assert main(TRAIN) == exits.FINE
     assert capsys.readouterr().out == f"run demo is submitted: job 7 on 2 nodes, in {shared}/demo\n"
     assert main(TRAIN) == exits.FINE
@@ -48,7 +48,7 @@ def test_submit(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_submit_as_json(tmp_path: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Options of a file, and one more."""
+    """Options of a file and of the command line are merged."""
     (tmp_path / "options.json").write_text('{"steps": 5, "batch": 8}')
     assert main([*TRAIN, "--options", str(tmp_path / "options.json"), "--set", "steps=6", "--json"]) == exits.FINE
     found = json.loads(capsys.readouterr().out)
@@ -100,7 +100,7 @@ def test_waiting_for_the_end(cluster: StandIn, shared: Path, capsys: pytest.Capt
 
 
 def test_a_log(cluster: StandIn, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its words on stdout, how far it is on stderr; what could move a cursor is shown, not obeyed."""
+    """The log goes to stdout and progress to stderr; control characters are shown as text."""
     assert main(TRAIN) == exits.FINE
     (shared / "demo" / "log").write_text("0: hello\n0: \x1b[2J\tworld")
     events: list[dict[str, Any]] = [
@@ -169,7 +169,7 @@ def test_a_silent_cluster(cluster: StandIn, capsys: pytest.CaptureFixture[str]) 
         assert "head cannot be reached: " in capsys.readouterr().err
 
 
-def test_who_waits_waits_for_its_own(
+def test_waiting_is_for_the_submitted_job(
     cluster: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Kubernetes may know a run of that name of another team, too."""
@@ -191,7 +191,7 @@ ON_KUBERNETES = ["submit", "training", "demo", "-s", "local-k8s"]
 
 
 def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cluster is asked. As YAML in which everything is whole, or as one List of JSON: the same objects."""
+    """No cluster is asked. YAML documents and one JSON List contain the same objects."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("stampworks.cli.clusters.members_of", None)
     assert main([*ON_KUBERNETES, "--print", "trainjob", "--set", "steps=5"]) == exits.FINE
@@ -214,7 +214,7 @@ def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: 
         (["--print", "jobset", "--nodes", "3"], "queue gpu has 2 nodes now, not 3"),
     ],
 )
-def test_what_is_not_written_down(
+def test_manifests_that_cannot_be_printed(
     more: list[str], text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)

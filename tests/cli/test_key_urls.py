@@ -104,7 +104,7 @@ def words(text: str) -> str:
 
 
 def test_only_a_lock_changes_who_logs_in(forge: Forge, declare: Declare, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan has the keys of the lock until it is written anew. Then a review shows a change of access."""
+    """The plan has the keys of the lock until it is written again. Then a review shows a change of access."""
     url = f"{forge.url}/alice.keys"
     file = declare(f'[{{url: "{url}"}}]')
     forge.pages["/alice.keys"] = f"# alice\r\n{KEY} Alice (forge.example)\r\n\r\n{KEY}\n".encode()
@@ -136,7 +136,7 @@ def test_only_a_lock_changes_who_logs_in(forge: Forge, declare: Declare, capsys:
 
 
 def test_a_url_that_was_not_looked_up(declare: Declare) -> None:
-    """It is said where it stands, and with what to do. Nobody is let in by what an old file in a home says."""
+    """The problem has the position of the URL and a hint. Keys of an old file in a home are not used."""
     file = declare(f"['{KEY}', {{url: https://forge.example/alice.keys}}]")
     with pytest.raises(DeclarationError) as caught:
         load_file(file).refuse_problems()
@@ -164,7 +164,7 @@ def test_a_url_that_was_not_looked_up(declare: Declare) -> None:
     ],
 )
 def test_urls_that_are_refused(declare: Declare, url: str, message: str) -> None:
-    """Before anything is asked; `stampworks lock` refuses them as well."""
+    """The URL is refused before any request, also by `stampworks lock`."""
     file = declare(f"[{{url: '{url}'}}]")
     for locked in (True, False):
         [problem] = load_file(file, locked=locked).problems
@@ -211,7 +211,7 @@ def test_answers_that_are_no_keys(
 def test_a_server_that_never_ends(
     forge: Forge, declare: Declare, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It sends a little again and again, so that no wait for its next byte is long."""
+    """The server sends a little again and again, so that no single read times out."""
     monkeypatch.setattr(key_urls, "TIMEOUT_S", 0.3)
     forge.drips = True
     declare(f"[{{url: '{forge.url}/slow'}}]")
@@ -222,7 +222,7 @@ def test_a_server_that_never_ends(
 
 
 def test_a_server_that_is_not_there(declare: Declare, capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as taken:  # and not listening
+    with socket.socket() as taken:  # taken, but not listening
         taken.bind(("127.0.0.1", 0))
         declare(f"[{{url: 'http://127.0.0.1:{taken.getsockname()[1]}/a'}}]")
         assert main(["lock", "test.yaml"]) == 3

@@ -34,7 +34,7 @@ def alone(cluster: StandIn, file: Path, tmp_path: Path, monkeypatch: pytest.Monk
     """Her connection, where there is no project and no Pulumi; ssh is the stand-in's."""
     ssh = tmp_path / "hers" / "ssh"
     ssh.parent.mkdir()
-    # one that logs in would look for Slurm's programs where they are on a node
+    # a login shell would look for Slurm's programs at their paths on a node
     cluster.program("bash", '#!/bin/sh\n[ "$1 $2" = "-l -c" ] || exit 99\nexec sh -c "$3"\n')
     via = shlex.join(cluster.roster.reach)
     ssh.write_text(f'#!/bin/sh\nexec {via} "$@"\n')
@@ -48,7 +48,7 @@ def alone(cluster: StandIn, file: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_file_is_hers_alone(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has the plan, the host keys and the ways in, and no key."""
+    """The file contains the plan, host keys and addresses, and no private key."""
     assert file.stat().st_mode & 0o777 == 0o600
     found = json.loads(file.read_text())
     assert (found["connection"], found["user"], found["plan"]["name"]) == (1, "alice", "local")
@@ -56,7 +56,7 @@ def test_the_file_is_hers_alone(file: Path, capsys: pytest.CaptureFixture[str]) 
     assert (roster["user"], roster["identity_file"], roster["reach"]) == ("alice", "", [])
     assert [each["target"] for each in roster["members"]][:2] == ["ssh://127.0.0.1/local/head", ""]
     assert "PRIVATE" not in file.read_text()
-    assert main(["login", "--as", "alice", "--to", str(file)]) == exits.FINE  # written anew
+    assert main(["login", "--as", "alice", "--to", str(file)]) == exits.FINE  # written again
     said = capsys.readouterr()
     assert said.err.startswith("warning: no key of hers is declared (users[].keys): ")
     assert said.out.splitlines() == [
@@ -93,9 +93,7 @@ def test_it_is_enough(
         ["login", "--as", "bob"],
     ],
 )
-def test_what_is_everybodys_is_for_administrators(
-    verb: list[str], alone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shared_state_is_for_administrators(verb: list[str], alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(verb) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
         f"{verb[0]} is for administrators of cluster local, and {alone} is a connection of alice\n"
@@ -112,7 +110,7 @@ def test_nobody_is_somebody_else(verb: list[str], alone: Path, capsys: pytest.Ca
 def test_an_administrator_names_the_user(
     cluster: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody submits as root by accident."""
+    """Root must name a user, so that no job runs as root by accident."""
     monkeypatch.delenv("STAMPWORKS_USER")
     assert main(["submit", "training", "demo"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
@@ -135,7 +133,7 @@ def test_an_administrator_names_the_user(
         ),
     ],
 )
-def test_what_is_not_written(
+def test_refused_connection_files(
     more: list[str], text: str, file: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
@@ -173,7 +171,7 @@ def test_a_file_that_is_no_good(
 
 
 def test_a_file_that_others_may_write(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It names the command that ssh connects through."""
+    """The file names the command through which ssh connects."""
     connections.read.cache_clear()
     capsys.readouterr()
     alone.chmod(0o620)
@@ -183,7 +181,7 @@ def test_a_file_that_others_may_write(alone: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_connection_of_another_release_is_written_anew(file: Path, cluster: StandIn) -> None:
-    """Its own error asks for that."""
+    """The error of an outdated connection says so."""
     Path("other.json").write_text(json.dumps({"connection": 99}))
     assert main(["login", "--as", "alice", "--to", "other.json"]) == exits.FINE
     assert json.loads(Path("other.json").read_text())["user"] == "alice"
@@ -201,10 +199,10 @@ def test_a_connection_in_its_place_needs_no_name(
     assert main(["status"]) == exits.FINE
     assert capsys.readouterr().out.splitlines()[-6] == "cluster local on local: pass"
     monkeypatch.chdir(tmp_path / "project")
-    assert main(["status"]) == exits.UNKNOWN  # there is no Pulumi
+    assert main(["status"]) == exits.UNKNOWN  # no Pulumi exists in this environment
 
 
-def test_what_asks_slurm_asks_no_kubernetes(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slurm_verbs_ask_no_kubernetes(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kubectl", "get", "nodes"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
         "the scheduler of cluster local is Slurm\n  hint: use stampworks ssh head -- sinfo\n"

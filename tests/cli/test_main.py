@@ -33,7 +33,7 @@ def choices(verb: str = "") -> list[str]:
 
 
 def test_each_verb_is_where_the_table_says() -> None:
-    """One that the table does not have could not be called."""
+    """A verb that the table lacks could not be called."""
     assert choices() == list(VERBS)
     for verb, module in VERBS.items():
         assert choices(verb) == [each for each, other in VERBS.items() if other == module]
@@ -96,7 +96,7 @@ def test_a_wrong_command_line(argv: list[str], text: str, capsys: pytest.Capture
     ],
 )
 def test_an_error_as_json(argv: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever asks for JSON gets it also when there is no answer; the text stays where it was."""
+    """Errors are JSON as well, if requested; stderr has the text as before."""
     assert main(argv) != exits.FINE
     out, err = capsys.readouterr()
     [problem] = json.loads(out)["error"]["problems"]
@@ -146,7 +146,7 @@ def test_a_file_for_a_stack(project: Path, capsys: pytest.CaptureFixture[str]) -
 def test_the_stack_comes_from_the_environment(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without -s the variable counts."""
+    """Without -s, the environment variable applies."""
     monkeypatch.setenv("STAMPWORKS_STACK", "prod")
     assert main(["plan"]) == exits.WRONG_INPUT
     assert "there is no stack 'prod'" in capsys.readouterr().err
@@ -196,7 +196,7 @@ def test_a_plan_stands_for_a_stack(cluster: StandIn, project: Path, capsys: pyte
     ("text", "why"), [("{", "Expecting property name"), ("[]", "expected a mapping"), ("{}", "Plan: lacks version")]
 )
 def test_a_file_that_is_no_plan(text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also a plan of another release: what is missing, and how to write it anew."""
+    """The error says which field is missing, and how to write the plan again. Plans of other releases count, too."""
     file = tmp_path / "plan.json"
     file.write_text(text)
     assert main(["status", "-s", str(file)]) == exits.WRONG_INPUT
@@ -221,7 +221,7 @@ def test_every_error_that_has_a_code_exists(name: str) -> None:
 
 
 def test_a_fault_of_ours_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """An error that nobody foresaw shows its traceback and ends with 3: nothing is known."""
+    """An unexpected error shows its traceback and exits with 3: nothing is known."""
 
     def broken(_: object) -> int:
         raise ZeroDivisionError
@@ -257,7 +257,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 
 def test_control_c_is_quiet(project: Path) -> None:
-    """No traceback, and the exit code that shells expect."""
+    """It prints no traceback, and exits with the status that shells expect."""
     program = (
         "import sys, time, stampworks.cli.declared as d; d.show_schema = lambda _: (print('on', flush=True), "
         "time.sleep(30)); from stampworks.cli.main import main; sys.exit(main(['schema']))"

@@ -56,7 +56,7 @@ def test_a_sibling_in_the_same_network(stacks: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_sibling(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is there, it is the same, and what to do next is said."""
+    """The new stack is equal, and the output says what to do next."""
     assert main(NEW) == exits.FINE
     out = capsys.readouterr().out.splitlines()
     assert "Pulumi.canary.yaml is a sibling of local: cluster canary, addresses 10.78.0.0/16, fingerprint " in out[0]
@@ -75,7 +75,7 @@ def test_a_sibling(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_as_json(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The JSON holds everything that a program needs to go on."""
+    """The JSON has all data for the next step of a program."""
     assert main([*NEW, "--json"]) == exits.FINE
     found = json.loads(capsys.readouterr().out)
     assert (found["cluster"], found["cidr"], found["not_copied"]) == ("canary", "10.78.0.0/16", ["other:token"])
@@ -110,7 +110,7 @@ def test_a_sibling_on_kubernetes_does_not_meet_its_pods(stacks: Path, capsys: py
         (["new", "local", "--from", "local"], "Pulumi.local.yaml exists already\n  hint: choose another name"),
     ],
 )
-def test_what_is_refused(stacks: Path, argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_siblings(stacks: Path, argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The input is wrong, and no file is made or changed."""
     source = (stacks / "Pulumi.local.yaml").read_text()
     (stacks / "Pulumi.other.yaml").write_text(source.replace("name: local", "name: taken"))
@@ -121,14 +121,14 @@ def test_what_is_refused(stacks: Path, argv: list[str], text: str, capsys: pytes
 
 
 def test_a_stack_that_cannot_be_read_is_said(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its addresses are not known to be free."""
+    """Its addresses cannot be known to be free."""
     (stacks / "Pulumi.broken.yaml").write_text("config: [\n")
     assert main(NEW) == exits.FINE
     assert capsys.readouterr().err == "stack broken cannot be read: its addresses may be taken twice\n"
 
 
 def test_no_addresses_are_left(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """There is one private range of that size."""
+    """Only one private range has that size."""
     source = stacks / "Pulumi.local.yaml"
     source.write_text(source.read_text().replace("    pools:", "    network: {cidr: 10.0.0.0/8}\n    pools:", 1))
     assert main(NEW) == exits.WRONG_INPUT
@@ -153,7 +153,7 @@ def test_nothing_half_done(
 
 
 def test_a_file_that_appears_meanwhile_is_kept(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever was first has it."""
+    """A file that exists by then is not replaced."""
     from stampworks.cli import new
 
     def late(*_: object) -> str:

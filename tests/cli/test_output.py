@@ -24,7 +24,7 @@ def test_a_quick_step_shows_nothing_on_a_terminal() -> None:
 
 
 def test_a_slow_step_shows_what_it_does_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line is rewritten while it lasts, and one stays that says how long it took."""
+    """One line is rewritten during the step; the last one keeps the duration."""
     monkeypatch.setattr(output, "SHOWN_AFTER_S", 0.02)
     terminal = Terminal()
     with Progress("building", terminal) as progress:
@@ -36,7 +36,7 @@ def test_a_slow_step_shows_what_it_does_and_for_how_long(monkeypatch: pytest.Mon
 
 
 def test_a_pipe_gets_plain_lines() -> None:
-    """Each thing said is a line, once, without any control character."""
+    """Each message is a plain line without control characters."""
     pipe = io.StringIO()
     with Progress("building", pipe) as progress:
         for line in ("base", "base", "packages"):

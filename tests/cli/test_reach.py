@@ -81,7 +81,7 @@ def test_status_as_json(cluster: StandIn, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_run_takes_every_node_of_the_default_queue(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
-    """One task a node, as root, in a directory that every node has."""
+    """The command runs as root, one task per node, in a folder that every node has."""
     assert main(["run", "--", "echo", "it's", "$HOME", "two  words"]) == 0
     assert capfd.readouterr().out == "it's $HOME two  words\n"
     assert srun(cluster) == ["--nodes=3", "--ntasks-per-node=1", "--partition=main", "--chdir=/tmp"]
@@ -103,7 +103,7 @@ def test_a_command_begins_with_the_first_word(cluster: StandIn, capfd: pytest.Ca
 
 
 def test_run_takes_the_nodes_that_can_take_it(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
-    """It says which others there are and why they cannot, and no job of Slurm waits for them."""
+    """Unavailable nodes are named with the reason, and no job waits for them in Slurm."""
     cluster.nodes(
         node("gpu-001", "IDLE", "DRAIN", reason="person alice: new fans"),
         node("gpu-002", "MIXED", gres_used="gpu:h100:2(IDX:0-1)"),
@@ -154,7 +154,7 @@ def test_run_starts_no_node_of_another_pool(cluster: StandIn) -> None:
 
 
 def test_status_says_how_users_log_in(project: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with keys, by the command of the stack's output."""
+    """Each user with keys is listed with the command from the stack's output."""
     file = project / "stacks" / "Pulumi.local.yaml"
     file.write_text(file.read_text().replace("uid: 2001}", f"uid: 2001, keys: ['{KEY}']}}"))
     assert main(["status"]) == exits.FINE
@@ -169,7 +169,7 @@ def test_status_says_how_users_log_in(project: Path, cluster: StandIn, capsys: p
 
 @pytest.mark.parametrize("code", [1, 2, 3, 4, 77, 254])
 def test_run_passes_the_exit_code(code: int, cluster: StandIn) -> None:
-    """The command's own exit code comes through, whatever ours mean."""
+    """The command's own exit status is passed through."""
     assert main(["run", "--", "sh", "-c", f"exit {code}"]) == code
     assert not (cluster.folder / "scancel").exists()
 
@@ -180,7 +180,7 @@ def test_run_passes_255_of_a_command(cluster: StandIn) -> None:
 
 
 def test_run_without_a_connection(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
-    """When the head does not answer it was ssh's 255, and nothing is known about the command."""
+    """A silent head gives ssh's exit status 255; nothing is known about the command."""
     cluster.unreachable()
     assert main(["run", "--", "true"]) == exits.UNKNOWN
     assert "head cannot be reached: " in capfd.readouterr().err
@@ -217,8 +217,10 @@ def test_run_without_a_connection(cluster: StandIn, capfd: pytest.CaptureFixture
         ),
     ],
 )
-def test_what_is_not_there(argv: list[str], text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Pools, users and nodes that are not there are told their neighbours, and nothing is run."""
+def test_missing_nodes_and_jobs(
+    argv: list[str], text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Errors about unknown pools, users and nodes suggest similar names, and no command runs."""
     assert main(argv) == exits.WRONG_INPUT
     assert capsys.readouterr().err == text
     assert not (cluster.folder / "sent").exists()
@@ -241,7 +243,7 @@ def cluster_data(cluster: StandIn) -> dict[str, object]:
 
 
 def test_ssh_hands_over_one_line(cluster: StandIn, project: Path) -> None:
-    """As ssh does it: the remote shell reads the words with blanks between them."""
+    """The remote shell reads the words joined by blanks, as with plain ssh."""
     for words in (["echo $((1 + 1)); echo b"], ["echo", "$((1 + 1));", "echo", "b"]):
         done = subprocess.run(
             in_a_process(cluster, ["ssh", "head", "--", *words]), capture_output=True, timeout=30, check=False
@@ -255,7 +257,7 @@ def queued(number: int, name: str, state: str, nodes: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("asked", ["demo", "7"])
 def test_ssh_to_a_job(asked: str, cluster: StandIn, project: Path) -> None:
-    """It has a name and a number, and leads to the first of its nodes."""
+    """A job is found by name or number; the session is on its first node."""
     cluster.jobs([queued(7, "demo", "RUNNING", "gpu-[002-003]")])
     command = in_a_process(cluster, ["ssh", "--job", asked, "--", "hostname"])
     assert subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
@@ -292,7 +294,7 @@ def test_ssh_becomes_ssh(cluster: StandIn, project: Path) -> None:
 def test_a_missing_program_of_this_machine(
     verb: list[str], cluster: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without ssh or nsenter nothing reaches the cluster: the text names what to install."""
+    """Without ssh or nsenter the cluster cannot be reached: the error names the package."""
     cluster.roster = dataclasses.replace(cluster.roster, reach=("no-such-program",))
     assert main(verb) == exits.UNKNOWN
     assert capsys.readouterr().err == (
@@ -327,7 +329,7 @@ def test_an_interrupted_run_cancels_its_job(cluster: StandIn, project: Path, num
 
 
 def test_a_run_whose_reader_leaves_is_cancelled(cluster: StandIn, project: Path) -> None:
-    """`stampworks run -- yes | head -1`: ssh would go on for ever, the job too."""
+    """`stampworks run -- yes | head -1`: ssh and its job would otherwise run for ever."""
     with running(cluster, "trap '' PIPE; exec sleep 60") as (process, output, errors):
         output.close()
         assert process.wait(timeout=30) == exits.BROKEN_PIPE

@@ -45,8 +45,8 @@ def proof(certificate: str) -> dict[str, Any]:
     return resource("stampworks:cluster:Qualification", "local", at, at, certificate=certificate)
 
 
-def test_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its certificate, checked with its key; its plan; and when it was stamped, in the backend's words."""
+def test_report_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report contains the verified certificate, the plan, and the times from the backend."""
     plan = stacks.plan_of("local")
     certificate = dataclasses.replace(CERTIFICATE, fingerprint=fingerprint(plan))
     (backend / "local.json").write_text(state(proof(signed(certificate, PRIVATE))))
@@ -62,8 +62,8 @@ def test_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[
     ]
 
 
-def test_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing else is needed: no project, no Pulumi. Whose it is, its key tells."""
+def test_report_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file needs no project and no Pulumi; its key identifies the signer."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/nowhere")
     Path("cert.json").write_text(FILE)
@@ -79,7 +79,7 @@ def test_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_a_report_of_a_failure_is_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is written, whatever it says: also that the certificate was changed."""
+    """The report is written for any verdict, including a forged certificate."""
     (tmp_path / "cert.json").write_text(FILE.replace("gpu-001", "gpu-009"))
     (tmp_path / "key.pem").write_text(PUBLIC)
     files = [str(tmp_path / "cert.json"), "--key", str(tmp_path / "key.pem")]
@@ -113,7 +113,7 @@ def test_a_stack_without_a_certificate(
     assert said in capsys.readouterr().err
 
 
-def test_what_is_no_certificate(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_certificates(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another file, a plan, and two things at once."""
     (tmp_path / "x.json").write_bytes(b"\xff")
     assert main(["report", str(tmp_path / "x.json")]) == exits.WRONG_INPUT
@@ -126,10 +126,10 @@ def test_what_is_no_certificate(tmp_path: Path, project: Path, capsys: pytest.Ca
     assert "not allowed with argument" in capsys.readouterr().err
 
 
-def test_of_a_run_from_a_file(
+def test_report_of_a_run_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a certificate's file; what is no record is refused, since it was asked for."""
+    """An invalid record is refused, because the user asked for it."""
     monkeypatch.chdir(tmp_path)
     Path("cert.json").write_text(FILE)
     Path("record.json").write_text(json.dumps(a_run()))
@@ -146,7 +146,7 @@ def test_of_a_run_from_a_file(
     assert "--run needs a cluster, and a certificate's file does not lead to one" in capsys.readouterr().err
 
 
-def test_of_the_runs_of_a_cluster(
+def test_report_of_the_runs_of_a_cluster(
     backend: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All of them, or one; a cluster that is down makes no report impossible, unless a run was asked for."""

@@ -41,7 +41,7 @@ SCRIPT = re.search(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
 ALICE, BOB = "{name: alice, uid: 2001}", "{name: bob, uid: 2002}"
 ROLE = "extras: {roles: [{path: roles/motd}]}\n"
 KEY_BLOBS = [f"AAAAC3NzaC1lZDI1NTE5AAAAI{letter * 43}" for letter in "AB"]
-"""Key data of two keys that nobody has."""
+"""Key data of two made-up keys."""
 Capsys = pytest.CaptureFixture[str]
 
 
@@ -127,7 +127,7 @@ def test_a_change_of_one_stack_has_no_siblings(repository: Repository, capsys: C
         ("version: 1\ncloud: local", "cloud: local\nversion: 1"),
     ],
 )  # fmt: skip
-def test_what_means_nothing_is_no_change(repository: Repository, capsys: Capsys, old: str, new: str) -> None:
+def test_meaningless_edits_are_no_change(repository: Repository, capsys: Capsys, old: str, new: str) -> None:
     """Comments, defaults, the order of keys and of lists whose order says nothing."""
     repository.edit("stacks/base/all.yaml", old, new)
     found = reviewed(capsys, "--base", "HEAD", "--head", ".")
@@ -137,7 +137,7 @@ def test_what_means_nothing_is_no_change(repository: Repository, capsys: Capsys,
 
 
 def test_moving_a_base_is_no_change(repository: Repository, capsys: Capsys) -> None:
-    """Where it is written says nothing."""
+    """The position of a value in files does not count."""
     (repository.folder / "stacks" / "base" / "all.yaml").rename(repository.folder / "other.yaml")
     for name in ("one", "two"):
         repository.edit(f"stacks/Pulumi.{name}.yaml", "base/all.yaml", "../other.yaml")
@@ -158,11 +158,11 @@ def test_plans_and_declarations(repository: Repository, capsys: Capsys, tmp_path
 
 
 def test_a_stack_that_is_new_and_one_that_goes(repository: Repository, capsys: Capsys) -> None:
-    """One side without it is no error; both sides without it are."""
+    """A stack may be missing on one side, but not on both."""
     repository.write("stacks/Pulumi.three.yaml", STACK.replace("NAME", "three"))
     repository.commit()
     argv = ["--base", "HEAD~1", "--head", "HEAD"]
-    found = reviewed(capsys, *argv, stack="three", code=exits.UNKNOWN)  # nobody has measured what this machine carries
+    found = reviewed(capsys, *argv, stack="three", code=exits.UNKNOWN)  # the capacity of this machine was not measured
     assert (found["kind"], {each["policy"] for each in found["changes"]}) == ("created", {"create"})
     found = reviewed(capsys, "--base", "HEAD", "--head", "HEAD~1", stack="three", code=exits.NO)
     assert (found["kind"], found["verdict"]) == ("destroyed", "fail")
@@ -191,7 +191,7 @@ def wrong(capsys: Capsys, *argv: str) -> str:
 
 @pytest.mark.parametrize(("side", "other"), [("--base", "--head"), ("--head", "--base")])
 def test_a_side_that_does_not_load(repository: Repository, capsys: Capsys, side: str, other: str) -> None:
-    """It is named with the place; nothing of the folder that a revision was written into is shown."""
+    """The error names the file; the temporary folder of a revision is not shown."""
     repository.edit("stacks/base/all.yaml", "count: 2", "count: many")
     repository.commit()
     assert main(["review", "-s", "one", other, "HEAD~1", side, "main"]) == exits.WRONG_INPUT
@@ -231,7 +231,7 @@ def test_options_are_no_revisions(repository: Repository, capsys: Capsys, name: 
 
 
 @pytest.mark.parametrize("name", ["nowhere", "HEAD~99", "main:stacks", "x" * 5000, "$(touch x)"])
-def test_what_is_nothing(repository: Repository, capsys: Capsys, name: str) -> None:
+def test_sides_that_do_not_exist(repository: Repository, capsys: Capsys, name: str) -> None:
     """Neither a revision nor a path, and the page says so as well."""
     said = "is neither a revision of this repository nor a file"
     assert said in wrong(capsys, "--base", name, "--head", ".")
@@ -246,13 +246,13 @@ def test_what_is_nothing(repository: Repository, capsys: Capsys, name: str) -> N
 
 @pytest.mark.parametrize("twice", ["-s", "--base", "--head"])
 def test_one_stack_a_run(repository: Repository, capsys: Capsys, twice: str) -> None:
-    """With two stacks, one would silently not be reviewed."""
+    """A second stack would not be reviewed, so it is refused."""
     assert main(["review", "-s", "one", "--base", "HEAD", "--head", ".", twice, "two"]) == exits.WRONG_INPUT
     assert "is there twice, and one run reviews one stack" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_no_project(repository: Repository, capsys: Capsys, tmp_path: Path) -> None:
-    """It is a side that does not load, also where its Pulumi.yaml is broken."""
+    """The side does not load; this includes a broken Pulumi.yaml."""
     said = wrong(capsys, "--base", "HEAD", "--head", str(tmp_path))
     assert "No review: head does not load" in said
     assert f"--head: no Pulumi.yaml in {tmp_path} or above it" in said
@@ -271,7 +271,7 @@ def test_names_of_stacks_are_no_lines(repository: Repository, capsys: Capsys) ->
 
 
 def test_a_name_that_is_both(repository: Repository, capsys: Capsys) -> None:
-    """Nobody can tell which is meant."""
+    """The name is ambiguous."""
     repository.git("branch", "stacks")
     text = wrong(capsys, "--base", "stacks", "--head", ".")
     assert "--base stacks is both a path and a revision" in text
@@ -285,7 +285,7 @@ OUTSIDE = "name: secret\npassword: hunter2\n"
 def test_a_revision_names_nothing_outside_of_it(
     repository: Repository, capsys: Capsys, tmp_path: Path, kind: str
 ) -> None:
-    """Files of the machine that reviews are nobody's to name, whether they are there or not."""
+    """A revision cannot refer to files of the reviewing machine, existing or not."""
     secret = tmp_path / "secret.yaml"
     secret.write_text(OUTSIDE)
     named = {
@@ -306,7 +306,7 @@ def test_a_revision_names_nothing_outside_of_it(
 
 
 def test_links_inside_of_a_revision(repository: Repository, capsys: Capsys) -> None:
-    """They are followed."""
+    """Links within the revision are followed."""
     (repository.folder / "stacks" / "base" / "link.yaml").symlink_to("all.yaml")
     repository.edit("stacks/Pulumi.one.yaml", "base/all.yaml", "base/link.yaml")
     repository.commit()
@@ -327,7 +327,7 @@ def test_a_project_below_the_top(repository: Repository, capsys: Capsys, monkeyp
 
 
 def test_a_sibling_that_stays_as_it_is(repository: Repository, capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not planned, for nothing that it is declared with has changed; and no file is read for names twice."""
+    """An unaffected sibling is not planned, and no file is read twice."""
     planned: list[str] = []
     read: list[Path] = []
     plan, named_in = planning.plan, declaration.named_in
@@ -350,7 +350,7 @@ def test_a_sibling_that_stays_as_it_is(repository: Repository, capsys: Capsys, m
 
 
 def test_siblings_that_take_long(repository: Repository, capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever other stacks declare, a review ends; those that nobody looked at are said."""
+    """The review has a time limit; stacks beyond it are listed."""
     monkeypatch.setattr("stampworks.cli.review.SIBLINGS_S", -1)
     repository.edit("stacks/base/all.yaml", "count: 2", "count: 3")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".")
@@ -382,7 +382,7 @@ def test_a_change_that_another_stack_refuses(repository: Repository, capsys: Cap
 
 
 def test_effects_that_fail_a_review(repository: Repository, capsys: Capsys) -> None:
-    """Only the named ones do, and the page says what a person has to agree to."""
+    """Only the named effects fail it, and the page lists the effects to accept."""
     repository.edit("stacks/base/all.yaml", "machine: sim-h100", "machine: sim-a100-small")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".", "--fail-on", "data")
     assert (found["verdict"], found["effects"]) == ("pass", ["replace", "restart"])
@@ -394,7 +394,7 @@ def test_effects_that_fail_a_review(repository: Repository, capsys: Capsys) -> N
 
 
 def test_a_stack_that_was_broken_before(repository: Repository, capsys: Capsys) -> None:
-    """It is no fault of the change, and is said."""
+    """The review names the broken stack, without blaming the change."""
     repository.edit("stacks/Pulumi.two.yaml", "name: two", "name: two\n    wrong: 1")
     repository.commit()
     repository.edit("stacks/base/all.yaml", "count: 2", "count: 3")
@@ -403,7 +403,7 @@ def test_a_stack_that_was_broken_before(repository: Repository, capsys: Capsys) 
 
 
 def test_keys_in_files_of_a_revision(repository: Repository, capsys: Capsys) -> None:
-    """They are read as they were, from the folder of the base that names them."""
+    """Keys are read from the revision, relative to the base that names them."""
     keys = [f"ssh-ed25519 {blob} alice@laptop\n" for blob in KEY_BLOBS]
     repository.edit("stacks/base/all.yaml", ALICE, "{name: alice, uid: 2001, keys: [{file: keys/alice.pub}]}")
     repository.write("stacks/base/keys/alice.pub", keys[0])
@@ -437,7 +437,7 @@ def script(repository: Repository, base: str, head: str) -> tuple[int, str]:
 
 
 def test_the_script_of_the_recipe(repository: Repository) -> None:
-    """It reviews all stacks of both revisions, whatever they are called, and fails when one review does."""
+    """The script reviews all stacks of both revisions, and fails when one review fails."""
     base = repository.git("rev-parse", "HEAD")
     (repository.folder / "stacks" / "Pulumi.two.yaml").unlink()
     repository.write("stacks/Pulumi.-x $(touch harm) @team.yaml", STACK.replace("NAME", "three"))
@@ -483,7 +483,7 @@ def replaced(path: str, value: Any) -> Any:
 def test_a_plan_that_names_what_is_not_there(
     repository: Repository, capsys: Capsys, path: str, value: Any, text: str
 ) -> None:
-    """One that an older catalog made, or a hand has changed, is an error of its side."""
+    """A plan of an older catalog, or an edited one, is an error of its side."""
     repository.write("aws.yaml", AWS)
     assert main(["plan", "--json", "aws.yaml"]) in (exits.FINE, exits.UNKNOWN, exits.NO)
     data = json.loads(capsys.readouterr().out)
@@ -508,7 +508,7 @@ storage:
 
 
 def test_a_default_that_follows_is_no_change_of_its_own(repository: Repository, capsys: Capsys) -> None:
-    """Nobody wrote how many nodes a leaf has: it follows from the machine, and the head goes on."""
+    """The nodes of a leaf follow from the machine, so they are no declared change."""
     repository.write("a.yaml", HOSTS)
     repository.write("b.yaml", HOSTS.replace("dgx-h100", "dgx-a100"))
     assert main(["review", "--format", "json", "--base", "a.yaml", "--head", "b.yaml"]) in (exits.FINE, exits.UNKNOWN)

@@ -24,7 +24,7 @@ SECRET = "config:\n  stampworks:cluster:\n    password: hunter2\n"
 
 @pytest.mark.parametrize("kind", ["absolute", "above", "through"])
 def test_stacks_of_the_machine(repository: Repository, capsys: Capsys, tmp_path: Path, kind: str) -> None:
-    """The folder of the stacks is below the project, whatever a revision says of it."""
+    """The folder of stacks must be below the project."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "Pulumi.one.yaml").write_text(SECRET)
@@ -73,7 +73,7 @@ def test_tags_make_no_values(repository: Repository, capsys: Capsys, text: str) 
     ],
 )
 def test_a_project_file_that_is_broken(repository: Repository, capsys: Capsys, text: str, said: str) -> None:
-    """It is an error of its side, in a revision and in a folder."""
+    """A broken project file is an error of its side, in a revision and in a folder."""
     good = repository.git("rev-parse", "HEAD")
     repository.write("Pulumi.yaml", text)
     bad = repository.commit()
@@ -87,7 +87,7 @@ def with_role(repository: Repository, path: str = "../roles/motd") -> None:
 
 
 def test_many_names_for_one_object(repository: Repository, capsys: Capsys) -> None:
-    """The bytes to write are limited, whatever a repository holds, and refused before git is asked for them."""
+    """The size of written files is limited, and checked before git is asked."""
     with_role(repository)
     blob = repository.folder / "stacks/roles/motd/0"
     blob.write_bytes(b"#" * revisions.SIZE_MAX)
@@ -112,7 +112,7 @@ def test_many_stacks(repository: Repository, capsys: Capsys) -> None:
 
 @pytest.mark.parametrize("limit", ["FILES_MAX", "ANSWER_MAX"])
 def test_many_files(repository: Repository, capsys: Capsys, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    """It has an end in files, too, and so has what git says of them; each is counted over all roles and bases."""
+    """Number and size of files are limited over all roles and bases."""
     with_role(repository)
     for name in range(20):
         repository.write(f"stacks/roles/motd/{name}-{'x' * 200}", "")
@@ -123,7 +123,7 @@ def test_many_files(repository: Repository, capsys: Capsys, monkeypatch: pytest.
 
 
 def test_each_object_is_read_once(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And is there under each of its names."""
+    """Each object is available under all of its names."""
     with_role(repository)
     for name in ("a", "b", "c"):
         repository.write(f"stacks/roles/motd/{name}", "the same\n")
@@ -145,7 +145,7 @@ def test_each_object_is_read_once(repository: Repository, tmp_path: Path, monkey
 
 
 def test_a_long_chain_of_bases(repository: Repository, capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is followed as far as it may be read, and no file further."""
+    """The chain is followed up to the limit, and no further file is read."""
     for number in range(40):
         repository.write(f"stacks/base/{number}.yaml", f"extends: {number + 1}.yaml\n")
     repository.edit("stacks/Pulumi.one.yaml", "all.yaml", "0.yaml")
@@ -165,14 +165,14 @@ def test_a_long_chain_of_bases(repository: Repository, capsys: Capsys, monkeypat
 
 @pytest.mark.parametrize("name", ["pa blob", "pa tree 1", "symlink 7", '"\\ud800.yaml"', f"{'x' * 300}.yaml"])
 def test_names_that_look_like_answers(repository: Repository, capsys: Capsys, name: str) -> None:
-    """A missing object is missing, whatever its name."""
+    """A missing object is found to be missing under any name."""
     repository.edit("stacks/Pulumi.one.yaml", "base/all.yaml", name)
     repository.commit()
     assert "--head HEAD:stacks/Pulumi.one.yaml:3:14: extends" in wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
 
 
 def test_a_role_behind_a_link(repository: Repository, capsys: Capsys) -> None:
-    """A link to a folder of the repository is followed; what is not followed in it is said."""
+    """A link to a folder of the repository is followed; links that are not are listed."""
     with_role(repository, "../roles/link")
     (repository.folder / "stacks/roles/link").symlink_to("motd")
     before = repository.commit()
@@ -189,7 +189,7 @@ def test_a_role_behind_a_link(repository: Repository, capsys: Capsys) -> None:
 
 
 def test_another_repository_in_a_role(repository: Repository, capsys: Capsys) -> None:
-    """Its content is not in this repository: changes are unknown, and a stack without that role is not affected."""
+    """Its content is unknown, so its changes are unknown; stacks without that role are not affected."""
     with_role(repository)
     own = "".join(f"    {line}\n" for line in (BASE + "name: three").splitlines())
     repository.write("stacks/Pulumi.three.yaml", f"config:\n  stampworks:cluster:\n{own}")
@@ -207,7 +207,7 @@ def test_another_repository_in_a_role(repository: Repository, capsys: Capsys) ->
 
 
 def test_a_long_name_of_a_stack(repository: Repository, capsys: Capsys) -> None:
-    """It is there as little as any other."""
+    """A name that is too long is simply not found."""
     assert main(["review", "-s", "x" * 5000, "--base", "HEAD", "--head", "."]) == exits.WRONG_INPUT
     assert capsys.readouterr().err.startswith("there is no stack xxx")
 
@@ -246,7 +246,7 @@ def test_an_object_that_is_broken(repository: Repository, capsys: Capsys) -> Non
 
 
 def test_a_project_above_the_repository(repository: Repository, capsys: Capsys) -> None:
-    """Its revisions are not in it."""
+    """The project's revisions are outside of the repository."""
     (repository.folder / "Pulumi.yaml").unlink()
     (repository.folder.parent / "Pulumi.yaml").write_text("name: test\n")
     assert "is not in the repository in" in wrong(capsys, "--base", "HEAD", "--head", "HEAD")
@@ -264,7 +264,7 @@ def test_a_name_that_no_file_can_have(repository: Repository, capsys: Capsys) ->
 
 
 def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsys) -> None:
-    """As it was at each revision: without it, another image would be a change that nobody made."""
+    """Each revision has its own lock: otherwise another image would look like a change."""
     repository.write("stacks/one.lock.json", "[]")
     repository.commit()
     said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
@@ -273,8 +273,8 @@ def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsy
     assert f"HEAD:stacks/one.lock.json: {told}" in said
 
 
-def test_what_was_read_of_an_account_comes_with_it(repository: Repository, capsys: Capsys) -> None:
-    """As it was at each revision, so that a review without credentials knows it."""
+def test_facts_come_with_their_revision(repository: Repository, capsys: Capsys) -> None:
+    """Each revision has its own facts, so that a review without credentials knows them."""
     repository.write("stacks/one.facts.json", "[]")
     repository.commit()
     said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")

@@ -15,7 +15,7 @@ from tests.operations.slurm.standin import StandIn, node
 
 
 class Renewal:
-    """Keeps what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.late: dict[str, str] = {}
@@ -54,7 +54,7 @@ def test_nodes_are_named_and_forgiven(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_another_machine_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """For what no new disk mends."""
+    """Another machine repairs faults that a new disk does not."""
     assert main(["roll", "gpu-001", "--machine", "--reason", "a dead GPU"]) == exits.FINE
     assert capsys.readouterr().out.startswith("gpu-001: machine: alice says: a dead GPU\n")
 

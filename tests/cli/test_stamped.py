@@ -1,4 +1,4 @@
-"""Verbs for a running cluster take its plan from what was stamped, whatever somebody writes into the file meanwhile."""
+"""Verbs for a running cluster use the stamped plan, while the file may be edited."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def test_nothing_is_said_of_a_file_that_says_what_was_stamped(
         ("config:", "config: [", ": stacks/Pulumi.local.yaml:1:9: the '[' is never closed\n"),
     ],
 )
-def test_what_is_not_stamped_yet_changes_nothing(
+def test_unstamped_changes_have_no_effect(
     old: str, new: str, text: str, stamped: Plan, edit: Edit, cluster: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line on stderr says how the file differs, and every verb answers as before."""
+    """A line on stderr describes the difference; every verb uses the stamped plan."""
     cluster.nodes(node("gpu-001"), node("gpu-002"), node("cpu-001", gres="", gres_used=""))
     assert main(["status"]) == exits.FINE
     before = capsys.readouterr()
@@ -116,14 +116,14 @@ def test_nodes_that_are_not_ours_have_no_roll(stamped: Plan, backend: Path, edit
     assert clusters.plan_of("local").pools[0].count == 2
 
 
-def test_what_was_never_stamped_is_as_its_file_has_it(project: Path, edit: Edit) -> None:
+def test_unstamped_stacks_are_read_from_their_file(project: Path, edit: Edit) -> None:
     """An `up` that failed before all nodes were there has left no plan."""
     edit("count: 2", "count: 3")
     assert clusters.plan_of("local").pools[0].count == 3
 
 
-def test_what_another_release_has_stamped(stamped: Plan, backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its plan may have other fields: the file is all that is left, and that is said."""
+def test_plans_of_another_release(stamped: Plan, backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Plans of other releases may have other fields: the file is used, with a warning."""
     text = written(stamped).replace('"queues"', '"lines"')
     hold(backend, {"type": ROLL, "inputs": {"plan": text}})
     assert clusters.plan_of("local") == stamped
@@ -143,7 +143,7 @@ def test_a_stack_with_several_clusters(stamped: Plan, backend: Path, capsys: pyt
 
 
 def test_a_backend_that_does_not_answer(stamped: Plan, backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody guesses from the file, and a plan's file needs no backend."""
+    """The file is not used as a guess, and a plan's file needs no backend."""
     (backend / "pulumi").write_text("#!/bin/sh\necho 'error: no bucket' >&2; exit 1\n")
     assert main(["status"]) == exits.UNKNOWN
     assert capsys.readouterr().err == (

@@ -41,7 +41,7 @@ def shared(project: Path, cluster: StandIn, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_job_is_written_down_and_queued(shared: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line says what became of it; the secret went through no command line."""
+    """One line reports the submission; no command line contains the secret."""
     assert main(OWN) == exits.FINE
     assert capsys.readouterr().out == f"job job is submitted: job 7 on 2 nodes, in {shared}/job.alice\n"
     assert (cluster.folder / "sbatch").read_text() == f"--parsable {shared}/job.alice/batch.sh\n"
@@ -100,7 +100,7 @@ def test_a_command(shared: Path) -> None:
     ],
 )
 def test_refused(argv: list[str], text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is sent for it."""
+    """Nothing is sent to the cluster."""
     assert main(argv) == exits.WRONG_INPUT
     assert text in capsys.readouterr().err
     assert not (cluster.folder / "sent").exists()
@@ -130,7 +130,7 @@ def test_a_job_at_work(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_job_that_vanishes_while_it_is_waited_for(
     cluster: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its scheduler forgets it when it is deleted, and on Kubernetes a while after its end."""
+    """Schedulers forget deleted jobs, and Kubernetes forgets ended jobs after a while."""
     monkeypatch.setattr(operations, "_BACK_S", 0.1)
     Path("job.yaml").write_text(JOB.replace("secrets: [{name: TOKEN}]\n", ""))  # whose watch would ask Slurm, too
     of = {"comment": "stampworks:job", "user_name": "alice"}
@@ -172,7 +172,7 @@ def test_an_answer_that_was_lost(shared: Path, cluster: StandIn, capsys: pytest.
 
 
 def test_an_answer_that_stays_lost(shared: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its files stay, and the text says how to find out."""
+    """The job's files stay, and the error says how to find out."""
     cluster.program("sbatch", _BREAKS.format(answer='touch "$HERE/unreachable"'))
     assert main(OWN) == exits.UNKNOWN
     folder = shared / "job.alice"
@@ -185,7 +185,7 @@ def test_an_answer_that_stays_lost(shared: Path, cluster: StandIn, capsys: pytes
 
 
 def test_a_refusal_of_slurm(shared: Path, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing has taken it: its secrets go, and the next command need not wait."""
+    """The job was not accepted: its secrets are deleted, and the next command need not wait."""
     cluster.program("sbatch", "#!/bin/sh\necho 'Batch job submission failed: Invalid account' >&2\nexit 1\n")
     assert main(OWN) != exits.FINE
     assert "Invalid account" in capsys.readouterr().err

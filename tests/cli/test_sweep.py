@@ -11,7 +11,7 @@ from stampworks.cli.main import main
 
 @pytest.fixture
 def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two rooms that do not run, one of a stack and one that nobody knows."""
+    """Return a folder with two rooms that do not run: one of a stack, and one without."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path))
     folder = tmp_path / "rooms"
     for name in ("mine", "stray"):
@@ -21,7 +21,7 @@ def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_all_rooms_are_listed_with_their_owners(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also those that no stack knows."""
+    """The list includes rooms without a stack."""
     assert main(["sweep"]) == 0
     assert capsys.readouterr().out == (
         "  cluster  runs  nodes  belongs to\n"
@@ -36,7 +36,7 @@ def test_all_rooms_are_listed_with_their_owners(rooms: Path, capsys: pytest.Capt
 
 
 def test_nothing_goes_without_a_word(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says what would go, and how."""
+    """The output says which room would be removed, and with which command."""
     assert main(["sweep", "mine"]) == 1
     assert capsys.readouterr().err == (
         "nothing was removed: the room of mine would go with its shared directories and its queue\n"
@@ -52,14 +52,14 @@ def test_with_a_word_it_goes(rooms: Path, capsys: pytest.CaptureFixture[str]) ->
     assert [path.name for path in rooms.iterdir()] == ["stray"]
 
 
-def test_what_is_gone_as_json(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """For programs, as everywhere."""
+def test_removed_rooms_as_json(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--json` prints the removed rooms."""
     assert main(["sweep", "mine", "--yes", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"removed": "mine"}
 
 
 def test_a_word_alone_removes_nothing(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is no wish to see a list; and no option has a shorter form."""
+    """`--yes` without a name is refused, and no option can be abbreviated."""
     assert main(["sweep", "--yes"]) == 2
     assert capsys.readouterr().err == (
         "--yes removes one room, and none is named\n  hint: write stampworks sweep CLUSTER --yes\n"

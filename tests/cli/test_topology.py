@@ -22,7 +22,7 @@ def said(capsys: pytest.CaptureFixture[str], form: str, stack: str = "local") ->
 
 
 def test_every_form_is_of_the_stack(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each reads back as the model of the plan."""
+    """Each form parses back to the model of the plan."""
     made = topology.of_plan(stacks.plan_of("local"))
     assert topology.from_text(said(capsys, "json")) == made
     assert slurm.read_tree(said(capsys, "slurm-tree"), made.levels) == made
@@ -54,7 +54,7 @@ def test_blocks_are_as_the_scheduler_was_declared(capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_cluster_without_a_fabric(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without places there is nothing to tell a scheduler; the model and an order of ranks there are."""
+    """Forms for schedulers are refused; the model and an order of ranks exist."""
     file = tmp_path / "cluster.yaml"
     file.write_text("version: 1\nname: a\ncloud: local\npools:\n  - {name: cpu, machine: sim-cpu, count: 2}\n")
     code = main(["topology", str(file), "--as", form])

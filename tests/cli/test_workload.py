@@ -59,7 +59,7 @@ def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_lists_and_several_documents_are_looked_at_one_by_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As kubectl prints them, and as charts do."""
+    """Lists as kubectl prints them and files with several documents are supported."""
     indented = "".join(f"    {line}\n" for line in JOB.splitlines())
     file.write_text(f"# nothing\n---\nkind: List\nitems:\n  -\n{indented}---\n{JOB}---\nkind: ConfigMap\n")
     assert lint(file) == exits.NO
@@ -67,7 +67,7 @@ def test_lists_and_several_documents_are_looked_at_one_by_one(file: Path, capsys
     assert places == ["8", "14", "20", "26"]
 
 
-def test_what_fits_is_fine(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fitting_workloads_pass(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fits = JOB.replace("fast", "main").replace("16", "8")
     file.write_text(fits.replace("labels: {", "labels: {kueue.x-k8s.io/priority-class: normal, "))
     assert lint(file) == exits.FINE
@@ -84,9 +84,7 @@ def test_what_fits_is_fine(file: Path, capsys: pytest.CaptureFixture[str]) -> No
         ),
     ],
 )
-def test_what_cannot_be_read_is_no_workload(
-    file: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
-) -> None:
+def test_unreadable_manifests(file: Path, capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:
     file.write_text(text)
     assert lint(file) == exits.WRONG_INPUT
     assert capsys.readouterr().err == said.replace("FILE", str(file))

@@ -30,7 +30,7 @@ def parts(of: object) -> Iterator[Callable[[], object]]:
 
 
 def test_each_package_is_registered() -> None:
-    """A cloud whose package nobody lists would be planned only, and say nothing about it."""
+    """A cloud that is not registered could only be planned, without a warning."""
     assert set(CLOUDS) == PACKAGES
     assert set(CLOUDS) <= set(catalog.CLOUDS)
     assert set(stamped()) == {name for name, choices in planning.clouds.CLOUDS.items() if choices.stamped}

@@ -16,7 +16,7 @@ __all__ = ["kubernetes", "kubernetes_cluster", "slurm", "slurm_cluster"]
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that nothing was created of yet; whatever its tests leave is ended."""
+    """Yield a stack without resources; whatever its tests leave is ended."""
     stack = Stack.make(tmp_path_factory.mktemp("stack"), f"t{os.getpid()}")
     yield stack
     stack.run("destroy", "--yes", "--skip-preview")

@@ -12,7 +12,7 @@ from tests.cluster.stack import ROOT, Stack
 from tests.project import wait_for
 
 STAND_IN, OWN = ROOT / "tools" / "kubernetes_plugin", ROOT / ".venv" / "plugin"
-"""Where the plugin for Kubernetes is: the stand-in, and Pulumi's own, which `make test-long` builds."""
+"""Folders with the Kubernetes plugin: the stand-in, and Pulumi's own, which `make test-long` builds."""
 LEAF, SPINE = "topology.stampworks/leaf", "topology.stampworks/spine"
 SEEN_S = 60
 DECLARATION = """\
@@ -56,7 +56,7 @@ class KubernetesStack(Stack):
 
     @classmethod
     def of(cls, folder: Path, cluster: str, nodes: int, leaf_nodes: int, plugin: Path = STAND_IN) -> KubernetesStack:
-        """One of two teams that share simulated nodes, three to one."""
+        """Return a stack with two teams that share simulated nodes three to one."""
         made = cls.make(folder, cluster)
         stack = cls(made.folder, made.cluster, plugin)
         stack.declare(DECLARATION.format(cluster=cluster, nodes=nodes, leaf_nodes=leaf_nodes))
@@ -76,7 +76,7 @@ class KubernetesStack(Stack):
         return found
 
     def gangs(self) -> dict[str, dict[str, Any]]:
-        """By name, as `status` has them; none while the server is not heard, as for a moment after etcd was killed."""
+        """Return the gangs of `status` by name; none while the server is silent, for example after etcd was killed."""
         done = self.stampworks("status", "--json")
         found: dict[str, Any] = json.loads(done.stdout)
         return {gang["name"]: gang for gang in found.get("gangs", ())}
@@ -85,7 +85,7 @@ class KubernetesStack(Stack):
         self.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(gangs)}))
 
     def seen(self, name: str, state: str) -> dict[str, Any]:
-        """The gang, as soon as it is in a state; of one that waits, as soon as somebody has looked at it."""
+        """Wait until the gang is in this state; a waiting gang must have been considered once."""
 
         found: dict[str, Any] = {}
 

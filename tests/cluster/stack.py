@@ -69,7 +69,7 @@ class Stack(Project):
 
     @property
     def state(self) -> Path:
-        """Where this stack's machine room is."""
+        """Return the folder of this stack's machine room."""
         return self.folder / "state"
 
     @property
@@ -92,7 +92,7 @@ class Stack(Project):
         return self.passes("preview")
 
     def unchanged(self, *flags: str) -> None:
-        """The next `up` has nothing to do; else what it would do is told."""
+        """Check that the next `up` changes nothing; show its changes otherwise."""
         shown = self.run("preview", *flags, "--expect-no-changes")
         assert shown.returncode == 0, shown.stdout
 
@@ -108,13 +108,13 @@ class Stack(Project):
         }
 
     def nodes(self) -> dict[str, dict[str, Any]]:
-        """The machine room's own view: what is there, whoever made it."""
+        """Return the room's own view of all nodes."""
         with self.entered():
             return {node.name: dataclasses.asdict(node) for node in room.read_nodes(self.cluster)}
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Within it, the machine room's own functions mean this stack's rooms."""
+        """Let functions of the machine room use this stack's rooms within the context."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("STAMPWORKS_STATE", str(self.state))
             yield
@@ -134,7 +134,7 @@ class Stack(Project):
             lines = self.shell("head", "sinfo --noheader --Node --format '%N %T %E'").splitlines()
             said.clear()
             said.update(dict(line.split(" ", 1) for line in lines))
-            # a star: Slurm has not heard of it since somebody gave it back
+            # a star means that Slurm has not heard from it since it was resumed
             return not any(
                 words.startswith(("completing", "draining")) or "*" in words.split()[0] for words in said.values()
             )
@@ -163,7 +163,7 @@ class Stack(Project):
         os.kill(int(outer.split("-")[0]), signal.SIGKILL)
 
     def traces(self) -> list[str]:
-        """Everything on this machine that still belongs to the stack's machine room."""
+        """Return everything on this machine that still belongs to the stack's room."""
         marks = str(self.state).encode()
         left = [str(path) for path in self.state.rglob("rooms/*") if not path.name.startswith(".")]
         for file in ("mountinfo", "cmdline"):
@@ -175,7 +175,7 @@ class Stack(Project):
         return {**super().environment(), "STAMPWORKS_STATE": str(self.state), "STAMPWORKS_USER": "root"}
 
     def passes(self, *argv: str) -> str:
-        """Without what the engine has to warn of, and with no other warning."""
+        """Return the output without the engine's own warnings; fail on any other warning."""
         lines = super().passes(*argv).splitlines(keepends=True)
         said = "".join(line for line in lines if not any(each in line for each in self.warned))
         assert "warning:" not in said, said

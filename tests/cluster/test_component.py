@@ -122,7 +122,7 @@ def planned(tmp_path: Path, *edits: tuple[str, str]) -> Plan:
 
 
 def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> None:
-    """These names are part of every stack's state: a change of this test is a change of every user's cluster."""
+    """These names are part of every stack's state: changing them changes every user's cluster."""
     recorder, _ = stamp(planned(tmp_path))
     assert set(recorder.seen) == {
         ("Cluster", "local"),
@@ -142,7 +142,7 @@ def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> No
 
 
 def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan for a cloud without components, or without its Kubernetes, makes no resource, whoever hands it over."""
+    """A plan for a cloud without components, or without its Kubernetes, creates no resource, on any way in."""
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", said.append)
     made = planned(tmp_path, ("kind: slurm", "kind: kubernetes"))
@@ -168,7 +168,7 @@ def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest
 
 
 def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path) -> None:
-    """By the same playbook as Slurm's, which is told what joins and nothing of Slurm; there is no head among them."""
+    """The playbook of Slurm runs without Slurm's variables; there is no head."""
     made = planned(tmp_path, ("kind: slurm", "kind: kubernetes"))
     recorder, outputs = stamp(made)
     control_plane = recorder.inputs("LocalControlPlane", "local")
@@ -271,8 +271,8 @@ METADATA = "instanceMetadataTags"
 
 
 def test_only_nodes_that_start_with_the_work_read_their_tags() -> None:
-    """By these they learn who they are. Where nodes may, AWS takes fewer names, and not those of EKS's own tags; what
-    they configure themselves with has none, for S3 takes few on an object."""
+    """Their tags identify them. Instances that read tags may have fewer of them, and none with EKS's names; the bundle
+    has none, because S3 allows few on an object."""
     recorder, _ = stamp(on_aws({"count_min": 1, "fallbacks": [{"purchase": "spot"}]}))
     templates = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "LaunchTemplate"}
     assert {name: inputs["metadataOptions"][METADATA] for name, inputs in templates.items()} == {
@@ -289,7 +289,7 @@ def test_only_nodes_that_start_with_the_work_read_their_tags() -> None:
 
 @pytest.mark.parametrize("zone", ["us-east-1a", ""])
 def test_subnets_are_where_nodes_are(zone: str) -> None:
-    """Where nobody says in which zone, AWS chooses once; what wants a second zone has another one."""
+    """Without a declared zone AWS chooses one; parts that need a second zone get another one."""
     recorder, _ = stamp(on_aws({"zone": zone}, scheduler={"accounting": True, "database": "managed"}))
     chosen = zone or "chosen for test-nodes"
     subnets = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "Subnet"}
@@ -302,7 +302,7 @@ def test_subnets_are_where_nodes_are(zone: str) -> None:
 
 
 def test_the_end_of_a_block_is_told_that_is_tried_later() -> None:
-    """By an event that names it, with mail to whoever is to know."""
+    """An EventBridge rule names the block and mails the declared addresses."""
     later = [{"purchase": "spot"}, {"purchase": "block", "reservation": "cr-2"}]
     recorder, _ = stamp(on_aws({"count_min": 1, "fallbacks": later}, budget={"notify": ["ops@example.com"]}))
     pattern = json.loads(recorder.inputs("EventRule", "test-blocks")["eventPattern"])
@@ -311,7 +311,7 @@ def test_the_end_of_a_block_is_told_that_is_tried_later() -> None:
 
 
 def test_a_bucket_that_may_go_goes_with_what_it_holds() -> None:
-    """As a file system does: AWS deletes none that holds anything, and all have old versions."""
+    """It is deleted with its content, as a file system: AWS refuses to delete one that holds old versions."""
     ways = {"kept": True, "goes": False}
     buckets = [{"name": name, "kind": "s3", "mount": f"/{name}", "protect": kept} for name, kept in ways.items()]
     recorder, _ = stamp(on_aws({}, storage=buckets))
@@ -320,7 +320,7 @@ def test_a_bucket_that_may_go_goes_with_what_it_holds() -> None:
 
 
 def test_rights_are_in_the_world_of_aws_that_the_cluster_is_in() -> None:
-    """Each knows itself alone: what names another one is refused, or allows nothing."""
+    """Each partition of AWS knows only itself: ARNs of another one are refused, or match nothing."""
     seen = [stamp(made)[0].seen for made in (on_aws({"count_min": 1}), on_eks({}))]
     rights = [
         json.dumps(args.inputs)
@@ -338,7 +338,7 @@ def on_eks(pool: dict[str, Any], *more: dict[str, Any]) -> Plan:
 
 
 def on_aws(pool: dict[str, Any], *more: dict[str, Any], **fields: Any) -> Plan:
-    """With what somebody has looked up, and images that somebody has made."""
+    """Return the plan with looked-up facts and prepared images."""
     gpu = {"name": "gpu", "machine": "p5", "count": 4, "zone": "us-east-1a", **pool}
     gpu = {key: value for key, value in gpu.items() if value != ""}
     declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": [gpu, *more]}
@@ -386,7 +386,7 @@ def test_what_leads_to_nodes_is_here_before_they_are(monkeypatch: pytest.MonkeyP
 
 
 def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None:
-    """Nothing is measured, and nothing says that it was."""
+    """Nothing is measured, and no output claims so."""
     recorder, outputs = stamp(planned(tmp_path, ("    users:\n", "    proof: {level: none}\n    users:\n")))
     assert not {kind for kind, _ in recorder.seen} & {"SigningKey", "Qualification"}
     assert [outputs[name] for name in ("verdict", "certificate", "verification_key")] == ["unknown", "", ""]
@@ -435,7 +435,8 @@ def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
 
 
 def test_users_with_keys_are_told_how_to_log_in(tmp_path: Path) -> None:
-    """As themselves, with the key that ssh-keygen wrote for its type, to a login node where there is one."""
+    """Users log in as themselves, with the key file that ssh-keygen writes for its type, to a login node if there is
+    one."""
     key = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43}"
     with_key = ("uid: 2001, ", f"uid: 2001, keys: ['{key}'], ")
     for changes, node in (
@@ -496,7 +497,7 @@ def test_the_roster_brings_tags_to_machines_that_run(tmp_path: Path) -> None:
 def test_what_nodes_can_only_boot_with_is_their_template(
     tmp_path: Path, edit: tuple[str, str], rolls: list[str]
 ) -> None:
-    """Growth and users are no reason to make a node anew; the image, the machine and its place are."""
+    """Growth and users do not renew a node; image, machine and place do."""
     before, after = (
         {group["name"]: group["template"] for group in stamp(made)[0].inputs("Roll", "local")["groups"]}
         for made in (planned(tmp_path), planned(tmp_path, edit))
@@ -505,7 +506,7 @@ def test_what_nodes_can_only_boot_with_is_their_template(
 
 
 def test_the_roll_shows_no_secret(tmp_path: Path) -> None:
-    """It has those of the playbook and the key to sign with, apart from all else."""
+    """The secrets of the playbook and the signing key are passed separately."""
     secrets = stamp(planned(tmp_path))[0].inputs("Roll", "local")["secrets"]
     assert set(secrets["value"]) == {"slurm_key", "database_password", "signing_key"}
     unproven = stamp(planned(tmp_path, ("    users:\n", "    proof: {level: none}\n    users:\n")))[0]

@@ -73,13 +73,13 @@ def on_a_machine(plan: Plan) -> Plan:
 
 
 def test_a_job_opens_the_accelerators_that_it_got(confined: Stack) -> None:
-    """As many as it asked for, of the eight that the node has, and none where it asked for none."""
+    """The job opens the accelerators that it requested of the eight, and none without a request."""
     found = [as_alice(confined, f"srun {asked} sh -c '{OPENED}'") for asked in ("--gres=gpu:2", "--gres=gpu:8", "")]
     assert [len(each) for each in found] == [2, 8, 0]
 
 
 def test_who_logs_in_is_in_the_job(confined: Stack) -> None:
-    """It opens what the job may, is one of its processes, and ends with it."""
+    """The login opens the devices of the job, is one of its processes, and ends with it."""
     job = as_alice(confined, "sbatch --parsable --gres=gpu:1 --output=/dev/null --wrap='sleep 300'")
     wait_for(lambda: to_node(confined, "alice", "true") == ["rc 0"], WAIT_S)
     opened, ended = to_node(confined, "alice", OPENED)

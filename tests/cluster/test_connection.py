@@ -137,7 +137,7 @@ def test_a_job_of_her_own(slurm: Stack, alice: Alice) -> None:
 
 
 def test_a_user_submits_by_herself(slurm: Stack, alice: Alice) -> None:
-    """From the file to the log; and while her job runs, it leads her to its node."""
+    """The test covers the way from the file to the log, and an ssh session on the job's node."""
     said = alice.passes("submit", "--name", "hers", "--nodes", "1", "--gpus", "1", "--wait", "--", "id", "-un")
     assert "alice" in said.splitlines()
     assert "alice" in alice.passes("logs", "hers").splitlines()
@@ -158,7 +158,7 @@ def test_a_key_that_is_not_hers(slurm: Stack, alice: Alice) -> None:
 
 
 def test_what_is_stamped_counts(slurm: Stack) -> None:
-    """A file that is being edited changes nothing for whoever is on call."""
+    """A file that is being edited does not affect verbs on the running cluster."""
     before = slurm.file.read_text()
     try:
         slurm.edit("count: 4", "cout: 9")

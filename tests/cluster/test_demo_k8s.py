@@ -19,13 +19,12 @@ from tests.project import listening
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 PLACES = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet")
-"""Where what runs pods keeps its own, on a machine that it is not apart from."""
+"""Folders of the container runtime on a machine without isolation."""
 
 
 @pytest.mark.long
 def test_as_root(tmp_path: Path) -> None:
-    """It can be done again, also while its gangs are there, and leaves the clone and the machine as they were, which is
-    to be seen where nothing else changes them."""
+    """A second run succeeds, also with running gangs, and leaves clone and machine unchanged."""
     if os.geteuid():
         pytest.skip("nodes that run pods divide control groups, which takes root")
     before, files, heard = machine(), test_readme.changed_files(), listening()
@@ -43,7 +42,7 @@ def test_as_root(tmp_path: Path) -> None:
 
 
 def test_as_an_ordinary_user(tmp_path: Path) -> None:
-    """Whoever cannot have nodes that run pods has the rest, and is told why."""
+    """Users without the rights for nodes that run pods get the other nodes, with the reason."""
     home = tmp_path / "home"
     user = ordinary(home, *((Path(sys.prefix) / name).resolve() for name in ("engine", "kubernetes")))
     clone = copied(home)

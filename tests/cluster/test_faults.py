@@ -85,7 +85,7 @@ SEEN: dict[str, tuple[str, str, str]] = {
     "xid": ("node", "dmesg", r"Xid \(PCI:.*\): 79, .*simulated"),
     "throttling": ("node", "nvidia-smi --query-gpu=clocks_throttle_reasons.active --format=csv", "^0x0+40$"),
 }
-"""Where one looks, at what, and what is to be seen while the fault is there and not before."""
+"""Place, command and symptom of each fault, which is visible only while the fault is injected."""
 LASTING = [name for name, fault in FAULTS.items() if not fault.once]
 QUICKLY_CAUGHT = ("rail-slow", "memlock-small", "shared-missing")
 TRACES = (
@@ -184,7 +184,7 @@ def letters(stack: Stack, node: str) -> set[str]:
 def _space(process: Path) -> str:
     try:
         return str((process / "ns" / "pid").readlink())
-    except OSError:  # it has just ended
+    except OSError:  # the process has just ended
         return ""
 
 
@@ -207,7 +207,7 @@ def test_a_fault_is_there_and_goes_without_a_trace(sound: Stack, name: str) -> N
     same = ["--node", one["where"], *(["--rail", one["rail"]] if one["rail"] else [])]
     if FAULTS[name].severity:
         same += ["--severity", str(one["severity"])]
-    if name not in ("power-loss", "node-frozen"):  # such a node is not there to be broken again
+    if name not in ("power-loss", "node-frozen"):  # such a node cannot be broken again
         stampworks(sound, "fault", "inject", name, *same)
         assert is_seen(sound, one), one
         assert len(injected(sound)) == 1
@@ -224,13 +224,13 @@ def test_a_fault_is_there_and_goes_without_a_trace(sound: Stack, name: str) -> N
 
 
 def test_several_at_once_and_one_that_was_repaired(sound: Stack) -> None:
-    """Each is cleared by itself; what `up` put right is not claimed to be there; what was never done is no fault."""
+    """Each fault is cleared by itself; faults repaired by `up`, or never injected, are not reported as cleared."""
     slow = stampworks(sound, "fault", "inject", "rail-slow", "--node", "gpu-001", "--rail", "rail0")
     flip = stampworks(sound, "fault", "inject", "bit-flip", "--node", "gpu-001")
     wrong = stampworks(sound, "fault", "inject", "interface-wrong", "--node", "gpu-001")
     stampworks(sound, "fault", "clear", "bit-flip")
     assert [is_seen(sound, one) for one in (slow, flip, wrong)] == [True, False, True]
-    python(sound, RECORD)  # as if it had been killed right behind that
+    python(sound, RECORD)  # as if it had been killed right after the record
     done = sound.run("up", "--refresh", "--yes", "--skip-preview")
     assert done.returncode == 0, done.stdout
     assert {(each["fault"], each["there"]) for each in injected(sound)} == {
@@ -242,7 +242,7 @@ def test_several_at_once_and_one_that_was_repaired(sound: Stack) -> None:
 
 
 def proof(stack: Stack, one: dict[str, Any]) -> tuple[bool, bool]:
-    """Whether the check that must catch it did, and whether it named the culprit and nobody else."""
+    """Return whether the expected check caught the fault, and whether it named only the culprit."""
     if one["check"] in ("health", "status"):
         wait_for(lambda: not well(stack), 90)
         rows = stampworks(stack, "status", ends_with=(0, 1, 3))["nodes"]
@@ -258,7 +258,7 @@ def proof(stack: Stack, one: dict[str, Any]) -> tuple[bool, bool]:
     "name", [name if name in QUICKLY_CAUGHT else pytest.param(name, marks=pytest.mark.long) for name in LASTING]
 )
 def test_a_fault_is_caught_by_its_check(sound: Stack, name: str) -> None:
-    """And the right one is to blame. Afterwards the node passes and takes jobs again."""
+    """The check blames the right node. Afterwards the node passes and takes jobs again."""
     one = stampworks(sound, "fault", "inject", name)
     begun = time.monotonic()
     caught, right = proof(sound, one)
@@ -272,8 +272,8 @@ def test_a_fault_is_caught_by_its_check(sound: Stack, name: str) -> None:
 
 
 def test_what_all_are_told_alike_is_found_by_what_nics_have_counted(sound: Stack) -> None:
-    """Nothing differs between nodes, nothing is slow, and all that names its network itself is well: the proof that
-    the fabric is used can fail, and does."""
+    """All nodes have the same wrong setting: nothing is slow and programs that name their network are right, but the
+    byte counters of NICs show it."""
     nodes = [name for name in sound.nodes() if name != "head"]
     for node in nodes:
         stampworks(sound, "fault", "inject", "interface-wrong", "--node", node)

@@ -1,4 +1,4 @@
-"""Where a real Kueue places gangs on 64 and 512 simulated nodes, and what it says of those that wait."""
+"""Placement of gangs by a real Kueue on 64 and 512 simulated nodes, and its messages about those that wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHANGES_ITS_CLUSTER = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module", params=[1, pytest.param(8, marks=pytest.mark.long)], ids=["64 nodes", "512 nodes"])
 def times(request: pytest.FixtureRequest) -> int:
-    """How often there are 64 nodes; gangs that fill a team's part of them are as much larger."""
+    """Return the factor on 64 nodes, by which gangs that fill a team's share are larger, too."""
     return int(request.param)
 
 
@@ -50,7 +50,7 @@ def stack(up: KubernetesStack) -> Iterator[KubernetesStack]:
 
 
 def test_a_gang_is_in_one_rack_and_the_next_one_in_the_next(stack: KubernetesStack) -> None:
-    """Each has a rack of its own, whole."""
+    """Each gang has a whole rack."""
     for name in ("first", "second"):
         stack.submit(gang(name, OWN, LEAF_NODES, required=True))
     found = [stack.seen(name, "running") for name in ("first", "second")]
@@ -96,7 +96,7 @@ def test_a_queue_that_does_not_exist_is_named(stack: KubernetesStack) -> None:
 
 @pytest.mark.long
 def test_a_job_that_names_no_queue_waits_in_the_default_one(stack: KubernetesStack) -> None:
-    """Nobody is past a quota because of a label that is missing."""
+    """A missing label does not bypass the quota."""
     nameless = gang("nameless", OWN, 2)
     del nameless["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
     stack.submit(nameless)
@@ -165,8 +165,8 @@ def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStac
 
 @pytest.mark.long
 def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> None:
-    """Devices of the fabric, huge pages, scratch: where nodes have them a gang is placed, and nowhere else. Whatever
-    else somebody asks for, no queue has."""
+    """Fabric devices, huge pages and scratch: a gang is placed only on nodes that have them. No queue has any other
+    resource."""
     uncounted = {"vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5Gi", "rdma/shared": "1", "ephemeral-storage": "1Ti"}
     for name, more in (("fast", uncounted), ("odd", {"example.com/dongle": "1"})):
         made = gang(name, OWN, 2)
@@ -187,7 +187,7 @@ def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> 
 
 
 def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: int) -> None:
-    """Whoever borrowed makes room for the owner, at the same priority, and is named the reason."""
+    """Borrowers make room for the owner at the same priority, and learn the reason."""
     stack.submit(gang("borrower", OTHER, 40 * times))
     stack.seen("borrower", "running")
     teams = team_rows(stack)
@@ -227,7 +227,7 @@ def test_a_more_urgent_gang_goes_first_within_its_team(stack: KubernetesStack, t
 @CHANGES_ITS_CLUSTER
 @pytest.mark.long
 def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, times: int) -> None:
-    """And the next `up` brings the node back."""
+    """The next `up` restarts the node."""
     stack.submit(gang("survivor", OWN, LEAF_NODES // 2, required=True))
     lost = stack.seen("survivor", "running")["nodes"][0]
     stack.kubectl("delete", "node", lost)
@@ -239,7 +239,7 @@ def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, 
 @CHANGES_ITS_CLUSTER
 @pytest.mark.long
 def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack, times: int) -> None:
-    """Two teams want all that a third one leaves: three to one, whoever came first, and nobody is asked twice."""
+    """Two teams want all that a third one leaves: they get three to one, in any order, without a second preemption."""
     stack.edit("- {name: product, share: 1}", "- {name: product, share: 1}\n        - {name: away, share: 4}")
     stack.up()
     stack.submit(*(gang(f"first-{index}", OWN, 4 * times) for index in range(14)))

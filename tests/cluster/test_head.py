@@ -54,7 +54,7 @@ def finished(stack: Stack) -> list[str]:
 
 
 def test_a_head_with_a_new_disk_has_the_old_queue(stamped: Stack) -> None:
-    """Jobs that run go on, jobs that wait go on waiting, and what was accounted for is still known."""
+    """Running and waiting jobs continue, and the accounting is kept."""
     past = submit(stamped, "true")
     wait_for(lambda: past in finished(stamped), WAIT_S)
     runs, waits = submit(stamped, "sleep 600"), submit(stamped, "sleep 601")
@@ -74,7 +74,7 @@ def test_a_head_with_a_new_disk_has_the_old_queue(stamped: Stack) -> None:
 
 
 def test_destroy_stops_at_what_is_protected(stamped: Stack) -> None:
-    """Its preview finds that one part may not be deleted, and nothing is."""
+    """The preview finds a protected part, and nothing is deleted."""
     refused = stamped.run("destroy", "--yes")
     assert refused.returncode != 0
     assert "cannot be deleted" in refused.stdout

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 PLANTED = "planted-by-the-test-of-secrets"
 SAMPLE_S, YOUNG = 0.1, 10
 LOGS = ("Marshaling property for RPC[", "Unmarshaling property for RPC[", "Planner decided to ")
-"""How those lines of Pulumi's own log begin that hold what goes over its wire."""
+"""Beginnings of lines in Pulumi's own log that contain its messages."""
 LOOSE = ("sw-", "stampworks", "pulumi", "slurm", "tmp")  # files of ours, of Pulumi or of Python that could be in /tmp
 # Secrets of a node: path and owner. No other user can read them.
 ON_NODES = {
@@ -54,7 +54,7 @@ class Watched:
     """Pulumi's own log of the first `up`, at its most talkative."""
 
     def watch(self, over: threading.Event) -> None:
-        """At each look who is young, which may become another program; of the others some, or it would take a core."""
+        """Look at young processes, which may become another program, and at a sample of the others, to save time."""
         looks: Counter[str] = Counter()
         while not over.wait(SAMPLE_S):
             for process in Path("/proc").glob("[0-9]*"):
@@ -110,7 +110,7 @@ def betrayed(secrets: Mapping[str, list[bytes]], text: bytes) -> list[str]:
 
 
 def files(*folders: Path) -> Iterator[Path]:
-    """All plain files, whoever owns them, links not followed."""
+    """Yield all plain files of any owner, without following links."""
     for folder in folders:
         for top, _, names in os.walk(folder):
             yield from (path for name in names if (path := Path(top, name)).is_file() and not path.is_symlink())
@@ -157,7 +157,7 @@ def test_the_search_finds_what_is_there(watched: Watched, tmp_path: Path) -> Non
 
 
 def test_nothing_that_is_printed_or_run_holds_a_secret(watched: Watched) -> None:
-    """No output, no command line and no environment, of the toolkit, of Pulumi, of Ansible or of a node."""
+    """This covers outputs, command lines and environments of the toolkit, Pulumi, Ansible and nodes."""
     secrets = watched.secrets()
     assert {name: found for name, text in watched.said.items() if (found := betrayed(secrets, text))} == {}
     assert [each for each in watched.processes if betrayed(secrets, each)] == []
@@ -166,7 +166,7 @@ def test_nothing_that_is_printed_or_run_holds_a_secret(watched: Watched) -> None
 
 
 def test_only_pulumi_itself_logs_a_secret(watched: Watched) -> None:
-    """Its log holds all that goes over its wire, as the page of commands warns; nothing of ours prints a secret."""
+    """Pulumi's log contains all its messages, as the reference of commands warns; no log of the toolkit has a secret."""
     secrets = watched.secrets()
     betraying = [line for line in watched.logged if betrayed(secrets, line.encode())]
     assert any(line.startswith("{") for line in betraying), "it does no longer: take the warning out"
@@ -187,7 +187,8 @@ def test_what_pulumi_keeps_is_encrypted(watched: Watched) -> None:
 
 
 def test_secrets_are_where_they_must_be_and_nowhere_else(watched: Watched) -> None:
-    """On this machine and on the nodes, logs and leftovers included, each file with a secret is for its owner alone."""
+    """Files with secrets are readable only by their owner, on this machine and on nodes, including logs and
+    leftovers."""
     secrets, nodes = watched.secrets(), watched.stack.nodes()
     for node, expected in ON_NODES.items():
         listed = watched.stack.shell(node, f"stat -c '%n %a %U' {' '.join(expected)}")
@@ -206,7 +207,7 @@ def test_secrets_are_where_they_must_be_and_nowhere_else(watched: Watched) -> No
 
 
 def test_no_login_of_a_node_can_be_declared(watched: Watched) -> None:
-    """Whatever accounts and groups a node has of itself, the declaration refuses them."""
+    """The declaration refuses all accounts and groups that a node has itself."""
     named = watched.stack.shell("head", "cut -d: -f1 /etc/passwd /etc/group").split()
     taken = []
     for name in set(named) - {"alice"}:
@@ -222,7 +223,7 @@ def test_no_login_of_a_node_can_be_declared(watched: Watched) -> None:
 
 
 def endless(path: str) -> str:
-    """A command that puts a program in place which says yes for ever, whatever it is asked."""
+    """Return a command that replaces a program by one that prints yes for ever."""
     return f"printf '#!/bin/sh\\nexec yes\\n' > {path}; chmod 755 {path}"
 
 
@@ -288,7 +289,7 @@ LIARS = {
 def test_nodes_that_lie_to_up_are_named_and_harm_no_other(watched: Watched) -> None:
     """`up` names each and what is wrong with it, the others take jobs; once all are honest, `up` converges."""
     watched.stack.shell("gpu-003", f"cat > /tmp/garbage <<'EOS'\n{GARBAGE}EOS\nchmod 755 /tmp/garbage")
-    watched.stack.edit("[research]}]", "[research]}, {name: bob, uid: 2002}]")  # whatever makes the playbook run
+    watched.stack.edit("[research]}]", "[research]}, {name: bob, uid: 2002}]")  # any change that makes the playbook run
     for node, (begin, _, _) in LIARS.items():
         watched.stack.shell(node, begin)
     try:

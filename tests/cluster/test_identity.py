@@ -44,7 +44,7 @@ def creates(stack: KubernetesStack, user: str, given: Any) -> str:
 
 
 def test_pods_of_a_user_run_as_that_user(kubernetes: KubernetesStack) -> None:
-    """Not as root, not as another of the team, with no other groups, and no way to become somebody else."""
+    """Pods do not run as root or as another user, have no other groups, and cannot gain privileges."""
     assert creates(kubernetes, "alice", made(ALICE)) == ""
     assert creates(kubernetes, "alice", made(ALICE, supplementalGroups=[3001])) == ""
     wrong: list[dict[str, Any]] = [
@@ -69,7 +69,7 @@ def test_pods_of_a_user_run_as_that_user(kubernetes: KubernetesStack) -> None:
 
 
 def test_a_pod_sees_no_secret_of_another_user(kubernetes: KubernetesStack) -> None:
-    """In no way in which a pod can have it; those that are no user's job's are the team's."""
+    """No way to mount or read it works; secrets that belong to no user's job are the team's."""
     for name, may in (("train-u2001-secrets", True), ("train-u2003-secrets", False), ("of-the-team", True)):
         ways: list[dict[str, Any]] = [
             {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": name, "key": "A"}}}]},
@@ -92,7 +92,7 @@ def test_a_pod_sees_no_secret_of_another_user(kubernetes: KubernetesStack) -> No
 
 
 def test_secrets_are_made_and_never_read(kubernetes: KubernetesStack) -> None:
-    """Each user's by her alone, also where another of the team would put one in its place."""
+    """Each secret belongs to one user, even if a member of the team tries to replace it."""
     secret: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "stringData": {"TOKEN": "x"}}
     for name, kind, may in (
         ("train-u2001-secrets", "Opaque", True),
@@ -117,7 +117,7 @@ def test_secrets_are_made_and_never_read(kubernetes: KubernetesStack) -> None:
 
 
 def test_nobody_ends_or_changes_the_work_of_another(kubernetes: KubernetesStack) -> None:
-    """A ConfigMap has scripts that pods of its user run: whoever could change it would run as her."""
+    """Pods of the user run scripts from a ConfigMap: another user who could change it would run as her."""
     jobset = made(CAROL)
     script = {
         "apiVersion": "v1",
@@ -142,7 +142,7 @@ def test_nobody_ends_or_changes_the_work_of_another(kubernetes: KubernetesStack)
 
 
 def test_a_program_starts_in_pods_of_ones_own_alone(kubernetes: KubernetesStack) -> None:
-    """By their names, which nobody else may give."""
+    """The names of these pods are reserved for their user."""
     for pod, may in (("files-u2001-abc-1", True), ("files-u2003-abc-1", False), ("files-u20011-a", False)):
         way = f"--raw=/api/v1/namespaces/research/pods/{pod}/exec?command=true&stdout=true"
         said = asked(kubernetes, "alice", "get", way)

@@ -39,7 +39,7 @@ def stamped(stack: Stack) -> Stack:
 
 @pytest.mark.parametrize("_", [pytest.param(number, marks=[pytest.mark.long] * (number >= 2)) for number in range(10)])
 def test_a_kill_at_any_moment_is_put_right(stamped: Stack, _: int) -> None:
-    """Nothing is left over, nothing is there twice, and no process outlives its engine."""
+    """Nothing is left over or created twice, and no process outlives its engine."""
     stack = stamped
     operation, victim, moment_s = draw()
     said = f"{victim} killed {moment_s:.2f} s into {operation}:\n"
@@ -58,7 +58,8 @@ def test_a_kill_at_any_moment_is_put_right(stamped: Stack, _: int) -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_ends_an_up(stamped: Stack, times: int) -> None:
-    """Once: what runs comes to a clean end and the state knows what is there. Twice: at once. `up` goes on."""
+    """The first one ends running operations cleanly, with a correct state; the second ends them at once. `up`
+    continues."""
     unlocked(stamped, "destroy")
     before = pending(stamped)  # a kill before this one may have left some, which a destroy keeps
     said = typed(stamped, "stampworks:local:LocalGroup", "\x03" * times)
@@ -94,7 +95,7 @@ def typed(stack: Stack, cue: str, keys: str) -> str:
 
 
 def read(terminal: int, cue: str) -> str:
-    """Return the output until the cue; without a cue, until everybody has left the terminal."""
+    """Return the output until the cue; without a cue, until all processes have left the terminal."""
     said, deadline = "", time.monotonic() + 300
     while not cue or cue not in said:
         assert select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0], said
@@ -190,7 +191,7 @@ def unlocked(stack: Stack, verb: str) -> str:
 
 
 def first_processes(stack: Stack) -> list[int]:
-    """The processes that are the first of a node, as the room has them and whoever knows of them."""
+    """Return the first processes of nodes, as the room and the host know them."""
     outer = int((stack.state / "rooms" / stack.cluster / "process").read_text().split("-")[0])
     children = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
     return sorted(int(pid) for pid in children if told(int(pid), "comm") == b"runsvdir\n")

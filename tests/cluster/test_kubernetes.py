@@ -66,7 +66,7 @@ def test_everything_is_there_after_one_up(kubernetes: KubernetesStack) -> None:
 
 
 def test_what_lets_one_in_is_a_secret(kubernetes: KubernetesStack) -> None:
-    """No preview, no output and no state shows the kubeconfig."""
+    """No preview, output or state contains the kubeconfig."""
     config = (kubernetes.state / "rooms" / kubernetes.cluster / "kubernetes" / "admin.conf").read_text()
     key = config.partition('"client-key-data": "')[2].partition('"')[0]
     assert len(key) > 100
@@ -160,7 +160,8 @@ def test_the_stamped_plan_counts(kubernetes: KubernetesStack) -> None:
 
 
 def test_a_team_does_what_is_its_own_and_nothing_else(kubernetes: KubernetesStack) -> None:
-    """As who they are: alice is of research and not of product; nobody of them sees secrets or the cluster's queues."""
+    """Users act under their own names: alice belongs to research and not to product; no user reads secrets or queues of
+    the cluster."""
 
     def may(user: str, team: str, verb: str, what: str) -> bool:
         words = ("auth", "can-i", verb, what, f"--as={user}", f"--namespace={team}")
@@ -203,7 +204,7 @@ def test_no_team_opens_a_door_to_the_world(kubernetes: KubernetesStack, kind: st
 
 
 def test_what_was_done_by_hand_is_seen_and_taken_back(kubernetes: KubernetesStack) -> None:
-    """A node that is gone, one with another label, a queue that somebody has deleted."""
+    """The changes are a deleted node, another label, and a deleted queue."""
     kubernetes.kubectl("delete", "node", "gpu-007")
     kubernetes.kubectl("label", "node", "gpu-009", "stampworks/pool=mine", "--overwrite")
     kubernetes.kubectl("delete", "localqueue", "main", "--namespace=product")
@@ -221,8 +222,8 @@ def test_what_was_done_by_hand_is_seen_and_taken_back(kubernetes: KubernetesStac
 
 
 def test_what_an_earlier_version_of_kueue_was_told_is_the_same(stack: KubernetesStack) -> None:
-    """A stack that was stamped with it: its queues stay what they are, and Pulumi makes none anew. Whoever still asks
-    as Kueue 0.14 did is answered so."""
+    """Queues of an earlier stack stay the same, and Pulumi replaces none. Requests in the form of Kueue 0.14 are
+    answered."""
 
     def made() -> set[str]:
         return {each["metadata"]["uid"] for each in stack.listed("localqueues,clusterqueues,cohorts,topologies", "-A")}
@@ -237,7 +238,7 @@ def test_what_an_earlier_version_of_kueue_was_told_is_the_same(stack: Kubernetes
     assert "created" not in said, said
     assert "deleted" not in said, said
     assert made() == there
-    # not in what they have become: Pulumi's own plugin notes there for good as what it made a thing first
+    # Look at current inputs only: Pulumi's own plugin keeps the first value in the outputs.
     assert before not in str([(each["type"], each.get("inputs")) for each in stack.exported()])
     stack.unchanged()
     of_teams = {each["spec"]["cohort"] for each in stack.listed("clusterqueues.v1beta1.kueue.x-k8s.io")}
@@ -246,7 +247,7 @@ def test_what_an_earlier_version_of_kueue_was_told_is_the_same(stack: Kubernetes
 
 @pytest.mark.parametrize("program", ["kube-apiserver", "etcd", "kueue"])
 def test_a_part_that_was_killed_is_named_and_started_again(stack: KubernetesStack, program: str) -> None:
-    """Its state is kept."""
+    """The state of the part is kept."""
     stack.submit(gang("kept", "research", 2))
     stack.seen("kept", "running")
     os.kill(process_of(stack, program), signal.SIGKILL)
@@ -261,7 +262,7 @@ def test_a_part_that_was_killed_is_named_and_started_again(stack: KubernetesStac
 
 @pytest.mark.parametrize("how", ["closed", "frozen"])
 def test_whoever_cannot_reach_it_is_told_so(stack: KubernetesStack, how: str) -> None:
-    """Each verb ends with 3 and says what to do, also of a server that hears and says nothing."""
+    """Each verb exits with 3 and a hint, also for a server that accepts connections and stays silent."""
     if how == "closed":
         with stack.entered():
             daemons.end(of_cluster(stack.cluster), ["kubernetes-api"])
@@ -282,7 +283,7 @@ def test_whoever_cannot_reach_it_is_told_so(stack: KubernetesStack, how: str) ->
 
 
 def test_an_up_whose_server_dies_goes_on_the_next_time(stack: KubernetesStack) -> None:
-    """In the middle of a change, with nothing lost."""
+    """The server dies in the middle of a change; nothing is lost."""
     stack.edit("{name: high, weight: 200, preempts: [normal]}", "{name: high, weight: 300, preempts: [normal]}")
     stack.edit("count: 16", "count: 20")
     with stack.started("up", "--yes", "--skip-preview") as engine:
@@ -301,8 +302,7 @@ def test_an_up_whose_server_dies_goes_on_the_next_time(stack: KubernetesStack) -
 
 
 def test_another_authority_and_another_port_make_nothing_anew(stack: KubernetesStack) -> None:
-    """As once a year, and where somebody has taken the port while the machine was off: jobs and objects stay, and nodes
-    stay ready."""
+    """Certificates expire yearly, and a port may be taken while the machine is off: jobs, objects and nodes stay."""
 
     def made() -> dict[str, str]:
         objects = (one for one in stack.exported() if one["type"].startswith("kubernetes:"))
@@ -332,7 +332,8 @@ def test_another_authority_and_another_port_make_nothing_anew(stack: KubernetesS
 
 
 def test_what_gangs_are_in_does_not_go(stack: KubernetesStack) -> None:
-    """Neither a queue nor a team: the `up` names who is there, who goes on. No object was changed: it can be undone."""
+    """The `up` names the gangs in a queue or team that would be removed. They continue, no object was changed, and the
+    edit can be undone."""
     stack.submit(gang("kept", "product", 2))
     stack.seen("kept", "running")
     train = "      queues:\n        - {name: train, pools: [gpu], default: true}\n"
@@ -356,7 +357,7 @@ def test_what_gangs_are_in_does_not_go(stack: KubernetesStack) -> None:
 
 
 def test_a_change_reaches_what_it_is_about(stack: KubernetesStack) -> None:
-    """Fewer nodes, another share, another queue: in place, and what was there before is not made anew."""
+    """Fewer nodes, another share and another queue change in place, and other objects are not replaced."""
     before = {one["urn"]: one["id"] for one in stack.exported() if "id" in one}
     stack.edit("count: 20", "count: 12")
     stack.edit("{name: product, share: 1}", "{name: product, share: 3}")
@@ -398,7 +399,7 @@ def test_what_it_knows_is_protected_where_that_is_declared(stack: KubernetesStac
 
 
 def test_a_room_that_ended_comes_back_with_all_that_was_known(stack: KubernetesStack) -> None:
-    """As after the machine was started again."""
+    """This happens after a restart of the machine."""
     stack.submit(gang("asleep", "research", 2, queue="train"))
     stack.seen("asleep", "running")
     stack.end_room()
@@ -414,7 +415,7 @@ def test_a_room_that_ended_comes_back_with_all_that_was_known(stack: KubernetesS
 
 
 def test_nothing_is_left_when_it_is_destroyed(stack: KubernetesStack) -> None:
-    """No process, no mount, no folder; whatever ran is gone without being asked."""
+    """No process, mount or folder is left, even when runs were active."""
     stack.submit(gang("running", "research", 2, queue="train"))
     stack.seen("running", "running")
     stack.destroy()

@@ -59,7 +59,8 @@ def test_secrets_are_encrypted_in_the_state(stamped: Stack) -> None:
 
 
 def test_another_stack_does_not_take_over_a_room(stamped: Stack) -> None:
-    """Two stacks may declare clusters of one name. The second is told whose it is, and takes nothing away."""
+    """Two stacks may declare clusters with the same name. The second gets an error with the owner, and changes
+    nothing."""
     before = stamped.nodes()
     assert stamped.run("stack", "init", "other").returncode == 0
     file = stamped.file.with_name("Pulumi.other.yaml")
@@ -97,11 +98,11 @@ NASTY = """it's "bad" `reboot` $(reboot) | a=b state=idle; ü\\n 'quoted' "q\"""
 
 
 def test_a_person_drains_a_node(stamped: Stack) -> None:
-    """With any reason; it is drained from then on, through whatever `up` does in the next test."""
+    """The drain has any reason, and stays through the `up` of the next test."""
     drained = stamped.stampworks("drain", "-s", "test", "gpu-001", "--reason", NASTY, "--wait")
     assert drained.returncode == 0, drained.stderr
     assert held(stamped) == {"gpu-001": ("person", NASTY)}
-    # and another as an `up` that was killed leaves it
+    # another one in the state that a killed `up` leaves
     stamped.shell("head", "scontrol update nodename=gpu-002 state=drain reason='stampworks: gets a new disk'")
     assert held(stamped)["gpu-002"] == ("stampworks", "gets a new disk")
 
@@ -113,7 +114,7 @@ def held(stack: Stack) -> dict[str, tuple[str, str]]:
 
 
 def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> None:
-    """Without a flag: the group and what follows from it, the roll, the roster and the playbook, and nothing else."""
+    """The preview shows the group, and the roll, roster and playbook that depend on it, without --refresh."""
     others = {name: node["instance"] for name, node in stamped.nodes().items() if name != "gpu-002"}
     stamped.kill("gpu-002")
     shown = stamped.preview()
@@ -127,7 +128,7 @@ def test_a_plain_preview_sees_a_dead_node_and_up_restarts_it(stamped: Stack) -> 
 
 
 def test_an_up_gives_back_its_own_drains_and_no_others(stamped: Stack) -> None:
-    """The `up` before this configured all nodes anew: a person's is still out, until a person returns it."""
+    """The previous `up` configured all nodes again: a user's drain stays until the user returns the node."""
     assert held(stamped) == {"gpu-001": ("person", NASTY)}
     assert stamped.stampworks("status", "-s", "test").returncode == 1
     returned = stamped.stampworks("return", "-s", "test", "gpu-001")
@@ -162,7 +163,7 @@ def test_a_node_that_leaves_finishes_its_job_first(stamped: Stack) -> None:
 
 
 def test_a_room_that_ended_is_made_again(stamped: Stack) -> None:
-    """When the whole machine room is gone, as after a reboot, up brings the cluster back with its data."""
+    """The room is gone, as after a reboot, and `up` restores the cluster with its data."""
     stamped.end_room()
     stamped.up()
     assert "12 unchanged" in stamped.up()

@@ -109,7 +109,7 @@ def test_nobody_is_on_a_node_without_a_job(folder: Stack) -> None:
 
 
 def test_it_is_part_of_the_status(slurm: Stack) -> None:
-    """As the head, it is up or missing, and has no jobs."""
+    """It is up or missing, like the head, and has no jobs."""
     done = slurm.stampworks("status", "-s", "test", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     nodes = {each["name"]: each for each in json.loads(done.stdout)["nodes"]}
@@ -134,7 +134,7 @@ def test_it_learns_of_a_new_configuration(own: Stack) -> None:
 
 @pytest.mark.long
 def test_one_more_and_none(own: Stack) -> None:
-    """They come and go by the declared number; nothing else changes."""
+    """Only the declared number changes."""
     gpu = own.nodes()["gpu-001"]["instance"]
     own.edit("login_nodes: 1", "login_nodes: 2")
     own.up()

@@ -55,7 +55,7 @@ def rights(stack: KubernetesStack, name: str) -> set[str]:
 
 
 def test_a_trainjob_trains_through(stack: KubernetesStack) -> None:
-    """On both nodes, as the run that it would be if it had been submitted; Trainer says so, and so does `logs`."""
+    """It runs on both nodes like a submitted run; Trainer and `logs` report it."""
     printed = made(stack, "trainjob", "printed", "--set", "steps=20")
     soon(stack, "printed", lambda: of_run(stack, "printed")["state"] in ("running", "finished"))
     through(stack, "printed")
@@ -69,7 +69,7 @@ def test_a_trainjob_trains_through(stack: KubernetesStack) -> None:
 
 @pytest.mark.long
 def test_a_trainjob_past_the_quota_waits(stack: KubernetesStack) -> None:
-    """With its reason and without pods, as any other run. The one before it is cancelled and not made again."""
+    """It has a reason and no pods, like any other run. The cancelled one before it is not created again."""
     made(stack, "trainjob", "before", "--set", "steps=100000", "--set", "pace_s=0.3")
     until(stack, "before", 5)
     made(stack, "trainjob", "behind", "--set", "steps=5")
@@ -86,7 +86,7 @@ def test_a_trainjob_past_the_quota_waits(stack: KubernetesStack) -> None:
 
 @pytest.mark.long
 def test_a_trainjob_is_pushed_aside_and_back(stack: KubernetesStack) -> None:
-    """For a more urgent gang it saves what it has and waits; afterwards it goes on."""
+    """It saves and waits for a more urgent gang, then continues."""
     made(stack, "trainjob", "pushed", "--set", "steps=120", "--set", "pace_s=0.3")
     until(stack, "pushed", 5)
     stack.submit(gang("urgent", "research", len(NODES), priority="high"))
@@ -99,7 +99,7 @@ def test_a_trainjob_is_pushed_aside_and_back(stack: KubernetesStack) -> None:
 
 @pytest.mark.long
 def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
-    """With the rights of its users; nobody else may. A run of root has made the folder of all runs."""
+    """Users have the rights; other teams do not. The folder of all runs was created by a run of root."""
     made(stack, "trainjob", "first", "--set", "steps=5")
     through(stack, "first")
     wanted = ["training", "own", *TINY, "--set", "steps=5", "--user", "alice"]
@@ -124,8 +124,8 @@ def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
 
 @pytest.mark.long
 def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
-    """On both nodes: mpirun starts a rank on each over ssh, found by its name. The operator says so, and takes the
-    workers away. Who may read what a JobSet writes may read this, too."""
+    """mpirun starts a rank on both nodes over ssh, by name. The operator reports success, and removes the workers.
+    Readers of JobSets may read it."""
     made(stack, "jobset", "pods", "--set", "steps=20")
     through(stack, "pods")
     printed = made(stack, "mpijob", "ranks", "--set", "steps=20")
@@ -144,8 +144,7 @@ def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
 
 @pytest.mark.long
 def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
-    """With its reason and without pods. The job of its launcher is there before its workers; a user's own it is when
-    sshd is that user's."""
+    """It has a reason and no pods. The launcher's job exists before the workers; sshd runs as its user."""
     made(stack, "mpijob", "ahead", "--set", "steps=100000", "--set", "pace_s=0.3")
     until(stack, "ahead", 2)
     later = made(stack, "mpijob", "later", "--set", "steps=5", "--user", "alice")
@@ -162,7 +161,7 @@ def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
 
 
 def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -> None:
-    """Nobody is asked any more who would not answer, even after a reboot; the next `up` has nothing to do."""
+    """Its webhooks are removed, so that no request hangs, even after a reboot; the next `up` changes nothing."""
     stack.unchanged("--refresh")
     stack.edit(WITH, "kind: kubernetes")
     stack.end_room()
@@ -170,7 +169,7 @@ def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -
     hooks = stack.kubectl("get", "validatingwebhookconfigurations", "--output=name").split()
     assert not [each for each in hooks if "trainer" in each]
     settings = stack.state / "rooms" / stack.cluster / "kubernetes" / "trainer.yaml"
-    assert not settings.exists()  # by which it is known, and no server asked, that there is nothing to take away
+    assert not settings.exists()  # without this file, no server is asked for leftovers
     found = asked(stack, "submit", "training", "afterwards", *TINY, "--set", "steps=5", "--wait")
     assert found["state"] == "finished", found
     stack.unchanged("--refresh")

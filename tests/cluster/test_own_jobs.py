@@ -98,7 +98,7 @@ run: |
 
 
 def wheel(folder: Path) -> None:
-    """Write a package as somebody brings it where no index can be reached."""
+    """Write a package for a machine without an index."""
     about = {"METADATA": "Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n", "RECORD": ""}
     about["WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     with zipfile.ZipFile(folder / "brought-1.0-py3-none-any.whl", "w") as archive:
@@ -147,7 +147,7 @@ def test_nobody_else_sees_it(slurm: Stack) -> None:
         *(f"scontrol write batch_script {number} -", environments, f"srun --nodelist={node} ps -ef"),
     ):
         said = as_bob(command)
-        assert said or command.startswith("sacct"), command  # sacct keeps neither unless it is told to
+        assert said or command.startswith("sacct"), command  # sacct stores neither without options
         assert "blue-of-alice" not in said, command
         assert SECRET not in said, command
     assert "Permission denied" in as_bob(f"ls {RUNS}/mine.alice")
@@ -201,7 +201,7 @@ def test_tasks_and_an_order(slurm: Stack) -> None:
 
 @pytest.mark.long
 def test_a_folder_as_its_image(slurm: Stack) -> None:
-    """It sees that root, its own folder and the declared mounts, and its writes leave nothing there."""
+    """The job sees that root, its own folder and the declared mounts; its writes do not persist."""
     slurm.shell("head", IMAGE)
     text = (
         "image: /shared/image\nmounts: [shared]\nrun: cat /etc/which; echo x > /written; cat /shared/image/etc/which\n"
@@ -231,7 +231,7 @@ def test_nothing_is_copied_for_a_wrong_file(slurm: Stack) -> None:
 
 
 def test_a_command(slurm: Stack) -> None:
-    """Its words arrive as they are."""
+    """The words of the command arrive unchanged."""
     done = slurm.stampworks("submit", "-s", "test", "--user", "alice", "--wait", "--", "echo", "a  b", "$HOME", "'")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1:] == ["a  b $HOME '"]
@@ -240,7 +240,7 @@ def test_a_command(slurm: Stack) -> None:
 
 @pytest.mark.long
 def test_time_is_nearly_up(slurm: Stack) -> None:
-    """The signal comes before the limit; the job saves, is put back, and goes on from there."""
+    """The signal comes before the limit; the job saves, is requeued, and continues."""
     text = """\
 time_limit: 2m
 retry: 1

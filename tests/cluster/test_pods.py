@@ -64,7 +64,7 @@ def test_nodes_are_known_by_what_they_are(stack: KubernetesStack) -> None:
 
 
 def test_what_lets_a_node_in_is_a_secret(stack: KubernetesStack) -> None:
-    """No preview, no output and no state shows the key that nodes join with."""
+    """No preview, output or state contains the token with which nodes join."""
     config = json.loads((stack.state / "rooms" / stack.cluster / "kubernetes" / "bootstrap.conf").read_text())
     key = config["users"][0]["user"]["client-key-data"]
     assert len(key) > 100
@@ -74,7 +74,7 @@ def test_what_lets_a_node_in_is_a_secret(stack: KubernetesStack) -> None:
 
 
 def test_programs_that_measure(stack: KubernetesStack) -> None:
-    """On both nodes at once: their results lie in the folder of the run, and its log says them again."""
+    """Both nodes measure at once: results are in the folder of the run and in its log."""
     settings = ["--set", "limits={}", "--set", "clocks={}"]
     found = asked(stack, "submit", "validation", "look", *settings, "--wait")
     assert (found["state"], found["job"], found["folder"]) == ("finished", "research/look", f"{RUNS}/look"), found
@@ -84,8 +84,8 @@ def test_programs_that_measure(stack: KubernetesStack) -> None:
 
 
 def test_a_real_server_takes_what_is_written_down(stack: KubernetesStack) -> None:
-    """With what Kueue, JobSet, Trainer and the MPI operator publish of their objects, and the rules in there; it
-    refuses a field that nobody knows. Nothing of these operators runs, so that nothing becomes of them."""
+    """The server has the published CRDs and rules of Kueue, JobSet, Trainer and the MPI operator, and refuses unknown
+    fields. No operator runs, so that nothing starts."""
     for file in definitions():
         stack.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(file))
     strictly = ("create", "--dry-run=server", "--validate=strict", "--filename=-")
@@ -102,7 +102,7 @@ def test_a_real_server_takes_what_is_written_down(stack: KubernetesStack) -> Non
 
 
 def test_what_is_written_down_runs(stack: KubernetesStack) -> None:
-    """As it was printed, without a cluster being asked: on both nodes to its end."""
+    """The printed manifest runs on both nodes to its end, without the toolkit."""
     printed = stack.stampworks("submit", "training", "printed", *TINY, "--set", "steps=5", "--print", "jobset")
     stack.kubectl("create", "--filename=-", text=printed.stdout)
     through(stack, "printed")
@@ -112,7 +112,7 @@ def test_what_is_written_down_runs(stack: KubernetesStack) -> None:
 
 
 def test_a_training_of_a_user(stack: KubernetesStack) -> None:
-    """In the namespace of the user's team and with the user's number, over both nodes, to its end."""
+    """The training runs in the team's namespace with the user's id, over both nodes, to its end."""
     found = asked(stack, "submit", "training", "demo", *TINY, "--set", "steps=20", "--user", "bob", "--wait")
     assert (found["job"], found["state"]) == ("product/demo", "finished"), found
     [begun] = told(stack, "demo", "generation")
@@ -136,15 +136,14 @@ def test_a_job_file(stack: KubernetesStack, monkeypatch: pytest.MonkeyPatch) -> 
     assert (job["id"], job["user"], job["state"]) == ("product/whole-u2002", "bob", "failed")
     assert "s3cr3t" not in stack.kubectl("get", "jobsets,pods", "--namespace=product", "--output=yaml")
     soon(stack, "whole.bob", lambda: not stack.kubectl("get", "secrets", "--namespace=product", "--output=name"))
-    followed = stack.stampworks("logs", "whole")  # its folder knows what Kubernetes has forgotten
+    followed = stack.stampworks("logs", "whole")  # Kubernetes has forgotten it, but its folder has not
     assert followed.returncode == 0
     assert "0: sum 1.0, token 13" in followed.stdout
     assert stack.shell(NODES[0], f"stat -c '%a %U' {RUNS}/whole.bob") == "700 bob"
 
 
 def test_a_user_by_herself(stack: KubernetesStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With her connection and nothing else: a job with all that it takes along, its log, its end; and nobody of her
-    team sees what is in it."""
+    """Her connection suffices for a job with its files, its log and its end; her team cannot read its secrets."""
     monkeypatch.setenv("PATH", str(Path(program("kubectl")).parent), prepend=os.pathsep)
     for user in ("alice", "carol"):
         assert not stack.stampworks("login", "--as", user, "--to", str(tmp_path / f"{user}.json")).returncode
@@ -213,7 +212,7 @@ def pods_of(stack: KubernetesStack) -> list[str]:
 
 
 def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
-    """A run that is told to stop saves what it has, and the same again goes on behind it."""
+    """A run that is asked to stop saves, and a second submission continues it."""
     wanted = ["training", "stopped", *TINY, "--set", "steps=100", "--set", "pace_s=0.3"]
     asked(stack, "submit", *wanted)
     until(stack, "stopped", 5)
@@ -230,7 +229,7 @@ def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
 
 
 def test_pushed_aside_and_back(stack: KubernetesStack) -> None:
-    """For a more urgent gang it saves what it has and waits; afterwards it goes on."""
+    """It saves and waits for a more urgent gang, then continues."""
     asked(stack, "submit", "training", "pushed", *TINY, "--set", "steps=120", "--set", "pace_s=0.3")
     until(stack, "pushed", 5)
     urgent = gang("urgent", "research", len(NODES), priority="high")
@@ -281,8 +280,8 @@ def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
 
 
 def test_nodes_are_lost(stack: KubernetesStack) -> None:
-    """The run goes on without the node of its second program to its end, long after Kubernetes has missed it. The next
-    `up` brings back that one, with a new disk, and another one with the disk it had; pods run on both.
+    """The run continues to its end without the node of its second program, long after Kubernetes has missed it. The
+    next `up` restores this node with a new disk, and another one with its old disk; pods run on both.
 
     To Kubernetes the one is another node, and it still knows the other: both take pods only when they have passed.
     """
@@ -317,8 +316,8 @@ def test_nodes_are_lost(stack: KubernetesStack) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("forgotten", [False, True], ids=["silent", "forgotten"])
 def test_one_node_is_lost_and_then_the_other(stack: KubernetesStack, forgotten: bool) -> None:
-    """The run goes on with its first one, though the second is back; without that it starts again, with both. Where
-    Kubernetes forgets the node, Kueue stops the run and resumes it, and what had failed is not started again."""
+    """The run continues with its first node, although the second is back; without the first it restarts with both. If
+    Kubernetes forgets the node, Kueue stops and resumes the run, and failed parts are not restarted."""
     slowly = ["--set", "steps=2000", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1"]
     slowly += ["--set", "patience.start=40"]
     asked(stack, "submit", "training", "twice", *TINY, *slowly)
@@ -427,7 +426,7 @@ def simulated(node: dict[str, Any]) -> bool:
 
 
 def test_nothing_is_left(up: KubernetesStack) -> None:
-    """No process, no mount, no control group: pods and what divided their memory went with their nodes."""
+    """No process, mount or control group is left: pods and their cgroups ended with the nodes."""
     marks = [path for path in Path("/sys/fs/cgroup").rglob(f"{up.cluster}-gpu-00*") if path.is_dir()]
     assert marks
     gone = up.run("destroy", "--yes", "--skip-preview")

@@ -54,7 +54,7 @@ def test_nodes_are_proven_before_they_take_pods(stack: KubernetesStack) -> None:
 
 
 def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
-    """The node is not measured, and the run goes on to its end."""
+    """The node is not measured, and the run continues to its end."""
     asked(stack, "submit", "training", "busy", *TINY, "--nodes", "1", "--set", "steps=100", "--set", "pace_s=0.3")
     until(stack, "busy", 5)
     found = stack.stampworks("qualify", "--level", "quick")
@@ -64,7 +64,7 @@ def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
 
 
 def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
-    """The same fault as on a Slurm, with the same words; what nobody here would notice is not injected.
+    """The fault and the words are those of Slurm; faults that nothing here could notice are not injected.
 
     The node is cordoned with its reason, for all to read; the other passes. Repaired and measured again it takes pods.
     """
@@ -87,7 +87,7 @@ def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
 
 
 def test_a_node_that_is_not_well_takes_no_pods(stack: KubernetesStack) -> None:
-    """As soon as it has noticed, with its reason; a run that is there goes on, and the next one waits for the node.
+    """The node notices, and gives a reason; a running job continues, and the next one waits for the node.
 
     Well again, it takes pods without anybody's doing.
     """
@@ -141,7 +141,7 @@ def measured(stack: KubernetesStack) -> str:
     del plan["rules"]
     plan["scheduler"]["workloads_image"] = IMAGE
     (stack.folder / "image.json").write_text(json.dumps(plan))
-    # on a cloud, where alone nodes have no programs, a driver brings file systems to whoever measures, too
+    # On clouds whose nodes have no programs, a driver also mounts file systems for proofs.
     of_team = [each for each in kubernetes.objects(from_dict(Plan, plan)) if each["kind"].startswith(VOLUME)]
     for each in of_team:
         text = json.dumps(each)
@@ -178,7 +178,7 @@ def test_nodes_are_measured_from_an_image(stack: KubernetesStack, measured: str)
 
 
 def test_runs_from_an_image(stack: KubernetesStack, measured: str) -> None:
-    """Their folders are looked at from a pod, for no node is logged in to; each belongs to its user."""
+    """A pod reads their folders, because no node is logged in to; each folder belongs to its user."""
     settings = ("--set", "limits={}", "--user", "bob")
     found = stack.stampworks("submit", "-s", measured, "validation", "seen", *settings, "--wait", "--json")
     assert found.returncode == 0, found.stdout + found.stderr
@@ -210,7 +210,7 @@ def test_a_proof_has_the_health_check_look_again(stack: KubernetesStack) -> None
 
 
 def test_a_node_has_a_say_in_itself_alone(stack: KubernetesStack) -> None:
-    """With its rights it takes pods or none; it can neither hold another one nor take away its own taints."""
+    """With its rights it can cordon itself; it cannot cordon another node, nor remove its own taints."""
     say = (
         "import runpy; found = runpy.run_path('/usr/local/sbin/stampworks-health'); say = found['Kubernetes'](); "
         "found['Kubernetes'].ask.__globals__['node'] = lambda: '{node}'; say.ask('PATCH', '{patch}')"
@@ -224,8 +224,8 @@ def test_a_node_has_a_say_in_itself_alone(stack: KubernetesStack) -> None:
 
 
 def test_a_collective_past_the_fabric_is_found(stack: KubernetesStack) -> None:
-    """As on a Slurm, by what NICs have counted. Who calls the other decides for both directions, so that of two nodes
-    it cannot be told whose fault it is: the whole has failed, and no node is held."""
+    """NIC counters show it, as on Slurm. The calling side determines both directions, so that two nodes cannot be told
+    apart: the cluster fails, and no node is held."""
     asked(stack, "fault", "inject", "rail-bypassed", "--node", NODES[1])
     failed = stack.stampworks("qualify", "--level", "standard", "--json")
     assert failed.returncode == 1, failed.stdout + failed.stderr
@@ -256,7 +256,7 @@ def test_out_of_service_and_back(stack: KubernetesStack) -> None:
 
 
 def test_certificates_that_have_ended_are_made_anew(stack: KubernetesStack) -> None:
-    """As after a year without an `up`: `status` says it in words, and the next `up` has everybody believed again.
+    """After a year without an `up`, `status` says so, and the next `up` renews all certificates.
 
     What ran goes on; its node has joined again as itself, is asked for what its pods say, and proven.
     """
@@ -294,7 +294,7 @@ def let_certificates_end(stack: KubernetesStack) -> None:
     then = datetime.now(UTC) - timedelta(days=366)
     with stack.entered(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificates, "_now", lambda: then)
-        patch.setattr(Kubectl, "until", _not_waited_for)  # nobody believes that its server is ready
+        patch.setattr(Kubectl, "until", _not_waited_for)  # the server is never ready for this client
         (stack.state / "rooms" / stack.cluster / "kubernetes/pki/ca.crt").unlink()
         with pytest.raises(StopIteration):
             control_plane.ensure(stack.cluster, inputs["claim"], addresses, print, inputs["kueue"])

@@ -30,7 +30,7 @@ WAIT_S = 60
 
 
 def test_a_job_never_starts_on_a_node_that_just_broke(stack: Stack) -> None:
-    """It is drained with words that belong to its proof; the job is requeued, and runs on the other node."""
+    """The node is drained for its proof; the job is requeued, and runs on the other node."""
     stack.declare(DECLARATION.format(cluster=stack.cluster))
     stack.up()
     stack.shell("gpu-001", "prlimit --pid $(pgrep -x slurmd | head -1) --memlock=65536:")

@@ -52,7 +52,7 @@ def test_a_node_that_is_not_as_planned_fails_the_up(stack: Stack) -> None:
 
 @pytest.mark.long
 def test_fewer_nodes_than_declared_may_do(stack: Stack) -> None:
-    """Where the declaration says so, the rest is a cluster; the node stays held back and stays named."""
+    """The declaration accepts fewer nodes; the failed node stays held and named."""
     stack.edit("failed_nodes_max: 0", "failed_nodes_max: 1")
     assert '"pass"' in stack.up()
     assert stack.node_states()["gpu-002"].startswith("drained proof:")
@@ -72,7 +72,7 @@ def test_who_passes_takes_jobs_again(stack: Stack) -> None:
 
 
 def test_the_certificate_is_checked_without_the_cluster(stack: Stack, tmp_path: Path) -> None:
-    """With the stack's key it is believed, changed or without a key it is not."""
+    """The stack's key verifies it; a changed certificate or a missing key does not."""
     key, file = tmp_path / "key.pem", tmp_path / "certificate.json"
     key.write_text(stack.run("stack", "output", "verification_key").stdout)
     file.write_text(stack.run("stack", "output", "certificate", "--show-secrets").stdout)
@@ -90,7 +90,7 @@ def test_the_certificate_is_checked_without_the_cluster(stack: Stack, tmp_path: 
 
 @pytest.mark.long
 def test_growth_proves_what_is_new(stack: Stack) -> None:
-    """Jobs go on; the node that was there before and works keeps its proof."""
+    """Jobs continue; a working node from before keeps its proof."""
     job = stack.shell("head", "sbatch --parsable -w gpu-001 --exclusive --output=/dev/null --wrap 'sleep 600'")
     before = {node["name"]: node["proven"] for node in certificate(stack)["certificate"]["nodes"]}
     stack.edit("count: 3", "count: 4")

@@ -28,7 +28,7 @@ TIMEOUT_S = 1800
 def test_the_commands_of_the_readme(tmp_path: Path) -> None:
     """All blocks, top to bottom: a cluster comes, is used, changes, and goes, and the clone stays clean."""
     before = changed_files()
-    # the cache is the user's, for an engine takes minutes; whatever the user has running is none of ours
+    # use the user's cache, because an engine takes minutes; processes of the user do not matter
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
     environment["STAMPWORKS_STATE"] = str(tmp_path / "state")
     said = {}

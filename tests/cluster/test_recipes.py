@@ -55,7 +55,7 @@ def submit(stack: Stack, name: str, *options: str) -> str:
 
 
 def sources(stack: Stack, name: str) -> list[str]:
-    """Where a run has its state from, each time that its ranks were ready."""
+    """Return the source of a run's state for each generation."""
     text = stack.shell("head", f"cat {HOME}/runs/{name}/events.jsonl 2>/dev/null || true")
     events = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
     return [event["source"] for event in events if event["what"] == "ready"]

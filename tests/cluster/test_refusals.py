@@ -136,7 +136,7 @@ def test_a_project_that_names_no_plugin_is_told_what_to_add(stack: Stack) -> Non
 
 
 def test_the_plugin_of_another_environment_is_refused(stack: Stack) -> None:
-    """It may be of another version, whose resources are others."""
+    """Another version may have other resources."""
     other = stack.folder / "other" / "share" / "stampworks"
     shutil.copytree(Path(sys.prefix) / "share" / "stampworks", other)
     project = stack.folder / "Pulumi.yaml"

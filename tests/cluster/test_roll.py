@@ -1,4 +1,4 @@
-"""Nodes get what they can only boot with while jobs go on: in waves, each proven before the next one begins."""
+"""Rolls: nodes get boot-time settings while jobs continue, in waves, each proven before the next one begins."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def certificate(stack: Stack) -> dict[str, Any]:
 
 
 def test_a_named_node_is_made_anew_and_no_other(stamped: Stack) -> None:
-    """A plain preview says which one and why, the `up` does it. Its job starts anew, as declared."""
+    """A plain preview names the node and the reason, and the `up` renews it. Its job is requeued, as declared."""
     before = disks(stamped)
     job = submit(stamped, "sleep 600", "--requeue", "--nodelist=gpu-002")
     wait_for(lambda: state(stamped, job) == "RUNNING", 60)
@@ -91,7 +91,7 @@ def test_a_named_node_is_made_anew_and_no_other(stamped: Stack) -> None:
 
 
 def test_jobs_outlive_a_new_image(stamped: Stack) -> None:
-    """Each node, and the head, gets it when its own jobs are through: none is lost, none is started anew."""
+    """Each node, and the head, is renewed when its own jobs have ended: no job is lost or restarted."""
     before = disks(stamped)
     runs = [submit(stamped, "until test -e /shared/go; do sleep 0.2; done", f"--nodelist=gpu-00{n}") for n in (1, 2)]
     waits = submit(stamped, "true", "--nodelist=gpu-001")
@@ -120,7 +120,7 @@ def test_jobs_outlive_a_new_image(stamped: Stack) -> None:
 
 
 def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
-    """The node takes no jobs and says why; whose turn did not come is untouched; it says how to go on."""
+    """The node takes no jobs and has a reason; nodes of later waves are untouched; the error says how to continue."""
     stamped.edit("shm_broken: none", "shm_broken: gpu-001")
     before = disks(stamped)
     for name in ("gpu-001", "gpu-002"):
@@ -141,7 +141,7 @@ def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
 
 
 def test_the_next_up_goes_on(stamped: Stack) -> None:
-    """After the repair: who failed is proven again first, then the others have their turn."""
+    """After the repair the failed node is proven first, then the others follow."""
     before = disks(stamped)
     stamped.edit("shm_broken: gpu-001", "shm_broken: none")
     stamped.shell("gpu-001", "mount -o remount,size=50% /dev/shm")
@@ -152,7 +152,7 @@ def test_the_next_up_goes_on(stamped: Stack) -> None:
 
 
 def test_a_new_node_takes_no_job_before_it_is_proven(stamped: Stack) -> None:
-    """A job waits for a free node. It starts on the new one, when that has passed and not on the way there."""
+    """A waiting job starts on the new node after its proof, and not before."""
     fills = submit(stamped, "sleep 600", "--nodes=3")
     waits = submit(stamped, "sleep 600", "--nodes=1")
     wait_for(lambda: state(stamped, fills) == "RUNNING", 60)

@@ -1,4 +1,4 @@
-"""One scenario on a real Slurm and a real Kubernetes: the same nodes in the same racks and blocks, the same jobs.
+"""A scenario on a real Slurm and a real Kubernetes, with the same nodes, racks, blocks and jobs.
 
 The table in docs/reference/kubernetes-objects.md is what was seen: --regenerate writes it anew.
 """
@@ -31,7 +31,7 @@ class Case:
     what: str
     nodes: int
     starts: int
-    """In so many racks; 0 where it does not start."""
+    """Number of racks in which it starts; 0 if it does not start."""
     one_rack: bool = False
     accelerators: int = 8
     queue: str = ""
@@ -122,7 +122,7 @@ def named(numbers: tuple[int, ...]) -> list[str]:
 
 
 def of_slurm(cluster: Cluster, case: Case) -> Verdict:
-    """Where it would start now. It is not told to: there is nothing on these nodes that could begin."""
+    """Return the nodes on which the job would start. It is not started: nothing on these nodes could run it."""
     out = ",".join(named(case.out))
     if out:
         cluster.shell("head", f"scontrol update nodename={out} state=drain reason=out")
@@ -158,5 +158,5 @@ def of_kubernetes(stack: KubernetesStack, case: Case) -> Verdict:
 
 
 def plain(said: str) -> str:
-    """For a cell of a table."""
+    """Return text for a cell of a table."""
     return said.replace("|", "/").strip().rstrip(".")

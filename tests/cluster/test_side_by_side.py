@@ -1,4 +1,4 @@
-"""Two clusters at once on one machine: of one user, and of two of whom one is an ordinary one."""
+"""Two clusters at once on one machine: of one user, and of root and an ordinary user."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_two_clusters_of_one_user(tmp_path: Path) -> None:
     names = [f"t{os.getpid()}{letter}" for letter in "ab"]
     with stack(tmp_path / "a", names[0]) as one, stack(tmp_path / "b", names[1]) as other:
         other.state.rmdir()
-        other.state.symlink_to(one.state)  # one user has one state folder
+        other.state.symlink_to(one.state)  # a user has one state folder
         with ThreadPoolExecutor() as both:
             for said in both.map(Stack.up, (one, other)):
                 assert " created" in said
@@ -84,7 +84,7 @@ class User:
         subprocess.run(["chown", "-R", f"{self.name}:", self.home], check=True, timeout=60)
 
     def processes(self) -> list[str]:
-        """Also those of the users inside their cluster, who have their subordinate ids."""
+        """Return all processes, including those with subordinate ids inside the cluster."""
         ranges = [line.split(":") for line in Path("/etc/subuid").read_text().splitlines()]
         [(first, count)] = [(int(one[1]), int(one[2])) for one in ranges if one[0] == self.name]
         owned = {pwd.getpwnam(self.name).pw_uid, *range(first, first + count)}

@@ -1,4 +1,4 @@
-"""From a stack to its plan, as far as it goes without the engine."""
+"""Tests of the way from a stack to its plan, without the engine."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def well(stack: Stack) -> bool:
 
 
 def test_a_validation(slurm: Stack) -> None:
-    """Its results lie in the folder of the run, and its log says them again."""
+    """Results are in the folder of the run and in its log."""
     settings = ["--set", "limits={}", "--set", "clocks={}"]
     found = asked(slurm, "submit", "validation", "look", *settings, "--nodes", "2", "--wait")
     assert (found["state"], found["nodes"], found["folder"]) == ("finished", 2, f"{RUNS}/look"), found
@@ -138,7 +138,7 @@ def test_a_validation(slurm: Stack) -> None:
 
 
 def test_a_training(slurm: Stack) -> None:
-    """It runs to its end while its log is followed, and leaves what its user needs."""
+    """The run ends while its log is followed, and leaves its results."""
     asked(slurm, "submit", "training", "demo", *TINY, "--set", "steps=20")
     followed = slurm.stampworks("logs", "-s", "test", "demo", "--follow")
     assert followed.returncode == 0, followed.stdout + followed.stderr
@@ -149,7 +149,7 @@ def test_a_training(slurm: Stack) -> None:
 
 
 def test_cancelled_and_gone_on_with(slurm: Stack) -> None:
-    """A run that is told to stop saves what it has, and the same again goes on behind it."""
+    """A run that is asked to stop saves, and a second submission continues it."""
     wanted = ["training", "stopped", *TINY, "--set", "steps=100", "--set", "pace_s=0.3"]
     asked(slurm, "submit", *wanted)
     until(slurm, "stopped", 5)
@@ -170,11 +170,12 @@ def test_cancelled_and_gone_on_with(slurm: Stack) -> None:
 
 @pytest.mark.long
 def test_time_is_up(stamped: Stack) -> None:
-    """Slurm tells the batch script, that the agents; the job goes back into the queue and goes on."""
+    """Slurm signals the batch script, and this the agents; the job is requeued and continues."""
     asked(stamped, "submit", "training", "long", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(stamped, "long", 5)
     job = of_run(stamped, "long")
-    stamped.shell("head", f"scancel --batch --signal=USR1 {job['id']}")  # as Slurm does a minute before the end
+    # Slurm sends this signal a minute before the end
+    stamped.shell("head", f"scancel --batch --signal=USR1 {job['id']}")
     wait_for(stamped, "long", lambda: told(stamped, "long", "preempted"))
     soon(stamped, "long")
     through(stamped, "long")
@@ -183,7 +184,7 @@ def test_time_is_up(stamped: Stack) -> None:
 
 @pytest.fixture
 def mended(stamped: Stack) -> Iterator[Stack]:
-    """Nodes that a test has lost are on again behind it."""
+    """Yield a stack; nodes that a test has lost are restored afterwards."""
     wait_for(stamped, "", lambda: well(stamped))
     yield stamped
     dead = [name for name, node in stamped.nodes().items() if node["state"] == "dead"]
@@ -195,7 +196,7 @@ def mended(stamped: Stack) -> Iterator[Stack]:
 
 @pytest.mark.long
 def test_a_node_is_lost(mended: Stack) -> None:
-    """The others go on from memory, a step later at most; who was lost is in the log and in the record."""
+    """The others continue from memory, at most a step later; log and record name the lost node."""
     asked(mended, "submit", "training", "smaller", *TINY, "--set", "steps=80", "--set", "pace_s=0.3")
     until(mended, "smaller", 5)
     *_, last = told(mended, "smaller", "generation")[0]["nodes"]
@@ -214,7 +215,8 @@ def test_a_node_is_lost(mended: Stack) -> None:
 
 @pytest.mark.long
 def test_the_first_node_is_lost(mended: Stack) -> None:
-    """With it coordinator and batch script: the job is put back, and goes on elsewhere from its newest checkpoint."""
+    """Coordinator and batch script are lost, too: the job is requeued, and continues elsewhere from the newest
+    checkpoint."""
     often = ["--set", "steps=100", "--set", "pace_s=0.3", "--set", "checkpoints.every_s=1", "--nodes", "2"]
     asked(mended, "submit", "training", "moved", *TINY, *often)
     wait_for(mended, "moved", lambda: len(told(mended, "moved", "checkpoint")) > 1)
@@ -237,7 +239,7 @@ def test_the_first_node_is_lost(mended: Stack) -> None:
 
 @pytest.mark.long
 def test_a_more_urgent_job(mended: Stack) -> None:
-    """The run makes room: it saves, is put back, and goes on at the step that it saved."""
+    """The run makes room: it saves, is requeued, and continues at the saved step."""
     asked(mended, "submit", "training", "pushed", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(mended, "pushed", 5)
     urgent = "sbatch --parsable --partition=urgent --nodes=3 --exclusive --output=/dev/null --wrap='sleep 5'"
@@ -257,7 +259,7 @@ def test_a_more_urgent_job(mended: Stack) -> None:
 
 @pytest.mark.long
 def test_a_job_of_a_user_makes_room(mended: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It hears TERM, saves, and goes on from there with its secret, as a bundled run does."""
+    """The job gets SIGTERM, saves, and continues with its secret, like a bundled run."""
     (mended.folder / "room.yaml").write_text(ROOM)
     monkeypatch.setenv("TOKEN", "s3cr3t")
     asked(mended, "submit", "room.yaml", "--user", "root")
@@ -273,13 +275,13 @@ def test_a_job_of_a_user_makes_room(mended: Stack, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.long
 def test_a_rank_is_killed(mended: Stack) -> None:
-    """By the machine room: the run feels it, and goes on from memory. Where no rank is, none can be killed."""
+    """The machine room kills it, and the run continues from memory. Without ranks nothing can be killed."""
     refused = mended.stampworks("fault", "inject", "rank-killed", "--node", "gpu-002", "-s", "test")
     assert refused.returncode != 0
     assert "gpu-002: cannot kill a rank: no training run has a rank here now" in refused.stderr
     asked(mended, "submit", "training", "killed", *TINY, "--set", "steps=80", "--set", "pace_s=0.3")
     until(mended, "killed", 5)
-    with mended.entered():  # no command line is as quick as such a small run
+    with mended.entered():  # the command line would be too slow for such a small run
         faults.inject(cast(Plan, SimpleNamespace(name=mended.cluster)), Injected("rank-killed", "gpu-002", "", None))
     record = through(mended, "killed")
     [failure] = record["failures"]
@@ -289,7 +291,7 @@ def test_a_rank_is_killed(mended: Stack) -> None:
 
 @pytest.mark.long
 def test_a_rank_hangs(mended: Stack) -> None:
-    """No step for longer than patience allows: all ranks are started anew, and go on from memory."""
+    """No step within the time limit: all ranks are restarted, and continue from memory."""
     slowly = ["--set", "steps=60", "--set", "pace_s=0.3", "--set", "patience.step=20"]
     asked(mended, "submit", "training", "hanging", *TINY, *slowly)
     until(mended, "hanging", 5)
@@ -336,7 +338,7 @@ def test_data_that_a_node_lacks(mended: Stack, harm: str, words: str) -> None:
 
 
 def test_as_a_user(slurm: Stack) -> None:
-    """Whose run it is, theirs are the files; nobody else's run of that name is touched."""
+    """Files belong to the user of the run; runs of other users with this name are not touched."""
     wanted = ["validation", "hers", "--set", "limits={}", "--user", "alice"]
     assert asked(slurm, "submit", *wanted, "--wait")["state"] == "finished"
     assert set(slurm.shell("head", f"stat -c %U {RUNS}/hers {RUNS}/hers/*").split()) == {"alice"}

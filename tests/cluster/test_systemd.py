@@ -92,7 +92,7 @@ for _ in 1 2 3 4 5 6 7; do
     until now=$(main); test "$now" != 0 -a "$now" != "$before"; do sleep 0.05; done
 done
 """
-"""Seven times: systemd by itself gives up what has been started five times within ten seconds."""
+"""Seven times: systemd gives up a service that was started five times within ten seconds."""
 WAIT_S = 60
 
 
@@ -107,7 +107,7 @@ class Machines(Stack):
         return {**super().environment(), "PYTHONPATH": str(self.copy / "components")}
 
     def lose_power(self, node: str) -> None:
-        """Kills all that runs on a node, and starts it with the disk it has: nobody does anything else with it."""
+        """Kill everything that runs on a node, and start it with its disk."""
         command = [sys.executable, "-c", OFF_AND_ON, self.cluster, node]
         done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=90)
         assert done.returncode == 0, done.stderr
@@ -186,12 +186,12 @@ def as_alice(stack: Machines, command: str) -> str:
 
 
 def hosts(stack: Machines) -> list[str]:
-    """Where a job on two nodes has run."""
+    """Return the nodes of a job of two nodes."""
     return sorted(as_alice(stack, "srun --nodes=2 hostname").split())
 
 
 def begun(stack: Machines) -> str:
-    """A job on both workers that has begun there, and goes on until it is told to end."""
+    """Start a job on both workers that runs until it is asked to end."""
     step = shlex.quote(STEP.format("/shared/alice/$SLURM_JOB_ID"))
     job = as_alice(stack, f"sbatch --parsable --nodes=2 --output=/dev/null --wrap={shlex.quote(f'srun sh -c {step}')}")
     wait_for(lambda: len(marks(stack, f"{job}.[01]")) == 2, WAIT_S)
@@ -209,7 +209,7 @@ def logged_in(stack: Machines) -> str:
 
 
 def ended_well(stack: Machines, job: str) -> None:
-    """Both processes of its one step were there to hear that it is over, and it was never started anew."""
+    """Check that both processes of its step ended normally, and that it was never restarted."""
     assert "Restarts=0" in as_alice(stack, f"scontrol show job {job}")
     as_alice(stack, f"touch {job}.go")
     wait_for(lambda: (job, "COMPLETED") in accounted(stack), WAIT_S)
@@ -223,7 +223,7 @@ def accounted(stack: Machines) -> list[tuple[str, ...]]:
 
 
 def test_one_up_makes_machines_with_systemd_a_cluster(stamped: Machines) -> None:
-    """Nothing of the small init is there, what the roles have defined runs, and a user's job does, accounted for."""
+    """Nothing of the small init is used, the services of the roles run, and a user's job is accounted for."""
     for node, services in SERVICES.items():
         assert stamped.shell(node, "readlink /proc/1/exe; command -v runsvdir || echo none").split() == [
             "/usr/lib/systemd/systemd",
@@ -243,7 +243,7 @@ def test_a_second_up_changes_nothing(stamped: Machines) -> None:
 
 
 def test_jobs_outlive_slurmd(stamped: Machines) -> None:
-    """However often it is started anew or killed, one time after the other."""
+    """Jobs survive any number of restarts and kills."""
     job = begun(stamped)
     assert logged_in(stamped) == "alice"
     for how in (RESTARTED, KILLED):
@@ -255,7 +255,7 @@ def test_jobs_outlive_slurmd(stamped: Machines) -> None:
 
 
 def test_jobs_outlive_slurmctld(stamped: Machines) -> None:
-    """It finds them in its state, and takes new ones."""
+    """The new slurmctld finds them in its state, and takes new ones."""
     job = begun(stamped)
     stamped.shell("head", "systemctl restart slurmctld")
     wait_for(lambda: "is UP" in stamped.shell("head", "scontrol ping || true"), WAIT_S)
@@ -264,11 +264,11 @@ def test_jobs_outlive_slurmctld(stamped: Machines) -> None:
 
 
 def test_an_up_applies_a_changed_unit(stamped: Machines) -> None:
-    """slurmd runs with it on every worker; nothing else was started anew, and its job goes on."""
+    """slurmd runs with it on every worker; no other service was restarted, and its job continues."""
     nodes, job = stamped.nodes(), begun(stamped)
     before = {node: runs(stamped, node) for node in SERVICES}
     tasks = stamped.copy / "playbooks/roles/slurm_worker/tasks"
-    # in the configuration alone: a change of the image would mean new disks
+    # Change only the configuration: a change of the image would mean new disks.
     service, configure = (tasks / "service.yml").read_text(), (tasks / "configure.yml").read_text()
     assert "/slurmd, -D," in service
     (tasks / "changed.yml").write_text(service.replace("/slurmd, -D,", "/slurmd, -D, -v,"))
@@ -284,7 +284,7 @@ def test_an_up_applies_a_changed_unit(stamped: Machines) -> None:
 
 
 def test_a_worker_that_lost_power_comes_back_by_itself(stamped: Machines) -> None:
-    """Switched on again, and by nobody's hand beyond that: it has mounted what it should, and takes jobs."""
+    """After power-on it mounts everything and takes jobs without help."""
     before, heard = runs(stamped, "gpu-002"), begun_at(stamped, "gpu-002")
     comes_back(stamped, "gpu-002", before)
     stamped.shell("gpu-002", "mountpoint --quiet /shared")
@@ -294,7 +294,7 @@ def test_a_worker_that_lost_power_comes_back_by_itself(stamped: Machines) -> Non
 
 
 def test_a_head_that_lost_power_comes_back_by_itself(stamped: Machines) -> None:
-    """With its queue and its accounts: a job that ran meanwhile has not noticed."""
+    """Its queue and accounts are kept: a running job has not noticed."""
     assert hosts(stamped) == ["gpu-001", "gpu-002"]
     job = begun(stamped)
     saved = f"find /var/lib/stampworks/state/slurmctld/job_state -newer /shared/alice/{job}.1"
@@ -315,7 +315,7 @@ def comes_back(stack: Machines, node: str, before: dict[str, str]) -> None:
 
 
 def begun_at(stack: Machines, node: str) -> str:
-    """When a node's slurmd has begun, as slurmctld was told by it."""
+    """Return the start of a node's slurmd, as slurmctld knows it."""
     return next(
         word for word in as_alice(stack, f"scontrol show node {node}").split() if word.startswith("SlurmdStartTime=")
     )

@@ -49,7 +49,7 @@ def main():
 if __name__ == "__main__":
     main()
 """,
-    "train.py": "import sums\nsums.main()\n",  # only the environment has it
+    "train.py": "import sums\nsums.main()\n",  # only the job's environment has this module
     "job.sh": JOB + TORCHRUN,
 }
 """Her repository, as it is on her own machine."""
@@ -74,7 +74,7 @@ def heard(login_: Sequence[str], command: str, given: str = "") -> subprocess.Co
 
 
 class Person:
-    """Somebody who has logged in with their own key, where the stack says."""
+    """A user who has logged in with an own key, as the stack's output says."""
 
     def __init__(self, stack: Stack, name: str) -> None:
         self._login = login(outputs(stack)["logins"][name], name, key_of(stack, name))
@@ -99,7 +99,7 @@ class Person:
 
 
 def test_her_home_is_the_same_everywhere(slurm: Stack) -> None:
-    """And hers alone; her team has a folder whose files are its own."""
+    """Only she can read it; her team has a folder whose files belong to the team."""
     alice, bob = Person(slurm, "alice"), Person(slurm, "bob")
     assert alice.says("hostname; pwd; stat -c '%a %U %G' .").splitlines() == ["login-001", HOME, "700 alice alice"]
     nodes = "srun --nodes=4 sh -c 'cd && echo $HOME $(stat -c %i .)' | sort -u"
@@ -113,7 +113,7 @@ def test_her_home_is_the_same_everywhere(slurm: Stack) -> None:
 
 
 def test_who_gets_in(slurm: Stack) -> None:
-    """She, with her key, where people log in; nobody as root, and nobody where she has no job."""
+    """Users log in with their keys where they may; no user logs in as root, or on a node without a job."""
     said = outputs(slurm)
     hers, his = key_of(slurm, "alice"), key_of(slurm, "bob")
     assert heard(login(said["ssh"], "alice", hers), "hostname").stdout.strip() == "head"
@@ -170,7 +170,7 @@ def test_her_first_five_minutes(slurm: Stack, tmp_path: Path) -> None:
 
 
 def test_an_output_that_cannot_be_written(slurm: Stack) -> None:
-    """Slurm says no more than a signal; why stands beside it, and she can ask for it afterwards."""
+    """Slurm reports only a signal; the reason is shown beside it, and is available later."""
     alice = Person(slurm, "alice")
     alice.fails("sbatch --wait --job-name=lost --output=/shared/home/bob/out-%j --wrap hostname")
     why = alice.says("sacct -X -n -P --name=lost -o state,admincomment")

@@ -117,7 +117,7 @@ def whole(slurm_cluster: Stack) -> Heard:
 
 
 def test_every_program_answers(whole: Heard) -> None:
-    """On every node, or on the first for all of them; nothing is wrong with this cluster."""
+    """Each program answers on every node, or on the first for all; this cluster has no problem."""
     assert problems(whole) == []
     several = {"checkpoint", "clocks", "collectives", "pairs"}
     for workload in ("copies", "inventory", "limits", "loading", "matmul", "memory", "storage", "tools", *several):
@@ -126,7 +126,7 @@ def test_every_program_answers(whole: Heard) -> None:
 
 
 def test_rails_carry_what_was_declared(slurm: Stack, whole: Heard) -> None:
-    """Each rail between any two nodes, in both directions."""
+    """Each rail is measured between any two nodes, in both directions."""
     declared, starts = RATE_MBPS / 1000 * PAYLOAD, [whole]
     while min(best(starts, "pair_bandwidth").values()) < 0.95 * declared and len(starts) < STARTS_MAX:
         starts.append(heard(begin(slurm, "pairs", pairs={"seconds": 0.5})))
@@ -138,7 +138,7 @@ def test_rails_carry_what_was_declared(slurm: Stack, whole: Heard) -> None:
 
 
 def test_a_ring_reaches_nearly_what_a_pair_does(whole: Heard) -> None:
-    """By the usual definition of bus bandwidth, from some MiB on. On a busy host the best run says what can be."""
+    """The usual definition of bus bandwidth applies, from some MiB on. On a busy host the best run counts."""
     pair = min(value.value for value in values(whole, "pair_bandwidth")) / 8
     for value in values(whole, "all_reduce_busbw"):
         assert 0.9 * pair < value.high, value
@@ -161,13 +161,13 @@ def test_what_is_simulated_says_so(whole: Heard) -> None:
 
 
 def test_what_a_node_has_not_is_skipped(whole: Heard) -> None:
-    """No accelerator, none of the tools: that is said, and is no value."""
+    """Accelerators and tools are absent: the answer says so, and has no value."""
     skipped = {text.name for result in whole.results for text in result.texts if text.quantity == "skipped"}
     assert skipped == {"copies", "all_reduce_perf", "fio"}
 
 
 def test_a_turned_bit_is_seen(slurm: Stack) -> None:
-    """By the node that computed it, and in no other way: the rehearsal is part of the result."""
+    """Only the node that computed it is blamed. The answer says that the fault was rehearsed."""
     found = heard(
         begin(slurm, "matmul", fault="STAMPWORKS_FAULT_BITFLIP=1", matmul={"size": 256, "seconds": 0.2, "warmup": 0.0})
     )
@@ -190,7 +190,7 @@ def slow_rail(stamped: Stack) -> Iterator[None]:
 @pytest.mark.long
 @pytest.mark.usefixtures("slow_rail")
 def test_a_slow_rail_is_seen(stamped: Stack) -> None:
-    """By the pairs, which say whose it is, and by a ring, which is as slow as its slowest link."""
+    """Pairs show whose rail it is; a ring is as slow as its slowest link."""
     options: dict[str, Any] = {"pairs": {"seconds": 0.5}, "collectives": {"bytes": [2**20]}}
     starts: list[Heard] = []
     while len(starts) < STARTS_MAX:
@@ -207,7 +207,7 @@ def test_a_slow_rail_is_seen(stamped: Stack) -> None:
 
 @pytest.mark.long
 def test_a_node_that_dies_is_named(stamped: Stack) -> None:
-    """In the middle of a collective: the others come to an end, and the first says who is gone."""
+    """The node dies during a collective: the others end, and the first one names it."""
     process = begin(stamped, "collectives", collectives={"bytes": [2**22], "seconds": 60.0, "rails": ["rail0"]})
     stored = "awk '$2 ~ /:733D$/ && $4 == \"01\"' /proc/net/tcp /proc/net/tcp6 | wc -l"  # torch's store, port 29501
     wait_for(lambda: int(on(stamped, "gpu-001", "sh", "-c", stored)) >= len(NODES), 60)

@@ -59,7 +59,7 @@ def of_roster(plan: Plan, roster: Roster, member: Member) -> dict[str, Any]:
 
 
 def of_node(files: dict[str, bytes], member: Member, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
-    """Return the variables that the node makes of the bundle by itself."""
+    """Return the variables that the node derives from the bundle itself."""
     program = runpy.run_path(str(bundle.CONFIGURE))
     (folder / "key.pub").write_text(f"{KEY} root@node\n")
     program["known_of"].__globals__["HOST_KEY"] = folder / "key.pub"
@@ -74,14 +74,14 @@ def read(content: bytes) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Knows what Ansible is told not to take for a template."""
+    """Loader with the words that Ansible must not template."""
 
 
 _Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))  # type: ignore[arg-type]
 
 
 def test_a_node_tells_itself_what_others_are_told(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """But for the way by which others get to it, and for its neighbours, which may not be there yet."""
+    """The only differences are the connection and the neighbours, which may not exist yet."""
     plan, roster = case
     member = started(plan)
     told = of_node(made(case, tmp_path), member, monkeypatch, tmp_path)
@@ -121,7 +121,7 @@ def test_the_same_bundle_is_the_same_bytes(case: Case, tmp_path: Path) -> None:
 
 
 def test_roles_of_the_user_come_along(case_of: Callable[..., Case], tmp_path: Path) -> None:
-    """They are played where the others are, before the node is looked at."""
+    """They run in their usual place, before the first health check."""
     role = tmp_path / "roles/motd/tasks"
     role.mkdir(parents=True)
     (role / "main.yml").write_text("---\n- name: Say hello\n  ansible.builtin.debug: {msg: hello}\n")
@@ -158,7 +158,7 @@ def test_a_node_that_is_not_well_takes_no_jobs(health: str, played: list[str], c
 def test_an_older_ansible_plays_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the suite's own, on a machine whose image was made before there was another one in it."""
+    """The image may have been built before a newer Ansible existed, as with the suite's own."""
     program = runpy.run_path(str(bundle.CONFIGURE))
     for version in ("2.16.3", "2.9.27"):
         monkeypatch.setattr("ansible.release.__version__", version)

@@ -78,19 +78,19 @@ def said(facts: dict[str, Any]) -> list[str]:
 
 
 def test_a_cluster_that_is_as_planned_has_no_drift() -> None:
-    """Not a word, or every preview would have one."""
+    """The output is empty: otherwise every preview would have a message."""
     assert said(FACTS) == []
 
 
 def test_a_slurm_that_was_built_is_of_the_version_that_its_tag_says() -> None:
-    """Nobody packages it for some systems."""
+    """Some systems have no packages of it."""
     facts = put("gpu-001/built", {"slurm": "slurm-24-11-7-1"})
     del facts["gpu-001"]["packages"]["slurm-client"]
     assert said(facts) == []
 
 
 def test_a_rail_without_address_needs_none() -> None:
-    """As one of InfiniBand, which is looked for all the same."""
+    """A rail of InfiniBand has none, but its device is checked."""
     inventory = copy.deepcopy(INVENTORY)
     inventory["all"]["hosts"]["gpu-001"]["node_rails"][0]["address"] = ""
     without = put("gpu-001/interfaces/rail1/addresses", [])
@@ -155,7 +155,7 @@ def test_a_node_that_somebody_drained_is_no_drift(state: str) -> None:
 
 @pytest.mark.parametrize("garbage", [None, "", "/shared", 7, -1.5, True, [], [None], {}, {"rail1": []}, "\x1b[31m"])
 @pytest.mark.parametrize("fact", ["services", "mounts", "interfaces", "packages", "system"])
-def test_what_cannot_be_read_is_unknown_and_never_fine(fact: str, garbage: Any) -> None:
+def test_unreadable_answers_are_unknown(fact: str, garbage: Any) -> None:
     """A node may say anything, or say nothing: there is a word for it, and the rest is still looked at."""
     for facts in (put(f"gpu-001/{fact}", garbage), put(f"gpu-001/{fact}", ...)):
         facts["gpu-001"]["accelerators"] = [{"index": 0}]
@@ -166,7 +166,7 @@ def test_what_cannot_be_read_is_unknown_and_never_fine(fact: str, garbage: Any) 
 
 
 @pytest.mark.parametrize("garbage", [None, "all fine", 0, [], {}, {"gpu-002": "idle"}, {"gpu-002": {"state": 1}}])
-def test_what_slurm_says_is_read_with_suspicion_too(garbage: Any) -> None:
+def test_answers_of_slurm_are_not_trusted(garbage: Any) -> None:
     """A Slurm that says nothing about a node has not said that the node is well."""
     found = said(put("head/slurm", garbage))
     assert found
@@ -211,14 +211,14 @@ def test_nodes_that_are_not_up_are_unknown() -> None:
 
 
 def test_a_look_that_did_not_come_to_its_end_is_unknown() -> None:
-    """Whatever it saw before, nobody knows the rest."""
+    """All other findings of it are unknown."""
     assert drift.of_look(INVENTORY, HOSTS, CheckModeResult(facts=FACTS, broken="stopped after 10 minutes")) == [
         "system: gpu-[001-002], head: unknown: the check was interrupted: stopped after 10 minutes"
     ]
 
 
 def test_nodes_that_drift_alike_are_one_line() -> None:
-    """However many they are, and in whatever order they were looked at."""
+    """The number of nodes and the order of looks do not matter."""
     names = [f"gpu-{number:03}" for number in range(64, 0, -1)]
     assert drift.lines("system", [(name, "/etc/motd differs") for name in names]) == [
         "system: gpu-[001-064]: /etc/motd differs"

@@ -35,14 +35,14 @@ def groups(inventory: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_golden_inventory_of_every_stack(stack: Case, golden: Callable[[Path, str], None]) -> None:
-    """Ansible's input is the reviewed file; pytest --regenerate writes it anew."""
+    """Ansible's input is the reviewed file; pytest --regenerate writes it again."""
     texts = {name: f"the text of {name}\n" for name in slurm.files(*stack)}
     inventory = configuration.inventory(*stack, texts, attached=attached(stack[0]))
     golden(GOLDEN / f"{stack[0].name}.yaml", yaml.safe_dump(inventory, sort_keys=False, width=120))
 
 
 def test_the_inventory_is_plain_data(stack: Case) -> None:
-    """It travels as JSON through the engine and comes back the same."""
+    """The inventory passes the engine as JSON unchanged."""
     inventory = inventory_of(stack)
     assert json.loads(json.dumps(inventory)) == inventory
 
@@ -62,7 +62,7 @@ def test_every_selection_of_the_registry_is_made(stack: Case) -> None:
 
 
 def test_a_feature_is_off_when_nobody_has_it(case_of: Callable[..., Case]) -> None:
-    """No accelerators, no rails, no accounting: none of their roles."""
+    """A cluster without accelerators, rails or accounting has none of their roles."""
     pools = [{"name": "cpu", "machine": "sim-cpu", "count": 2}]
     found = groups(inventory_of(case_of(pools=pools)))
     assert {"accelerator", "fabric", "collectives", "database", "slurm_accounting"}.isdisjoint(found)
@@ -82,8 +82,8 @@ def test_login_nodes_have_what_submits_jobs_and_nothing_that_runs_them(case_of: 
 RENTED = {"cloud": "aws", "region": "us-east-1"}
 
 
-def test_what_asks_a_cloud_is_stopped_where_it_is_off(case_of: Callable[..., Case]) -> None:
-    """An earlier `up` may have started it: its role is played, and told nothing. Elsewhere it never ran."""
+def test_cloud_services_stop_where_they_are_off(case_of: Callable[..., Case]) -> None:
+    """An earlier `up` may have started the service: its role is run without settings. On other clouds it never ran."""
     pools = [{"name": "gpu", "machine": "g6-8xlarge", "count": 2, "zone": "us-east-1a"}]
     inventory = inventory_of(case_of(pools=pools, logs={"days": 0}, **RENTED))
     found, told = groups(inventory), inventory["all"]["vars"]
@@ -108,8 +108,8 @@ def test_what_asks_a_cloud_is_stopped_where_it_is_off(case_of: Callable[..., Cas
     ],
     ids=["local", "hosts", "aws"],
 )
-def test_what_the_last_file_system_left_is_looked_for(where: dict[str, Any], case_of: Callable[..., Case]) -> None:
-    """It is deleted once no node mounts it any more. Nothing is installed for what is not there."""
+def test_leftovers_of_file_systems_are_searched(where: dict[str, Any], case_of: Callable[..., Case]) -> None:
+    """Leftovers are deleted once no node mounts the file system. No client is installed for it."""
     found = inventory_of(case_of(storage=[], **where))
     assert groups(found)["storage"] == ["head", "gpu-001"]
     told = {name: value for name, value in found["all"]["vars"].items() if name.startswith("storage_")}
@@ -117,7 +117,8 @@ def test_what_the_last_file_system_left_is_looked_for(where: dict[str, Any], cas
 
 
 def test_devices_are_set_where_no_hypervisor_does(case_of: Callable[..., Case]) -> None:
-    """On machines with accelerators and a fabric, not on one without; on a virtual machine neither can be set."""
+    """The role applies to physical machines with accelerators and a fabric; on virtual machines the hypervisor
+    decides."""
     pools = [{"name": "gpu", "machine": "dgx-h100", "count": 1}, {"name": "plain", "machine": "server", "count": 1}]
     found = groups(inventory_of(case_of(cloud="hosts", pools=pools, network={"cidr": "10.0.0.0/8"})))
     assert found["pci"] == ["gpu-001"]
@@ -131,12 +132,12 @@ def test_devices_are_set_where_no_hypervisor_does(case_of: Callable[..., Case]) 
     [
         ("p5", ["driver", "efa", "scratch", "persistence", "fabric_manager", *OF_PROGRAMS]),
         ("p6e-gb200", ["efa"]),  # the release has no driver for its accelerator, and its disks are unknown
-        # one accelerator, so no switch
+        # one accelerator, so it has no switch
         ("g6-8xlarge", ["driver", "efa", "scratch", "persistence", *OF_PROGRAMS]),
     ],
 )
 def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], case_of: Callable[..., Case]) -> None:
-    """And no others: the head, with neither accelerators nor a fabric, gets only the options that start containers."""
+    """The head has neither accelerators nor a fabric, and gets only the container options."""
     pools = [{"name": "gpu", "machine": machine, "count": 1, "zone": "us-east-1a"}]
     plan, roster = case_of(pools=pools, **RENTED)
     inventory = inventory_of((plan, roster))
@@ -161,7 +162,7 @@ def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], cas
 
 
 def test_disks_inside_a_node_are_scratch(case_of: Callable[..., Case]) -> None:
-    """As many as the catalog says, and the health program looks for them; of an unknown number nothing is made."""
+    """The number comes from the catalog, and the health program checks it; an unknown number creates no array."""
     pools = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
     hosts = inventory_of(case_of(pools=pools, **RENTED))["all"]["hosts"]
     assert hosts["gpu-001"]["node_scratch"] == {
@@ -176,7 +177,7 @@ def test_disks_inside_a_node_are_scratch(case_of: Callable[..., Case]) -> None:
 
 
 def test_simulated_nodes_need_no_hardware(case_of: Callable[..., Case]) -> None:
-    """Nothing of it slows a cluster on one machine down."""
+    """Hardware roles would only slow a cluster on one machine down."""
     plan, roster = case_of()
     inventory = inventory_of((plan, roster))
     assert plan.release.hardware == ()
@@ -198,7 +199,7 @@ def test_the_head_takes_no_jobs(case_of: Callable[..., Case]) -> None:
 
 
 def test_nodes_with_a_way_out_have_packages_from_there(case_of: Callable[..., Case]) -> None:
-    """The head serves them to those that have none, and no node is told of a list that is not there."""
+    """The head serves packages to nodes without egress, and no node gets a missing list."""
     plan, roster = case_of()
     ways: dict[Egress, bool] = {"": True, "nat": False, "none": False}
     for egress, serves in ways.items():
@@ -233,7 +234,7 @@ def test_a_machine_with_fewer_nics_has_the_first_rails(case_of: Callable[..., Ca
 
 
 def test_nics_of_efa_have_no_name_that_a_plan_knows(case_of: Callable[..., Case]) -> None:
-    """Also where they have addresses: EC2 calls them as it likes, and their driver does not say their rate."""
+    """EC2 names the interfaces, even those with addresses, and their driver reports no rate."""
     pools = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
     plan, roster = case_of(pools=pools, network={"card_addresses": True}, **RENTED)
     found = inventory_of((plan, with_addresses(roster)))["all"]
@@ -242,7 +243,7 @@ def test_nics_of_efa_have_no_name_that_a_plan_knows(case_of: Callable[..., Case]
 
 
 def with_addresses(roster: Roster) -> Roster:
-    """As EC2 gives them to cards."""
+    """Return a roster with addresses on all cards, as EC2 assigns them."""
     given = tuple(
         replace(each, rail_addresses=tuple(f"10.9.0.{n}" for n, _ in enumerate(each.rail_addresses)))
         for each in roster.members
@@ -260,14 +261,14 @@ def test_a_module_of_lustre_that_is_the_kernels_own(release: str, version: str, 
 
 
 def test_a_variable_is_set_in_one_place(stack: Case) -> None:
-    """No host overrides what holds for all, so that reading one place is enough."""
+    """No host overrides a global variable, so that one place is enough to read."""
     inventory = inventory_of(stack)["all"]
     assert all(set(host).isdisjoint(inventory["vars"]) for host in inventory["hosts"].values())
     assert all(set(group) == {"hosts"} for group in inventory["children"].values())
 
 
 def test_slurmdbd_conf_is_not_among_the_controllers_files(case_of: Callable[..., Case]) -> None:
-    """It gets its password and a mode of its own from another role."""
+    """Another role writes it, with the password and its own mode."""
     variables = inventory_of(case_of(scheduler={"accounting": True}))["all"]["vars"]
     assert "slurmdbd.conf" not in variables["slurm_controller_files"]
     assert "StorageUser=slurm" in variables["slurm_accounting_configuration"]

@@ -90,7 +90,7 @@ NO_RESULTS = {
 
 
 def test_an_answer_that_is_none_is_quoted(lie: Lie) -> None:
-    """Whatever nodes say, each is named with its task, the others go on, and nothing in the text obeys a node."""
+    """Each lying node is named with its task, the others continue, and no text controls a terminal."""
     with pytest.raises(PlaybookFailed) as caught:
         lie({name: answer for name, (answer, _) in NO_RESULTS.items()})
     text = str(caught.value)
@@ -136,7 +136,7 @@ def test_a_node_that_repeats_a_secret_does_not_spread_it(lie: Lie) -> None:
         lie({"liar": count + " no more"})
     assert "[secret]" in str(caught.value)
     assert SECRET[:32] not in str(caught.value)
-    # and at any place where somebody might cut, of an answer that is a result
+    # The secret is at any position, so that cutting the text may split it. The answer is a result.
     text = "".join("x" * 991 + SECRET for _ in range(4))
     with pytest.raises(PlaybookFailed, match=r"liar: Look : Look at the node\n") as caught:
         lie({"liar": answering(changed=False, failed=True, msg=text)})

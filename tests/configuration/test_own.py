@@ -29,14 +29,14 @@ def made(case_of: Callable[..., tuple[Plan, Roster]]) -> dict[str, Any]:
 
 
 def test_a_group_is_a_role_is_a_switch(made: dict[str, Any]) -> None:
-    """For the user's roles as for ours."""
+    """This holds for the user's roles as for ours."""
     hosts = made["hosts"]
     assert set(made["children"]["motd"]["hosts"]) == {n for n, h in hosts.items() if h["node_group"] in ("head", "gpu")}
     assert set(made["children"]["agent"]["hosts"]) == {n for n, h in hosts.items() if h["node_group"] == "small"}
 
 
 def test_a_host_knows_its_own_checks(made: dict[str, Any]) -> None:
-    """Their scripts are there once, not once a host."""
+    """Scripts are stored once, not once per host."""
     hosts = made["hosts"].values()
     names = {host["node_group"]: [check["name"] for check in host.get("health_checks", [])] for host in hosts}
     assert names == {"head": [], "gpu": ["scratch", "mine"], "small": ["mine"]}
@@ -63,7 +63,7 @@ def digest(tmp_path: Path) -> Callable[[], str]:
 
 
 def test_without_own_roles_only_our_playbooks_count() -> None:
-    """So that every cluster that has none keeps its digest."""
+    """Clusters without roles of their own keep their digest."""
     assert configuration.content_digest(Extras((), EXTRAS.checks), Path("/nowhere")) == configuration.playbooks_digest()
 
 
@@ -76,7 +76,7 @@ def test_a_file_of_a_role_is_a_change(digest: Callable[[], str], tmp_path: Path,
     assert digest() != before
 
 
-def test_what_is_not_a_roles_own_is_no_change(digest: Callable[[], str], tmp_path: Path) -> None:
+def test_foreign_files_are_no_change_of_a_role(digest: Callable[[], str], tmp_path: Path) -> None:
     """Neither what a version control keeps, nor links that lead nowhere, nor what stands beside it."""
     before = digest()
     (tmp_path / "agent" / ".git").mkdir()

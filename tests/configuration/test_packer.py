@@ -43,7 +43,7 @@ def template() -> dict[str, Any]:
 
 
 def test_the_template_has_a_value_for_every_variable(plan: Plan) -> None:
-    """From the plan, by default or by hand; and each that is named is there, and each that is there is named."""
+    """Values come from the plan, defaults or the user; template and variables agree in both directions."""
     declared = template()["variable"]
     defaults = {name for name, variable in declared.items() if "default" in variable}
     assert {*configuration.packer_variables(plan, "")} | BY_HAND == {*declared} - defaults
@@ -62,7 +62,7 @@ def test_the_template_names_what_there_is() -> None:
 
 
 def test_nobody_is_left_in_the_image() -> None:
-    """Whoever the builder was reached as would have every right on the nodes, and the number of their first user."""
+    """The builder's user would have all rights on nodes, and the id of their first user."""
     *_, last = template()["build"]["provisioner"]
     assert last["shell"]["inline"][-1] == "userdel --force --remove '${var.user}'"
     assert "truncate --size=0 /etc/machine-id" in last["shell"]["inline"]
@@ -71,7 +71,7 @@ def test_nobody_is_left_in_the_image() -> None:
 
 
 def test_the_builder_starts_from_what_is_published(plan: Plan) -> None:
-    """Whatever nodes boot now: no image is made on top of one that was made."""
+    """The builder never starts from an image that was built."""
     variables = configuration.packer_variables(plan, "")
     assert variables["published_image"] == "/aws/service/debian/release/13/latest/amd64"
     assert IMAGE not in json.dumps(variables)
@@ -82,7 +82,7 @@ def test_the_builder_starts_from_what_is_published(plan: Plan) -> None:
 
 
 def test_the_builder_gets_the_roles_of_the_release(plan: Plan) -> None:
-    """Each that the image installs is on by its group, and what was installed is noted for the nodes that boot it."""
+    """Installing roles are enabled by their groups, and the installed versions are recorded for the nodes."""
     variables = configuration.packer_variables(plan, "")
     tasks = yaml.safe_load((configuration.playbooks_dir() / "roles/image/tasks/main.yml").read_text())
     switches = {task["when"].split("'")[1] for task in tasks if "when" in task}
@@ -106,7 +106,7 @@ def test_an_image_is_called_by_what_is_in_it(plan: Plan) -> None:
 
 
 def test_the_builder_of_a_release_with_a_kernel_of_its_own(case_of: Callable[..., Case]) -> None:
-    """It logs in as the image lets it, starts that kernel first, and brings what mounts file systems."""
+    """The builder logs in as the image's user, boots that kernel first, and installs the clients of file systems."""
     storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
     fields = {"release": "2026.11-ubuntu", "scheduler": {"accounting": True}, "storage": storage}
     made = case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0]
@@ -121,7 +121,7 @@ def test_the_builder_of_a_release_with_a_kernel_of_its_own(case_of: Callable[...
 
 
 def test_the_builder_gets_what_nodes_configure_themselves_with(case_of: Callable[..., Case]) -> None:
-    """From the suite, or, where that has none that would do, from wheels. Any pool may let its nodes come and go."""
+    """Software comes from the suite, or from wheels where the suite's is too old. Any pool may be elastic."""
     tasks = yaml.safe_load((configuration.playbooks_dir() / "roles/image/tasks/main.yml").read_text())
     [when] = [task["when"] for task in tasks if task["name"] == "Install boot"]
     assert when == "'boot' in group_names"
@@ -136,11 +136,11 @@ def test_the_builder_gets_what_nodes_configure_themselves_with(case_of: Callable
 
 
 def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Callable[[Path, str], None]) -> None:
-    """All that it is told, as it was reviewed: what installs, what is built, and with what."""
+    """The golden file has all variables: installed and built software, and its versions."""
     storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
     fields = {"release": "2026.11-amazon", "scheduler": {"accounting": True}, "storage": storage}
     told = configuration.packer_variables(case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0], "")
-    told["variables"].pop("image_content")  # it depends on the playbooks, which change
+    told["variables"].pop("image_content")  # this value depends on the playbooks, which change
     told.pop("digest")
     golden(GOLDEN / "amazon-image.yaml", yaml.safe_dump(told, sort_keys=False, width=100))
 
@@ -152,7 +152,7 @@ def test_an_image_of_the_same_on_a_newer_one_has_another_name() -> None:
 
 
 def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the command that takes them, and what has to be brought, for the builder finds it nowhere."""
+    """The output has the command, and the packages that the builder cannot download."""
     file = tmp_path / "image.json"
     assert image.for_packer(plan, file) == exits.FINE
     written = json.loads(file.read_text())
@@ -191,7 +191,7 @@ def test_the_builder_can_be_reached(case_of: Callable[..., Case], tmp_path: Path
 
 
 def test_no_image_to_start_from(case_of: Callable[..., Case], tmp_path: Path) -> None:
-    """Where nodes start from none, or nothing starts nodes."""
+    """The cloud starts no nodes, or not from an image."""
     with pytest.raises(exits.CliError) as error:
         image.for_packer(case_of()[0], tmp_path / "image.json")
     assert str(error.value) == (

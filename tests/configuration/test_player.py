@@ -48,7 +48,7 @@ def test_host_keys_are_known_before_the_first_connection(tmp_path: Path) -> None
         "#jinja2: variable_start_string:'[['\n[[ x ]]",
     ],
 )
-def test_what_a_person_wrote_is_never_a_template(tmp_path: Path, text: str) -> None:
+def test_user_text_is_never_a_template(tmp_path: Path, text: str) -> None:
     """Strings arrive as they are, and those that look like templates arrive as data."""
     player.prepare(tmp_path, inventory(text=text), [])
     loaded: list[tuple[str, str]] = []
@@ -81,7 +81,7 @@ ROLES = [
 
 
 def test_own_roles_run_before_the_first_look_at_health(tmp_path: Path) -> None:
-    """In their order, each a play whose group is its switch; everything else stays as it is."""
+    """Each role is a play whose group switches it on; the rest stays in order."""
     site = playbooks_dir() / "site.yml"
     ours = yaml.safe_load(site.read_text())
     composed, whole = player.with_own_roles(tmp_path, site, ROLES)
@@ -119,7 +119,7 @@ def test_own_roles_are_found_by_name_whatever_their_folder_is_called(tmp_path: P
 
 
 def test_without_own_roles_the_playbook_is_ours(tmp_path: Path) -> None:
-    """As it stands, so that `ansible-playbook` by hand does the same."""
+    """The playbook is used unchanged, so that `ansible-playbook` by hand does the same."""
     site = playbooks_dir() / "site.yml"
     assert player.with_own_roles(tmp_path, site, []) == (site, yaml.safe_load(site.read_text()))
 
@@ -188,7 +188,7 @@ def test_nodes_that_start_anew_are_told_together() -> None:
 
 
 def test_a_look_says_what_would_change_and_what_hosts_say() -> None:
-    """In a module's own words, or by the task's name where it has none, as when its result is not to be seen."""
+    """A change is described by the module, or by the task's name if its result is hidden."""
     translate = player.Translator(["Base"], check=True)
     results = [
         {"changed": True, "drift": ["/etc/hosts differs"], "diff": [{"before": "s3cret"}]},
@@ -221,7 +221,7 @@ RESCUE = """
 
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize(("failing", "failed"), [("nobody", []), ("two", ["two"])])
-def test_what_a_role_rescues_is_no_failure(
+def test_rescued_tasks_are_no_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], check: bool, failing: str, failed: list[str]
 ) -> None:
     """Ansible itself says at the end who failed for good; a secret in what it says is masked."""
@@ -252,7 +252,7 @@ def test_only_a_change_stops_everybody(tmp_path: Path) -> None:
 
 
 def test_a_tunnel_is_given_time(tmp_path: Path) -> None:
-    """A machine that has just booted is known before the end of its tunnel is. Who only looks waits for nobody."""
+    """A machine that has just booted is known before its tunnel works. A check does not wait."""
     direct = Roster(cluster="one", cloud="aws", reach=(), user="root", identity_file="/key", members=())
     tunnel = connection(replace(direct, proxy=("aws", "ssm")))
     assert [player.tries(*each) for each in ((tunnel, False), (connection(direct), False), (tunnel, True))] == [8, 3, 1]
@@ -270,7 +270,7 @@ def test_a_tunnel_is_given_time(tmp_path: Path) -> None:
     ],
 )
 def test_a_message_is_found_wherever_a_module_put_it(result: dict[str, Any], text: str) -> None:
-    """No failure is without a word."""
+    """Every failure has a message."""
     assert player.message(result) == text
 
 
@@ -288,7 +288,7 @@ print(player.descendants(), flush=True)
 """
 
 
-def test_what_detached_itself_is_ended_too() -> None:
+def test_detached_processes_are_ended() -> None:
     """ssh's connection masters leave session and parent: no run leaves one behind."""
     done = subprocess.run([sys.executable, "-c", STRAY], capture_output=True, text=True, timeout=30, check=True)
     stray, found, left = done.stdout.split("\n")[:3]
@@ -299,7 +299,7 @@ def test_what_detached_itself_is_ended_too() -> None:
 
 
 def test_the_player_ends_when_nobody_listens(tmp_path: Path) -> None:
-    """A provider that is killed cannot leave an Ansible behind that goes on changing hosts."""
+    """A killed provider cannot leave an Ansible that keeps changing hosts."""
     folder = tmp_path / "folder"
     folder.mkdir()
     playbook = tmp_path / "wait.yml"
@@ -317,7 +317,7 @@ def test_the_player_ends_when_nobody_listens(tmp_path: Path) -> None:
     process.stdin.close()
     assert process.wait(timeout=50) == 128 + signal.SIGTERM
     process.stdout.close()
-    assert not folder.exists()  # it holds secrets
+    assert not folder.exists()  # the folder holds secrets
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in _text(path)]
 
 

@@ -43,13 +43,13 @@ TASK = "say(event='task', role='base', task='Make users', stage=3, stages=9)\n"
 
 
 def test_progress_and_recap(tmp_path: Path) -> None:
-    """Each task is one line that says how far it is."""
+    """Each task prints a line with the progress."""
     recap, lines = run_play(stand_in(tmp_path, TASK + END))
     assert (recap, lines) == (Recap(2, 3, ()), ["base : Make users (3 of 9)"])
 
 
 def test_nodes_that_start_anew_are_counted(tmp_path: Path) -> None:
-    """Before they do, with the reason, which a node said and which obeys nobody."""
+    """They are counted before they restart, with a reason from the node, whose control characters are removed."""
     why = {"gpu-001": "driver: 570.1 is loaded", "gpu-003": "efa: \x1b[2Jnone", "gpu-002": "driver: 570.1 is loaded"}
     _, lines = run_play(stand_in(tmp_path, f"say(event='restarts', why={why!r})\n" + TASK + END))
     assert lines == [
@@ -70,7 +70,7 @@ def test_progress_may_be_awaited(tmp_path: Path) -> None:
 
 
 def test_secrets_are_in_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
-    """Nobody else can read a secret, neither in a file nor on a command line."""
+    """Secrets can be read neither from a file nor from a command line."""
     seen = tmp_path / "seen"
     code = (
         "folder = sys.argv[-1]\n"
@@ -113,15 +113,15 @@ def test_a_failure_fails_the_run(tmp_path: Path) -> None:
     assert caught.value.recap == Recap(1, 2, (TaskFailure("one", "base : Do", "no"),))
 
 
-def test_what_a_role_rescued_is_no_failure(tmp_path: Path) -> None:
-    """At its end the player says which hosts failed for good; neither a run nor a look counts the others."""
+def test_rescued_hosts_are_no_failure(tmp_path: Path) -> None:
+    """The player reports at the end which hosts failed for good; rescued hosts do not count."""
     rescued = "say(event='failure', host='one', task='mine : Try', message='no')\n" + END
     assert run_play(stand_in(tmp_path, rescued))[0] == Recap(2, 3, ())
     assert run_look(stand_in(tmp_path, rescued)) == CheckModeResult()
 
 
 def test_a_player_that_breaks_says_why(tmp_path: Path) -> None:
-    """Its last words are the message."""
+    """Its last output is the message."""
     with pytest.raises(PlaybookFailed, match=r"site\.yml failed: .*no such interpreter"):
         run_play(stand_in(tmp_path, "sys.exit('no such interpreter')"))
 
@@ -138,7 +138,7 @@ def run_look(reach: Sequence[str], **more: Any) -> CheckModeResult:
 
 
 def test_a_look_brings_what_it_saw_and_what_it_could_not_see(tmp_path: Path) -> None:
-    """A host that fails is one more finding, not the end."""
+    """A failing host is an additional finding, and not the end."""
     code = (
         "work = json.load(open(sys.argv[-1] + '/work.json'))\n"
         "say(event='drift', host='one', words=['/etc/hosts differs', str(work['check']), *work['hosts']])\n"
@@ -162,12 +162,12 @@ def test_a_look_brings_what_it_saw_and_what_it_could_not_see(tmp_path: Path) -> 
     ],
 )
 def test_a_look_that_breaks_says_why(tmp_path: Path, code: str, why: str) -> None:
-    """It raises nothing: what nobody could see is unknown, and somebody else decides what that means."""
+    """A failed check raises no error: the result is unknown, and the caller decides."""
     assert run_look(stand_in(tmp_path, code), timeout_minutes=0.01) == CheckModeResult(broken=why)
 
 
 @pytest.mark.parametrize("code", ["print('x' * 40_000_000)", "print('no event')", "print('[' * 100_000)"])
-def test_what_is_no_event_ends_the_run(tmp_path: Path, code: str) -> None:
+def test_invalid_events_end_the_run(tmp_path: Path, code: str) -> None:
     """A line that is too long, or is no JSON, is an error in words."""
     with pytest.raises(PlaybookFailed, match="the player sent a line that is not an event of at most 16777216 bytes"):
         run_play(stand_in(tmp_path, code))
@@ -200,7 +200,7 @@ def test_a_run_is_bounded(tmp_path: Path) -> None:
 
 
 def test_cancelling_ends_the_player(tmp_path: Path) -> None:
-    """Nothing goes on after a cancel, not even a player that does not listen."""
+    """No process survives a cancel, not even a player that ignores signals."""
     pid_file = tmp_path / "pid"
     code = f"open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n{TASK}time.sleep(600)"
     reach = stand_in(tmp_path, code)
@@ -231,7 +231,7 @@ def test_the_folder_of_sockets_has_a_short_path(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_users_ansible_and_ssh_settings_do_not_reach_the_player(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same playbook does the same for everybody."""
+    """The same playbook does the same for all users."""
     for name in ("ANSIBLE_FORKS", "SSH_AUTH_SOCK", "PYTHONPATH"):
         monkeypatch.setenv(name, "1")
     assert not {"ANSIBLE_FORKS", "SSH_AUTH_SOCK", "PYTHONPATH"} & set(run.player_environment())

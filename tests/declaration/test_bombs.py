@@ -1,4 +1,4 @@
-"""Declarations that are made to cost time or memory: both follow the size of the file, whatever is in it."""
+"""Declarations that try to cost time or memory: both grow only with the size of the file."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ BOMBS: dict[str, Make] = {
 
 
 def calls(text: str) -> int:
-    """How many functions are called until a text is planned or refused: a measure that no busy machine changes."""
+    """Return the number of function calls until a text is planned or refused: a measure that does not depend on the
+    machine's load."""
     Path("cluster.yaml").write_text(text)
     with cProfile.Profile() as profile, contextlib.suppress(DeclarationError):
         planning.plan(load_file(Path("cluster.yaml")))

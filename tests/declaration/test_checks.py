@@ -289,7 +289,7 @@ NOT_SUPPRESSED = {
 
 @pytest.mark.parametrize(("old", "new", "expected"), VALUES.values(), ids=VALUES)
 def test_value(old: str, new: str, expected: str, complaint: Complaint) -> None:
-    """A value that is wrong by itself is named where it stands, and nothing else is complained of."""
+    """A wrong value is named at its position, without other complaints."""
     problems = outline(complaint(changed(old, new)))
     assert expected in problems
     assert len(problems) == 1 or old.startswith("name:")  # references to a name are lost with it

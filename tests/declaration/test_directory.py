@@ -42,8 +42,8 @@ def said(folder: Path, directory: dict[str, Any], **fields: Any) -> str:
     return "; ".join(f"{each.path}: {each.message}" for each in caught.value.problems)
 
 
-def test_what_is_planned(tmp_path: Path) -> None:
-    """An ldap:// URI begins TLS by itself; homes are on the storage that all nodes see."""
+def test_planned_directory(tmp_path: Path) -> None:
+    """An ldap:// URI uses StartTLS by default; homes are on the storage that all nodes share."""
     made = planned(tmp_path, LDAP).directory
     assert made
     assert (made.uri, made.start_tls, made.homes, made.account) == (LDAP["uri"], False, "/shared/home", "")
@@ -89,7 +89,7 @@ def test_only_its_clusters_have_its_packages(tmp_path: Path) -> None:
         ({"password": "x"}, "directory.password: "),
     ],
 )
-def test_what_is_refused(tmp_path: Path, directory: dict[str, Any], message: str) -> None:
+def test_refused_directories(tmp_path: Path, directory: dict[str, Any], message: str) -> None:
     assert said(tmp_path, {**LDAP, **directory}).startswith(message)
 
 

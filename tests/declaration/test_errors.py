@@ -1,4 +1,4 @@
-"""How problems are shown."""
+"""Tests of the display of problems."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ CARETS = {
 
 @pytest.mark.parametrize(("source", "column", "line", "caret"), CARETS.values(), ids=CARETS)
 def test_caret(source: str, column: int, line: str, caret: str) -> None:
-    """The caret stands below its character, whatever the line holds, and the line fits a terminal."""
+    """The caret is below its character for any line, and the line fits a terminal."""
     assert str(DeclarationError([problem(source, column)])).splitlines()[1:3] == [line, caret]
 
 
 def test_hostile_text() -> None:
-    """Nothing in a declaration or in the name of its file reaches the terminal as a command."""
+    """No text of a declaration, or the name of its file, controls the terminal."""
     evil = "\x1b]0;title\x07\r\u202e"
     text = str(DeclarationError([problem(evil, 1, file=evil, path=evil, message=evil, hint=evil)]))
     assert all(character.isprintable() for line in text.split("\n") for character in line)

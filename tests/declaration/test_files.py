@@ -1,4 +1,4 @@
-"""Where declarations stand, and how one extends another."""
+"""Tests of the files of declarations, and of their bases."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_directory() -> None:
 
 @pytest.mark.parametrize("name", ["a" * 300, "x\0y", "/dev/zero", "a.yaml/b"])
 def test_impossible_file(name: str) -> None:
-    """Whatever a file's name is, there is an answer."""
+    """A file with any name gets an answer."""
     write(a=EXAMPLE)
     assert refused(name).endswith("nothing was changed.")
 
@@ -172,7 +172,7 @@ def test_value() -> None:
     ids=["no mapping", "no data", "a base"],
 )
 def test_unusable_value(value: object, expected: str) -> None:
-    """Other types of values are refused, whatever they are."""
+    """All other types of values are refused."""
     with pytest.raises(DeclarationError) as caught:
         load_value(value, "o").refuse_problems()
     assert expected in str(caught.value).splitlines()
@@ -207,7 +207,7 @@ def test_extends() -> None:
 
 
 def test_extends_is_relative_to_its_file() -> None:
-    """Each file of a chain names its base as seen from where it stands itself, also below a stack's configuration."""
+    """Each file names its base relative to itself, also below a stack's configuration."""
     Path("stacks/bases").mkdir(parents=True)
     Path("stacks/bases/root.yaml").write_text(EXAMPLE)
     Path("stacks/bases/middle.yaml").write_text("extends: root.yaml\nname: middle\n")

@@ -74,7 +74,7 @@ DATA["training"] = {
 
 
 def texts(value: Any, path: Place = ()) -> Iterator[Place]:
-    """Where in the example text stands."""
+    """Yield the positions of text in the example."""
     if isinstance(value, str):
         yield path
     for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
@@ -97,7 +97,7 @@ def choices() -> Iterator[str]:
 
 
 OURS = {*map(text_at, TEXTS), *choices()}
-"""Words that somebody may rightly write: another of them is another cluster, and no trick."""
+"""Words that are valid values: another of them means another cluster, and no attack."""
 
 
 def with_text(path: Place, text: str) -> Any:
@@ -151,7 +151,8 @@ def refused_or_carried(data: Any, path: Place) -> None:
         assert from_json(Plan, to_json(plan)) == plan
         return
     found = [(each.path, each.message) for each in refused.problems]
-    # there, or where a name is meant that now is another one; a role's path is its name, and so that of its variables
+    # The problem is at the text itself, or at a field that refers to the name. A role's path is its name, and that of
+    # its variables.
     place = spelled(path[:3] if path[0] == "extras" else path)
     assert any(at.startswith(place) or said.startswith("no ") for at, said in found), found
     assert all(line.isprintable() for line in str(refused).split("\n"))
@@ -187,7 +188,7 @@ def test_every_text_is_tried() -> None:
 @pytest.mark.parametrize("path", TEXTS, ids=spelled)
 @pytest.mark.long
 def test_tricks(path: Place) -> None:
-    """Whatever is written where a text belongs, it is refused there or changes no structure."""
+    """Hostile text is refused at its field, or changes no structure."""
     for trick in TRICKS:
         refused_or_carried(with_text(path, trick), path)
 
@@ -207,7 +208,7 @@ def test_tricks_as_keys(section: str) -> None:
 @relaxed
 @given(st.sampled_from(TEXTS), st.text(st.characters(), max_size=40))
 def test_any_text(path: Place, text: str) -> None:
-    """The same with text that nobody thought of."""
+    """The same with random text."""
     assume(text not in OURS)
     refused_or_carried(with_text(path, text), path)
 
@@ -216,19 +217,19 @@ def test_any_text(path: Place, text: str) -> None:
 @settings(relaxed, max_examples=20_000)
 @given(st.sampled_from(TEXTS), st.text(st.characters(), max_size=80))
 def test_any_text_at_length(path: Place, text: str) -> None:
-    """And with much more of it."""
+    """Long texts do not change that."""
     assume(text not in OURS)
     refused_or_carried(with_text(path, text), path)
 
 
 def test_words_of_ours_are_known() -> None:
-    """Also those that this example does not choose."""
+    """The list includes words that this example does not use."""
     assert {"gpu", "head", "sim-a100-small", "flat", "files"} <= OURS
     assert OURS & {*TRICKS} == {"head", "slurm"}
 
 
 RENAMED = ("local", "gpu", "shared", "alice", "main", "normal", "research")
-# two of one kind, or a name with a meaning of its own
+# expected refusals: a repeated or reserved name
 TAKEN = re.compile(r"is called|is named twice|an account of the system|'(root|head|default)' is|preempt")
 
 
@@ -263,7 +264,7 @@ BASES = {
 
 @pytest.mark.parametrize(("make", "expected"), BASES.values(), ids=BASES)
 def test_a_base_that_is_none(make: Any, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a declaration extends, it is refused at once, and nothing is quoted that is not its own."""
+    """A base of any kind that is no declaration is refused at once, and its content is not quoted."""
     monkeypatch.setenv("A_SECRET", "hunter2-hunter2")
     make(Path.cwd() / "base.yaml")
     Path("cluster.yaml").write_text("extends: base.yaml\n")
@@ -283,7 +284,7 @@ def test_the_height_of_bases_is_bounded() -> None:
 
 
 def test_stack_names() -> None:
-    """No stack's name leads out of the folder of stacks."""
+    """No name of a stack leaves the folder of stacks."""
     Path("stacks").mkdir()
     Path("Pulumi.outside.yaml").write_text(EXAMPLE)
     for trick in TRICKS:

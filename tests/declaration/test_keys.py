@@ -53,8 +53,8 @@ def test_a_key_and_a_file_of_keys(tmp_path: Path) -> None:
         ("", "'' is not a type of public key that is accepted"),
     ],
 )
-def test_what_is_no_public_key(tmp_path: Path, key: str, message: str) -> None:
-    """Each at its place, and nothing of a private key is shown."""
+def test_invalid_public_keys(tmp_path: Path, key: str, message: str) -> None:
+    """Each key is refused at its position, and no part of a private key is shown."""
     quoted = key.replace('"', '\\"')
     assert said(tmp_path, f'["{OTHER}", "{quoted}"]') == f"users[0].keys[1]: {message}"
 
@@ -83,7 +83,7 @@ def test_files_without_keys(tmp_path: Path, name: str, content: bytes | None, me
 
 
 def test_the_same_key_twice(tmp_path: Path) -> None:
-    """One of them may be in a file."""
+    """The second key may be in a file."""
     (tmp_path / "alice.pub").write_text(f"{KEY}\n")
     assert said(tmp_path, f"['{KEY}', {{file: alice.pub}}]") == "users[0].keys[1]: this key is there twice"
 

@@ -66,13 +66,13 @@ UNPREPARED = "nodes have no way to the internet and boot the distribution's imag
 
 
 def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path) -> None:
-    """The newest one changes by itself, and with it every node that starts."""
+    """The newest image changes over time, and with it every node that starts."""
     assert refused(locked(tmp_path, json.dumps({**LOCK, "images": {}}))) == [("region", f"{UNLOCKED} (image.locked)")]
     assert refused(locked(tmp_path, json.dumps(LOCK))) == []
 
 
 def test_nodes_without_a_way_out_boot_an_image_of_our_own(tmp_path: Path) -> None:
-    """They could install nothing; whether an image has everything, the lock says."""
+    """Such nodes cannot install packages; the lock says whether an image is complete."""
 
     def problems(**lock: Any) -> list[tuple[str, str]]:
         file = locked(tmp_path, json.dumps({**LOCK, **lock}))
@@ -85,7 +85,7 @@ def test_nodes_without_a_way_out_boot_an_image_of_our_own(tmp_path: Path) -> Non
 
 
 def test_a_plan_that_somebody_hands_over_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever made it; a rehearsal, where nothing boots, goes on."""
+    """Plans from any source are refused; a rehearsal, which boots nothing, continues."""
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", said.append)
     plan = planning.plan(load_file(locked(tmp_path, json.dumps({**LOCK, "images": {}}))))
@@ -108,7 +108,7 @@ def test_the_image_of_another_release(tmp_path: Path) -> None:
 
 
 def test_the_lock_of_another_region(tmp_path: Path) -> None:
-    """Each region has images of its own."""
+    """Image ids differ by region."""
     other = {**LOCK, "region": "us-west-2"}
     problem = "region: the images were looked up in us-west-2, and each region has its own"
     text = " ".join(refusal(locked(tmp_path, json.dumps(other))).split())
@@ -186,23 +186,23 @@ NO_KEYS = "is not a lock file of stampworks: keys is a mapping of lists of publi
         ('"' + "x" * 300_000 + '"', "is larger than 256 KiB"),
     ],
 )
-def test_what_is_no_lock(tmp_path: Path, text: str, said: str) -> None:
-    """It is named, with what to do, and nothing is planned with it."""
+def test_invalid_locks(tmp_path: Path, text: str, said: str) -> None:
+    """The error names the file and the remedy, and no plan uses it."""
     refused = refusal(locked(tmp_path, text))
     assert f"test.lock.json: {said}" in refused
     assert "hint: `stampworks lock -s STACK` looks its images up again" in refused
 
 
 def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
-    """Nobody waits for whoever is at its other end."""
+    """Reading does not wait for the other end of the pipe."""
     file = locked(tmp_path, "")
     (tmp_path / "test.lock.json").unlink()
     os.mkfifo(tmp_path / "test.lock.json")
     assert "test.lock.json: is not a file" in refusal(file)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """In an order that does not change."""
+def test_locks_are_read_as_written(tmp_path: Path) -> None:
+    """The order of entries is stable."""
     images = {name: LockedImage(f"ami-{name}", "debian", "2026-11-02") for name in "ba"}
     lock = Lock("us-east-1", images, parts={"1.34/vpc-cni": "v1.20.4-eksbuild.2", "1.34/coredns": "v1.12.4-eksbuild.1"})
     text = lock_text(lock)
@@ -211,5 +211,5 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_cannot_be_read_can_be_renewed(tmp_path: Path) -> None:
-    """Whoever writes it anew loads the declaration without it."""
+    """Writing the lock loads the declaration without it."""
     assert load_file(locked(tmp_path, "[]"), locked=False).lock == Lock()

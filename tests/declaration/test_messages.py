@@ -262,7 +262,7 @@ def test_message(text: str, expected: str, complaint: Complaint) -> None:
 
 
 def test_stack_file(folder: Path) -> None:
-    """In a stack file a problem points into the stack file, and its path begins at the declaration."""
+    """A problem has a line of the stack file, and its path begins at the declaration."""
     stack = folder / "stacks" / "Pulumi.local.yaml"
     stack.parent.mkdir()
     indented = "".join(f"    {line}\n" for line in changed("count: 4", "count: 0").splitlines())

@@ -87,7 +87,7 @@ def test_change_of(path: str, change: Change) -> None:
 
 
 def test_change_of_unknown_field() -> None:
-    """A path that nobody can declare is a mistake of the caller."""
+    """An undeclarable path is an error of the caller."""
     with pytest.raises(KeyError, match="pools"):
         change_of("pools[].cuont")
 

@@ -25,7 +25,7 @@ UNREADABLE_HINT = "write YAML in UTF-8, at most 64 KiB, without tags of Ansible 
 MERGES = "a0: &a0 {k: 1}\n" + "".join(
     f"a{number}: &a{number} {{<<: [{', '.join([f'*a{number - 1}'] * 10)}]}}\n" for number in range(1, 30)
 )
-"""As values these are more than any machine holds."""
+"""Merged values that would exceed the memory of any machine."""
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_role_that_depends_on_none(project: Path, meta: str) -> None:
 
 
 def test_a_role_and_a_check(project: Path) -> None:
-    """Their settings arrive, and variables keep their types."""
+    """Settings of roles and checks arrive, and variables keep their types."""
     variables = "{motd_lines: [1, 2.5, true, ~, {deep: '{{ x }}'}]}"
     text = with_role(f"path: ./roles/motd/, groups: [head, gpu], variables: {variables}")
     (project / "cluster.yaml").write_text(text + "  checks:\n    - {path: checks/scratch.sh, timeout_seconds: 3}\n")
@@ -153,7 +153,7 @@ def test_a_role_and_a_check(project: Path) -> None:
     ],
 )
 def test_a_role_that_cannot_be(project: Path, complaint: Complaint, entry: str, message: str, hint: str) -> None:
-    """Each problem at its own line, with what to do."""
+    """Each problem has its own line and a hint."""
     role(project.parent / "outside")
     (project / "link").symlink_to(project.parent / "outside")
     (project / "itself").symlink_to("itself")
@@ -221,7 +221,7 @@ def test_a_role_that_cannot_be(project: Path, complaint: Complaint, entry: str, 
 def test_a_check_that_cannot_be(
     project: Path, complaint: Complaint, content: bytes, entry: str, message: str, hint: str
 ) -> None:
-    """As with roles; what a node is to run has to be a script, so that no other file can slip into a state."""
+    """Checks must be scripts, so that no other file gets into the state. Each problem has its line."""
     (project / "checks" / "x.sh").write_bytes(content)
     (project / "itself").symlink_to("itself")
     said = complaint(with_check(entry)).splitlines()
@@ -239,7 +239,7 @@ def test_two_of_one_name(project: Path, complaint: Complaint) -> None:
 
 
 def test_the_paths_of_a_base_begin_in_its_own_folder(project: Path) -> None:
-    """Whoever extends it finds the same role, from wherever."""
+    """A declaration in any folder that extends it finds the same role."""
     role(project / "common" / "roles" / "banner")
     (project / "common" / "deeper").mkdir()
     (project / "common" / "deeper" / "base.yaml").write_text(
@@ -254,7 +254,7 @@ def test_the_paths_of_a_base_begin_in_its_own_folder(project: Path) -> None:
 
 
 def test_a_problem_of_a_base_is_shown_where_it_is_written(project: Path) -> None:
-    """With the path as one would find it from here."""
+    """The path is relative to the folder of the user's file."""
     (project / "common").mkdir()
     (project / "common" / "base.yaml").write_text("extras: {roles: [{path: roles/motd}]}\n")
     (project / "cluster.yaml").write_text(f"extends: common/base.yaml\n{HEAD}")
@@ -263,6 +263,6 @@ def test_a_problem_of_a_base_is_shown_where_it_is_written(project: Path) -> None
 
 
 def test_without_a_project_the_files_folder_counts(folder: Path, complaint: Complaint) -> None:
-    """A declaration by itself has no project around it."""
+    """A single declaration has no project around it."""
     role(folder.parent / "motd")
     assert f"hint: copy it into {folder}" in complaint(with_role("path: ../motd"))

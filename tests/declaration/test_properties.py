@@ -1,4 +1,4 @@
-"""Whatever is written, the answer is a declaration or a list of problems that point at what was written."""
+"""Any text gives a declaration, or a list of problems with positions in the text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_any_text(text: str) -> None:
 @relaxed
 @given(st.text(alphabet="ab:-?[]{},&*!|>'\"%@`#\\\n \t<~", max_size=60))
 def test_any_yaml(text: str) -> None:
-    """Whatever YAML's own signs are strung together, the answer points into the text."""
+    """Any combination of YAML's own signs gives an answer with a position."""
     found = answer(text)
     assert isinstance(found, DeclarationError)
     assert all(problem.line == 0 or points_at(DeclarationError([problem]), text) for problem in found.problems)
@@ -153,7 +153,7 @@ def test_points_at_the_value(path: tuple[str | int, ...]) -> None:
     old = f'"{written}"' if behind.startswith('"') else written
     assert behind.startswith(old)
     lines = EXAMPLE.split("\n")
-    lines[place.line - 1] = f"{before}12.5{behind.removeprefix(old)}"  # no field takes a fraction
+    lines[place.line - 1] = f"{before}12.5{behind.removeprefix(old)}"  # no field accepts fractions
     found = answer("\n".join(lines))
     assert isinstance(found, DeclarationError)
     assert (spelled(path), place.line, place.column) in [(each.path, each.line, each.column) for each in found.problems]

@@ -29,7 +29,7 @@ def test_it_means_the_same_as_plain_data() -> None:
     assert load_value(declared(fabric=Fabric()), "o").declaration == load_value(MINIMAL, "o").declaration
 
 
-def test_what_was_judged_can_be_declared_again() -> None:
+def test_validated_sections_can_be_reused() -> None:
     """The loader's result is as good a start as a program's own declaration."""
     once = load_value(declared(fabric=Fabric(leaf_nodes=4)), "o").declaration
     assert load_value(once, "o").declaration == once
@@ -48,8 +48,8 @@ def test_problems_come_together_and_by_path() -> None:
     }
 
 
-def test_what_is_missing_is_said() -> None:
-    """Without a type checker, too."""
+def test_missing_fields_are_named() -> None:
+    """Missing fields are reported without a type checker, too."""
     nothing: Any = {}
     assert problems(declared(pools=(Pool(**nothing),))) == {
         f"pools[0].{name}": "is missing" for name in ("name", "machine", "count")
@@ -58,12 +58,12 @@ def test_what_is_missing_is_said() -> None:
 
 @pytest.mark.parametrize("value", [Pool(name="gpu", machine="sim-cpu", count=1), 3])
 def test_another_type_than_a_list(value: Any) -> None:
-    """One entry without its comma is the usual slip: (Pool(...)) is no tuple."""
+    """A common slip is an entry without its comma: (Pool(...)) is no tuple."""
     assert "must be a list" in problems(declared(pools=value))["pools"]
 
 
 def test_it_is_frozen_before_it_is_judged() -> None:
-    """As it is afterwards."""
+    """Assignment is refused before validation, as afterwards."""
     pool = Pool(name="gpu", machine="sim-cpu", count=1)
     with pytest.raises(ValidationError, match="frozen"):
         pool.count = 2

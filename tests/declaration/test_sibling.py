@@ -96,7 +96,7 @@ secretsprovider: awskms://x
     ],
 )  # fmt: skip
 def test_name_and_addresses_are_set_wherever_they_stand(text: str, expected: str) -> None:
-    """In place when they are written, else behind the name or above everything."""
+    """Existing values are replaced; missing ones are inserted behind the name or at the top."""
     assert made(text) == expected
 
 
@@ -115,7 +115,7 @@ def test_the_sibling_of_every_stack_is_declared_the_same(file: Path, tmp_path: P
 
 
 def test_the_sibling_of_everything_that_can_be_declared(folder: Path) -> None:
-    """With every field set, and once more from its own copy."""
+    """All fields are set, and a copy of the copy is checked, too."""
     text = "config:\n  stampworks:cluster:\n" + "".join(f"    {line}\n" for line in EXAMPLE.splitlines())
     Path("Pulumi.one.yaml").write_text(text)
     Path("Pulumi.two.yaml").write_text(sibling_text(text, "one", "two", "10.9.0.0/16"))
@@ -152,7 +152,7 @@ ranges = st.builds(
 @settings(deadline=None)
 @given(ranges, st.lists(ranges, max_size=12))
 def test_a_free_range_is_free(cidr: str, others: list[str]) -> None:
-    """Whatever the others have."""
+    """The range is free among all others."""
     found = free_range(cidr, [cidr, *others])
     if found is not None:
         assert IPv4Network(found).prefixlen == IPv4Network(cidr).prefixlen

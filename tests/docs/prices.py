@@ -93,7 +93,7 @@ def sources() -> Iterator[str]:
 
 
 def known(found: Iterable[Price | StoragePrice | PartPrice]) -> str:
-    """How many regions, and how new; unknown for none."""
+    """Return the number of regions and the newest date; unknown without prices."""
     prices = list(found)
     if not prices:
         return "unknown"

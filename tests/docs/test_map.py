@@ -23,7 +23,7 @@ def test_the_map_has_every_page() -> None:
 
 @pytest.mark.parametrize("page", markdown(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings(page: Path) -> None:
-    """No relative link of a Markdown page is broken."""
+    """Relative links of Markdown pages exist."""
     assert broken(page, page.read_text()) == []
 
 
@@ -56,7 +56,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 
 def test_the_newest_entry_of_the_changelog_is_this_version() -> None:
-    """After "Unreleased", which is always there."""
+    """ "Unreleased" always comes first."""
     headings = re.findall(
         r"^## \[([^]]+)\](?: - \d{4}-\d{2}-\d{2})?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
     )

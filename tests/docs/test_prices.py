@@ -22,7 +22,7 @@ def test_the_coverage_of_prices_is_current() -> None:
 
 @pytest.mark.parametrize(("machine", "said"), [("g6-8xlarge", "is {} USD an hour"), ("m7i", "which is {} USD an hour")])
 def test_what_the_first_cluster_costs(tmp_path: Path, machine: str, said: str) -> None:
-    """On AWS, as it is declared and without GPUs: docs/start/aws.md says what `stampworks plan` says."""
+    """docs/start/aws.md states the price that `stampworks plan` prints for the first cluster without GPUs."""
     stacks = tmp_path / "stacks"
     shutil.copytree(STACKS, stacks)
     file = stacks / "Pulumi.aws-dev-g6.yaml"

@@ -20,7 +20,7 @@ def said(plan: Plan, folder: Path, text: str, user: str = "alice") -> str:
 
 
 def test_all_at_once(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Form and plan: what is wrong by itself hides nothing of the rest."""
+    """Problems of the form hide none against the plan."""
     monkeypatch.chdir(tmp_path)
     text = "nodez: 2\nqueue: mian\naccount: product\nenv: {A: 1}\nrun: true\nmounts: [data]\n"
     assert said(plan, tmp_path, text) == (
@@ -86,7 +86,7 @@ def test_one_problem(plan: Plan, tmp_path: Path, line: str, message: str) -> Non
 
 
 def test_what_is_left_out(plan: Plan, tmp_path: Path) -> None:
-    """One whole node of the default queue, called as the file is."""
+    """Defaults are one whole node of the default queue, and the name of the file."""
     file = tmp_path / "Train Llama.yaml"
     file.write_text("run: hostname\n")
     source = read_job(file, {})

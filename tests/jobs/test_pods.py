@@ -94,7 +94,7 @@ def test_a_secret_belongs_to_its_jobset(on_kubernetes: Plan, tmp_path: Path) -> 
 
 
 def test_a_simulated_node_shows_what_was_given(on_kubernetes: Plan, tmp_path: Path) -> None:
-    """By the program that nodes have, told where to look as the pod is."""
+    """The nodes' own program shows them, with paths of the pod."""
     files, _ = made(on_kubernetes, tmp_path, "gpus_per_node: 2\nrun: x\n")
     (tmp_path / "accelerators.json").write_text(files["accelerators.json"])
     assert 'export STAMPWORKS_ACCELERATORS="$folder/accelerators.json"\n' in files["node.sh"]
@@ -144,7 +144,7 @@ def test_what_only_slurm_has(on_kubernetes: Plan, tmp_path: Path, line: str, mes
 
 
 def test_everything_wrong_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each at its line, before a server is asked or anything is copied."""
+    """Each problem has its line, before any request or copy."""
     (tmp_path / "cluster.yaml").write_text(STACK)
     plan = plan_of(load_file(tmp_path / "cluster.yaml"))
     monkeypatch.setattr(workdir, "SIZE_MAX_MIB", 1)

@@ -16,7 +16,7 @@ RECIPES = sorted((ROOT / "workloads" / "recipes").glob("*/job.yaml"))
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.parent.name)
 def test_a_recipe_can_be_submitted(file: Path) -> None:
-    """Nothing in it is refused, and its checkpoints are in the home that all nodes see."""
+    """No recipe is refused, and its checkpoints are on storage that all nodes share."""
     plan = planning.plan(load_stack("local", ROOT / "stacks"))
     source = read_job(file, {})
     assert [*source.problems, *problems(source, plan, "alice")] == []

@@ -78,7 +78,7 @@ def test_scripts_are_sound(plan: Plan, tmp_path: Path) -> None:
 
 
 def test_setup_is_done_again_for_other_content(plan: Plan, tmp_path: Path) -> None:
-    """Its mark on a node has the digest of its commands and of the workdir."""
+    """The marker on a node contains a digest of commands and workdir."""
     job, found = made(plan, tmp_path, FILE)
     assert files(job, plan, (), "digest") == found
     assert files(job, plan, (), "another")["node.sh"] != found["node.sh"]
@@ -103,7 +103,7 @@ def with_pyxis(plan: Plan) -> Plan:
     ],
 )
 def test_an_image_by_pyxis(plan: Plan, tmp_path: Path, image: str, option: str) -> None:
-    """With pyxis in the release, srun starts the container; it sees the job's folder and the declared mounts."""
+    """srun starts the container with pyxis; it sees the job's folder and the declared mounts."""
     text = f"image: {image}\nmounts: [shared]\nsetup: a\nrun: b\n"
     _, found = made(with_pyxis(plan), tmp_path, text)
     [srun] = [line for line in found["batch.sh"].splitlines() if line.startswith("start srun")]
@@ -113,7 +113,7 @@ def test_an_image_by_pyxis(plan: Plan, tmp_path: Path, image: str, option: str) 
 
 
 def test_a_folder_as_an_image(plan: Plan, tmp_path: Path) -> None:
-    """Without pyxis its nodes step into it with namespaces of the user's own."""
+    """Without pyxis the nodes enter the root in namespaces of the user."""
     _, found = made(plan, tmp_path, "image: /shared/images/a\nrun: b\n")
     assert "unshare --map-root-user" in found["node.sh"]
     assert "--container" not in found["batch.sh"]

@@ -33,7 +33,7 @@ def ordinary(home: Path, *read: Path) -> list[str]:
 
 
 def _opened(paths: list[Path]) -> list[list[str]]:
-    """Lets everybody come to these folders: one that only root may enter holds nothing but them, for who is in here."""
+    """Let ordinary users enter these folders: one that only root may enter contains nothing else."""
     closed = {path: top for path in paths if (top := _closed(path))}
     kept = {path: f"/mnt/{number}" for number, path in enumerate(closed)}
     steps = [["mount", "-t", "tmpfs", "none", "/mnt"]]

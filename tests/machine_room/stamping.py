@@ -38,7 +38,7 @@ def group(count: int, volumes: tuple[VolumeSpec, ...] = ()) -> GroupSpec:
 
 @dataclass
 class Stamp:
-    """One cluster's room, driven as the provider drives it."""
+    """A cluster's room, operated as the provider does."""
 
     cluster: str
     image: room.NodeImage

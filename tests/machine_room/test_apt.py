@@ -1,4 +1,4 @@
-"""Where packages come from: the host's own mirror, in whichever form its apt has it."""
+"""Sources of packages: the host's mirror, in each form that apt supports."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_host_that_is_no_debian_is_told_so(etc: Path) -> None:
 
 
 def test_a_debian_without_sources_is_told_so(etc: Path) -> None:
-    """Where it looked, and for what."""
+    """The error names the paths that were searched."""
     with pytest.raises(RoomError) as refused:
         sources_of("trixie", etc)
     assert str(refused.value) == (

@@ -1,4 +1,4 @@
-"""Certificates of a Kubernetes: good for whoever they name, and made anew before they end."""
+"""Certificates of a Kubernetes: valid for their names, and renewed before they end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def serials(folder: Path) -> dict[str, int]:
 
 
 def test_they_are_made_once(tmp_path: Path) -> None:
-    """And vouched for by the one authority."""
+    """One authority signs all of them."""
     certificates.ensure(tmp_path, [SERVER, CLIENT])
     before = serials(tmp_path)
     certificates.ensure(tmp_path, [SERVER, CLIENT])
@@ -37,8 +37,8 @@ def test_they_are_made_once(tmp_path: Path) -> None:
     context.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
 
 
-def test_who_goes_by_the_letter_believes_them(tmp_path: Path) -> None:
-    """As Python does since 3.13, and with it whoever asks the server with its library for Kubernetes."""
+def test_strict_clients_accept_them(tmp_path: Path) -> None:
+    """Python 3.13 and later verify strictly, and so does its Kubernetes library."""
     certificates.ensure(tmp_path, [SERVER, CLIENT])
     asking = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
     asking.verify_flags |= ssl.VERIFY_X509_STRICT

@@ -42,7 +42,7 @@ def test_a_node_gets_groups_that_processes_may_enter(tmp_path: Path) -> None:
         cgroups.remove(record, "test")
     assert not [folder for folder, _, _ in made if Path(folder).exists()]
     assert not record.exists()
-    cgroups.remove(record, "test")  # fine when there is nothing
+    cgroups.remove(record, "test")  # removing again succeeds
 
 
 @root

@@ -60,7 +60,7 @@ def ensured(state: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., set[s
 
 @pytest.mark.parametrize("name", ["coredns", "kwok"])
 def test_one_that_nothing_waits_for_and_that_ends_at_once_is_told(ensured: Callable[..., set[str]], name: str) -> None:
-    """With its last words, and not by what has changed when somebody looks later."""
+    """The error has its last output, taken before other changes."""
     with pytest.raises(RoomError) as caught:
         ensured(PODS, name)
     assert str(caught.value) == (
@@ -70,7 +70,7 @@ def test_one_that_nothing_waits_for_and_that_ends_at_once_is_told(ensured: Calla
 
 
 def test_names_are_answered_as_long_as_nodes_run_pods(ensured: Callable[..., set[str]]) -> None:
-    """With the last of them goes who answers."""
+    """The DNS server ends with the last such node."""
     assert "coredns" in ensured(PODS)
     assert "coredns" not in ensured(NO_PODS)
     assert "coredns" in ensured(PODS)
@@ -84,7 +84,7 @@ def test_it_stays_itself_with_another_authority_and_another_door(
     def found(port: int) -> ControlPlaneState:
         monkeypatch.setattr(daemons, "open_door", lambda *_: port)
         ensured(NO_PODS)
-        return control_plane._found(folder, ())
+        return control_plane._state(folder, ())
 
     folder = of_cluster("k").folder / "kubernetes"
     first = found(4711)

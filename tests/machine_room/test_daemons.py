@@ -68,7 +68,7 @@ def process_of(room: Room, name: str) -> int:
 
 
 def test_it_runs_once_until_it_is_to_be_another(room: Room) -> None:
-    """Asked for again it goes on; with other words it is ended and started anew."""
+    """A second request keeps it running; another command ends and restarts it."""
     first = program("sleeper")
     daemons.start(room, [first])
     wait_for(lambda: not daemons.dead(room, ["sleeper"]), 10)
@@ -85,7 +85,7 @@ def test_it_runs_once_until_it_is_to_be_another(room: Room) -> None:
 
 
 def test_another_file_makes_it_another_one(room: Room) -> None:
-    """As a certificate that was made anew, which no program notices."""
+    """A renewed certificate restarts the program, which would not notice it."""
     file = room.folder / "settings"
     file.write_text("one")
     settled = Daemon("reader", program("reader").argv, reads=(file,))
@@ -101,7 +101,7 @@ def test_another_file_makes_it_another_one(room: Room) -> None:
 
 
 def test_it_has_no_privilege(room: Room) -> None:
-    """Even where whoever started it is root."""
+    """This holds even if root starts it."""
     daemons.start(room, [program("teller", TELLS)])
     log = room.folder / "daemons" / "teller.log"
     wait_for(lambda: "]" in log.read_text(), 10)
@@ -168,7 +168,7 @@ def test_a_door_moves_when_its_port_is_somebody_elses(room: Room) -> None:
 
 
 def test_a_starter_that_is_killed_leaves_none_that_nobody_knows(room: Room, tmp_path: Path) -> None:
-    """It waits for a word until somebody has written down who it is."""
+    """A new program waits until its identity is recorded."""
     child = os.fork()
     if child == 0:
         with pytest.MonkeyPatch.context() as patch:
@@ -198,7 +198,7 @@ def _connections(port: int) -> list[str]:
 
 
 def _asked(port: int, text: bytes) -> bytes:
-    """Return the answer; empty where nobody answers yet."""
+    """Return the answer; empty if no server answers yet."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(text)
         connection.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""A disk without room below the state folder: what is said, and that the next run goes on from there."""
+"""A full disk below the state folder: the error, and the next run that continues."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ print("left:", *(path.name for path in state.rglob("*") if path.is_file()))
 def test_a_full_state_folder_is_named(
     image: room.NodeImage, key: tuple[str, str], tmp_path: Path, when: str, what: str, up: list[str]
 ) -> None:
-    """The file that could not be written, why, and what to do; nodes that run go on; with room again all is made."""
+    """The error names file, reason and remedy; running nodes continue; with free space everything is created."""
     state, private, public = tmp_path / "state", tmp_path / "key", tmp_path / "key.pub"
     state.mkdir()
     private.write_text(key[0])
@@ -106,7 +106,7 @@ print(exports.parent.exists())
 
 
 def test_a_disk_of_its_own_for_what_nodes_share_is_named(tmp_path: Path) -> None:
-    """It is out of inodes, for once; and while it is mounted the room cannot be removed."""
+    """The file system is out of inodes; while it is mounted the room cannot be removed."""
     environment = {**os.environ, "STAMPWORKS_STATE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [*CONTAINED, sys.executable, "-c", SHARED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)

@@ -57,7 +57,7 @@ def _drafts(cache: Path) -> list[str]:
     return [path.name for path in cache.iterdir() if path.name.startswith(".") and path.name != ".lock"]
 
 
-def test_what_the_roles_do_becomes_a_layer(cache: Path, spec: ImageSpec) -> None:
+def test_roles_become_a_layer(cache: Path, spec: ImageSpec) -> None:
     """The builder is reached over ssh; what it became is the image, without its identity; the next time it is found."""
     calls: list[str] = []
 
@@ -82,7 +82,7 @@ def test_what_the_roles_do_becomes_a_layer(cache: Path, spec: ImageSpec) -> None
 
 
 def test_a_failed_installation_leaves_no_image(cache: Path, spec: ImageSpec) -> None:
-    """Its error comes through as it was, and nothing half done stays."""
+    """Its error is unchanged, and no partial image stays."""
 
     def install(builder: room.Builder) -> None:
         raise ZeroDivisionError
@@ -127,7 +127,7 @@ def test_an_image_is_named_by_what_went_into_it(cache: Path, spec: ImageSpec, ch
 
 
 def test_the_base_system_holds_nothing_of_this_host(image: room.NodeImage) -> None:
-    """No mirror, no resolver, no name, no host keys: a node has its own or none."""
+    """The image has no mirror, resolver, name or host keys: each node has its own or none."""
     tree = Path(image.layers[-1])
     for trace in ("etc/apt/sources.list", "etc/resolv.conf", "etc/hostname", "etc/apt/apt.conf.d/99mmdebstrap"):
         assert not (tree / trace).exists()
@@ -184,7 +184,7 @@ def test_a_full_disk_is_named_and_nothing_stays(spec: ImageSpec, tmp_path: Path)
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["base system: installing", "packages: looking", "builder booted"])
 def test_a_build_that_was_killed_starts_afresh(spec: ImageSpec, tmp_path: Path, moment: str) -> None:
-    """Wherever it was: nobody goes on with it, nobody takes what is half done, and nothing of it stays in the cache."""
+    """A build that was killed at any moment is not continued or used, and its remains are removed from the cache."""
     cache = tmp_path / "cache"
     with _build(dataclasses.replace(spec, packages=("iperf3",)), cache) as build:
         assert build.stdout is not None

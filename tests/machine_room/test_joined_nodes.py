@@ -34,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return made
 
 
-def test_who_starts_again_takes_no_pods_as_who_it_was(server: Server) -> None:
+def test_restarted_nodes_take_no_pods(server: Server) -> None:
     """A node that Kubernetes does not know says itself that it is not proven, when it joins; of one that has never
     passed the roll goes by that."""
     joined.taint("c", ["gpu-001", "gpu-002", "gpu-003"], TAINT, "again")
@@ -42,7 +42,7 @@ def test_who_starts_again_takes_no_pods_as_who_it_was(server: Server) -> None:
     assert server.asked == [f"taint node gpu-001 {TAINT}=again:NoSchedule"]
 
 
-def test_where_nobody_proves_they_take_pods(server: Server) -> None:
+def test_unproven_clusters_take_pods(server: Server) -> None:
     """A missing taint cannot be taken away: kubectl would call that an error."""
     joined.untaint("c", ["gpu-001", "gpu-002"], TAINT)
     joined.untaint("c", ["gpu-001"], TAINT)

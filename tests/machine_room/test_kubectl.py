@@ -10,7 +10,7 @@ from stampworks.machine_room.kubernetes import kubectl
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever only looks gives up soon, with what could not be done and what to do."""
+    """Reads have a short limit, and an error with step and remedy."""
     monkeypatch.setattr(kubectl, "command", lambda _: ("/bin/sh", "-c", "sleep 60", "sh"))
     monkeypatch.setattr(kubectl, "_LOOK_S", 0.1)
     with pytest.raises(RoomError) as caught:

@@ -1,4 +1,4 @@
-"""A machine that allows no more processes or open files: what is said, and that the next run goes on from there."""
+"""A machine that allows no more processes or open files: the error, and the next run that continues."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def group() -> Iterator[Path]:
 def test_a_limit_of_processes_is_named(
     image: room.NodeImage, key: tuple[str, str], group: Path, state: Path, tmp_path: Path
 ) -> None:
-    """With the limits that count; once there are more all nodes come up."""
+    """The error lists the limits that apply; with higher limits all nodes start."""
     state.mkdir(exist_ok=True)
     for name, text in (("key", key[0]), ("key.pub", key[1])):
         (tmp_path / name).write_text(text)

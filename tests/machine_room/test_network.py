@@ -60,7 +60,7 @@ def test_a_trunk_is_shaped_at_both_ends() -> None:
 
 
 def test_spines_meet_in_a_core() -> None:
-    """Each leaf below its spine, and each spine below the core; one that is no longer declared goes."""
+    """Leaves attach to their spine, and spines to the core; an undeclared spine is removed."""
     rail = with_spines(rails(4)[0])
     batch = switches(NETWORK, [rail], {})
     for below, above in (("leaf1", "spine1-1"), ("leaf2", "spine1-2"), ("spine1-1", "core"), ("spine1-2", "core")):
@@ -76,8 +76,8 @@ def test_spines_meet_in_a_core() -> None:
     assert {"link del r0-spine1-1-up", "link del r0-spine1-2-up"} < {*flat.ip}
 
 
-def test_what_is_there_is_not_made_again() -> None:
-    """Only idempotent commands remain when everything is present."""
+def test_existing_parts_are_not_created_again() -> None:
+    """Only idempotent commands remain."""
     present = {
         re.split(" ", line)[2]: BRIDGE for line in switches(NETWORK, rails(4), {}).ip if line.startswith("link add")
     }
@@ -85,7 +85,7 @@ def test_what_is_there_is_not_made_again() -> None:
     assert not any(line.startswith(("link add", "link del", "addr del")) for line in again.ip)
 
 
-def test_what_is_no_longer_declared_goes() -> None:
+def test_undeclared_parts_are_removed() -> None:
     """A trunk of a leaf that is gone, and an address of another network."""
     stale = InterfaceState(up=True, master="", rate_mbps=0, addresses=("10.99.0.1/24",))
     batch = switches(NETWORK, rails(2), {"mgmt": stale, "r0-leaf2-up": BRIDGE, "r0-leaf2-dn": BRIDGE})
@@ -122,7 +122,7 @@ def test_the_burst_follows_the_rate(rate_mbps: int, burst_kib: int) -> None:
 
 
 def test_drift_is_said_in_words() -> None:
-    """Each difference names the rail, what is there and what should be."""
+    """Each difference names the rail, and the actual and expected state."""
     trunks = (
         TrunkState(0, "leaf1", 40, in_use=True),
         TrunkState(0, "leaf8", 400, in_use=True),  # goes with its nodes

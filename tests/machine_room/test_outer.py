@@ -11,7 +11,7 @@ from stampworks.machine_room.processes import Process
 
 @pytest.mark.cluster
 def test_a_room_whose_starter_dies_before_knowing_it_ends_by_itself(tmp_path: Path) -> None:
-    """Nothing can run that nobody has written down."""
+    """No process runs without a record of it."""
     known: list[Process] = []
 
     def die(process: Process) -> None:

@@ -97,7 +97,7 @@ def remedy(monkeypatch: pytest.MonkeyPatch, lines: dict[str, list[str]], why: st
 def test_a_user_reads_which_setting_it_is(
     monkeypatch: pytest.MonkeyPatch, lines: dict[str, list[str]], hint: str
 ) -> None:
-    """And the command with which root changes it."""
+    """The error names the setting, and root's command to change it."""
     assert remedy(monkeypatch, lines) == hint
 
 
@@ -110,7 +110,7 @@ def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, missing: st
 
 @pytest.mark.usefixtures("alice")
 def test_a_program_without_its_privilege_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after unpacking an image that lost the set-user-id bits."""
+    """Unpacked images may lose set-user-id bits."""
     monkeypatch.setattr(privileges, "_may_map", lambda _: False)
     assert (
         remedy(monkeypatch, RANGES)
@@ -139,10 +139,10 @@ def test_a_limit_that_is_nearly_used_up_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_root_without_capabilities_reads_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container that is not privileged."""
+    """A container without privileges lacks capabilities."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert remedy(monkeypatch, {STATUS: ["CapEff:\t00000000a80425fb"]}) == (
-        "this root has no CAP_SYS_ADMIN and no CAP_NET_ADMIN; a container has it only when privileged"
+        "this root has no CAP_SYS_ADMIN and no CAP_NET_ADMIN; a container needs to be privileged"
     )
     assert remedy(monkeypatch, {STATUS: ["CapEff:\t000001ffffffffff"]}) == FALLBACK
 
@@ -153,7 +153,7 @@ def test_a_root_without_capabilities_reads_which(monkeypatch: pytest.MonkeyPatch
     [
         pytest.param(
             ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"],
-            "this root has no CAP_SYS_ADMIN; a container has it only when privileged",
+            "this root has no CAP_SYS_ADMIN; a container needs to be privileged",
             id="no capability",
         ),
         pytest.param(
@@ -164,7 +164,7 @@ def test_a_root_without_capabilities_reads_which(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_a_kernel_that_refuses_says_so_for_real(tmp_path: Path, prefix: list[str], hint: str) -> None:
-    """In a user namespace of the test's own, where it may forbid itself whatever it likes."""
+    """The test uses a user namespace in which it can forbid these calls."""
     own = ["unshare", "--user", "--map-root-user"]
     done = subprocess.run(
         [*own, *prefix, sys.executable, "-c", START], capture_output=True, text=True, timeout=60, cwd=tmp_path
@@ -185,7 +185,7 @@ def test_a_kernel_that_refuses_says_so_for_real(tmp_path: Path, prefix: list[str
 @pytest.mark.cluster
 @pytest.mark.parametrize("verb", ["image", "plan"])
 def test_a_user_without_subordinate_ids_reads_so_for_real(tmp_path: Path, verb: str) -> None:
-    """In the command that comes first in `make demo`, which leaves nothing; `plan` needs none of it."""
+    """The first command of `make demo` says so and leaves nothing; `plan` works without them."""
     environment = {
         **os.environ,
         "STAMPWORKS_CACHE": str(tmp_path / "cache"),

@@ -37,7 +37,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_process_is_known_by_number_and_start(sleeper: subprocess.Popen[bytes]) -> None:
-    """The same number with another start is somebody else: neither alive nor to be killed."""
+    """The same number with another start is another process: neither alive nor to be killed."""
     process = identify(sleeper.pid)
     assert process is not None
     assert process.alive
@@ -49,7 +49,7 @@ def test_a_process_is_known_by_number_and_start(sleeper: subprocess.Popen[bytes]
 
 
 def test_a_zombie_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
-    """A killed process that nobody waited for still has a number, but does nothing."""
+    """A killed process that was not reaped still has a number, but does nothing."""
     process = identify(sleeper.pid)
     assert process is not None
     process.end("here")
@@ -57,7 +57,7 @@ def test_a_zombie_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
     assert sleeper.returncode is None, "not waited for: it is a zombie now"
 
 
-def test_who_has_threads_left_is_waited_for() -> None:
+def test_remaining_threads_are_awaited() -> None:
     """A program of many threads looks dead when its first one is, and holds its port until the last one is."""
     with subprocess.Popen([sys.executable, "-c", HEADLESS], stdout=subprocess.PIPE, text=True) as headless:
         assert headless.stdout
@@ -72,7 +72,7 @@ def test_who_has_threads_left_is_waited_for() -> None:
 
 
 def test_a_stopped_process_is_frozen(sleeper: subprocess.Popen[bytes]) -> None:
-    """It lives, but does not move."""
+    """A frozen process is alive."""
     process = identify(sleeper.pid)
     assert process is not None
     os.kill(sleeper.pid, signal.SIGSTOP)
@@ -82,18 +82,18 @@ def test_a_stopped_process_is_frozen(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "12", "-", "a-b", "12-"])
-def test_what_is_no_instance_is_nobody(text: str) -> None:
+def test_invalid_instances_have_no_process(text: str) -> None:
     """A record cut short means nothing."""
     assert from_instance(text) is None
 
 
 def test_nobody_has_a_number_that_is_free() -> None:
-    """No process, no identity."""
+    """A free number has no identity."""
     assert identify(2**22 + 1) is None
 
 
 def test_a_file_has_the_mode_asked_for(tmp_path: Path) -> None:
-    """Whatever the caller's umask; and nothing else is left beside it."""
+    """The umask of the caller does not matter, and no temporary file is left."""
     before = os.umask(0o077)
     try:
         files.write(tmp_path / "open", "text", 0o644)
@@ -158,7 +158,7 @@ def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
 
 
 def test_a_command_that_fails_says_what_it_said() -> None:
-    """Where, what, and the program's own last words."""
+    """The error has place, step, and the program's last output."""
     with pytest.raises(RoomError) as failed:
         run(["sh", "-c", "echo no such thing >&2; exit 3"], "here", "cannot do it", timeout=60)
     assert str(failed.value) == "here: cannot do it: no such thing"
@@ -171,7 +171,7 @@ def test_a_command_that_fails_silently_says_its_code() -> None:
 
 
 def test_a_command_that_hangs_is_ended() -> None:
-    """With the time it was given."""
+    """The error has the time limit."""
     with pytest.raises(
         RoomError, match=r"^here: cannot wait: sleep did not finish within 0\.1 s\n  hint: run the same"
     ):
@@ -191,7 +191,7 @@ def test_a_missing_program_comes_with_the_command_that_brings_it(monkeypatch: py
 
 @pytest.mark.cluster
 def test_a_watched_command_is_heard_line_by_line() -> None:
-    """Its output arrives while it runs; its exit is its verdict."""
+    """Output is delivered line by line while the program runs; its exit status decides."""
     said: list[str] = []
     watch(["sh", "-c", "echo one; echo two >&2"], "here", "cannot", said.append, timeout=60)
     assert sorted(said) == ["one", "two"]

@@ -54,7 +54,7 @@ def test_a_leaf_keeps_its_trunk_until_its_last_node_has_left(stamp: Stamp) -> No
 
 
 def test_leaves_meet_over_their_spines_and_a_core(stamp: Stamp) -> None:
-    """While nodes run the fabric gets spines, and loses them again; what crosses a core has the rate of its trunks."""
+    """Spines are added and removed while nodes run; traffic across a core has the rate of its trunks."""
     instances = stamp.up(3, rate_mbps=200, trunk_mbps=50)
     flat = rails(3, 200, 50)
     spined = [with_spines(rail) for rail in flat]
@@ -84,7 +84,7 @@ def _trunks(stamp: Stamp) -> set[str]:
 def test_a_rail_that_was_tampered_with_is_seen_and_repaired(stamp: Stamp, fault: str, seen: str) -> None:
     """The world is asked, not the record; a repair does not restart the node."""
     instances = stamp.up(1)
-    if fault == "rate":  # with the host's tc: the base system has one, a plain node need not
+    if fault == "rate":  # use the host's tc: a plain node may have none
         enter = ["nsenter", f"--target={stamp.state('gpu-001').pid}", "--net", "--"]
         limit = "qdisc replace dev rail1 root tbf rate 40mbit burst 64kb latency 20ms"
         subprocess.run([*enter, "tc", *limit.split()], check=True, timeout=60)

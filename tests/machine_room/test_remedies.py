@@ -32,7 +32,7 @@ from stampworks.machine_room.remedies import remedy
     ],
 )
 def test_words_and_what_helps(why: str, hint: str) -> None:
-    """Nothing where nobody knows."""
+    """Unknown reasons have no hint."""
     assert remedy(why, "/usr/bin") == hint
 
 
@@ -58,7 +58,7 @@ def test_a_full_disk_is_told_in_bytes_and_in_files(
 
 
 def test_a_quota_that_is_met_while_writing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the file, and nothing of it stays."""
+    """The error names the file, and no part of it stays."""
 
     def exceed(*_: object) -> None:
         raise OSError(122, os.strerror(122))

@@ -38,14 +38,14 @@ def sweep(images: Path) -> list[int]:
     return numbers(images, "node")
 
 
-def test_those_asked_for_last_stay_with_what_they_lie_on(images: Path) -> None:
-    """Also one that is old, when somebody asked for it just now."""
+def test_last_used_images_stay_with_their_layers(images: Path) -> None:
+    """An old image stays if it was used recently."""
     retention.touch(images / "node-10")
     assert sweep(images) == [*range(retention.KEPT - 1), 10]
     assert sweep(images) == [*range(retention.KEPT - 1), 10]
 
 
-def test_what_was_asked_for_last_stays_after_the_clock_was_set_back(images: Path) -> None:
+def test_last_used_images_stay_after_a_clock_change(images: Path) -> None:
     """A new image would be the first to go, if the others were asked for in what is the future now."""
     for number in range(retention.KEPT):
         os.utime(images / f"node-{number:02}", (5_000_000_000 + number,) * 2)
@@ -73,8 +73,8 @@ def test_an_image_stays_as_long_as_a_disk_lies_on_it(images: Path, tmp_path: Pat
     assert sweep(images) == [*range(retention.KEPT)]
 
 
-def test_what_nobody_described_stays(images: Path) -> None:
-    """And everything that it might lie on."""
+def test_images_without_description_stay(images: Path) -> None:
+    """Images without a description stay, with all layers that they may use."""
     (images / "node-10" / retention.PARTS).unlink()
     retention.sweep(images, lambda _: None)
     assert numbers(images, "node") == [*range(retention.KEPT), 10]

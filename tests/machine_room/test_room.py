@@ -108,7 +108,7 @@ def test_a_room_leaves_the_host_as_it_was(stamp: Stamp, state: Path) -> None:
     assert Host(marks) == before
     assert not spaces & _all_spaces()
     assert list((state / "rooms").iterdir()) == []
-    stamp.remove()  # and again: nothing to do is fine
+    stamp.remove()  # removing again succeeds
 
 
 def test_nodes_answer_with_the_keys_the_room_gave_them(stamp: Stamp) -> None:
@@ -128,7 +128,7 @@ def test_nodes_answer_with_the_keys_the_room_gave_them(stamp: Stamp) -> None:
 
 
 def test_a_node_is_a_machine_of_its_own(stamp: Stamp) -> None:
-    """Its own init, network, devices and disk; the host's disks, sysctls and other nodes are out of sight."""
+    """A node has its own init, network, devices and disk, and sees no disks, sysctls or nodes of the host."""
     stamp.up(2)
     assert stamp.run("gpu-001", "ps", "-o", "comm=", "1").strip() == "runsvdir"
     interfaces = stamp.run("gpu-001", "ls", "/sys/class/net").split()
@@ -147,7 +147,7 @@ def test_a_node_is_a_machine_of_its_own(stamp: Stamp) -> None:
 
 
 def test_a_second_ensure_changes_nothing(stamp: Stamp) -> None:
-    """Everything is there: no node is touched, nothing is said, nothing differs from what was declared."""
+    """No node is touched, no message is printed, and no drift is reported."""
     instances = stamp.up(3)
     said = list(stamp.said)
     assert stamp.up(3) == instances
@@ -223,7 +223,7 @@ def test_growing_and_shrinking_leaves_the_other_nodes_alone(stamp: Stamp) -> Non
 
 
 def test_a_door_opens_again_with_the_room(stamp: Stamp) -> None:
-    """At the same port: users have written it down."""
+    """The port is the same, because users have noted it."""
     stamp.ensure_room(1)
     port = room.open_door(stamp.cluster, "ssh-head", "127.0.0.1", 22)
     assert ("127.0.0.1", port) in listening()
@@ -294,7 +294,7 @@ def test_services_of_a_node_with_a_volume_end_before_its_disk_goes(stamp: Stamp)
 
 
 def test_an_interrupted_boot_ends_soon(stamp: Stamp, tmp_path: Path) -> None:
-    """Whoever listens can end the wait for a node that hangs, and hears which one it is."""
+    """The caller can end the wait for a hanging node, and learns its name."""
     layer = tmp_path / "layer"
     (layer / "usr/sbin").mkdir(parents=True)
     init = layer / "usr/sbin/stampworks-init"
@@ -314,7 +314,7 @@ def test_an_interrupted_boot_ends_soon(stamp: Stamp, tmp_path: Path) -> None:
 
 
 def test_a_node_that_loses_its_host_key_is_still_known(stamp: Stamp) -> None:
-    """The room knows its identity, whatever the node has done to its disk."""
+    """The room keeps its identity, even if the node changes its disk."""
     stamp.up(1)
     before = stamp.state("gpu-001").host_key
     stamp.run("gpu-001", "sh", "-c", "rm /etc/ssh/ssh_host_*; mkfifo /etc/ssh/ssh_host_ed25519_key.pub")
@@ -355,7 +355,7 @@ def test_a_node_of_another_image_runs_on_until_it_is_its_turn(stamp: Stamp) -> N
 
 
 def test_a_dead_node_of_another_image_gets_a_new_disk_at_once(stamp: Stamp) -> None:
-    """Nothing runs on it that could be disturbed."""
+    """No running job could be disturbed."""
     stamp.up(1)
     stamp.run("gpu-001", "touch", "/root/mine")
     os.kill(stamp.state("gpu-001").pid, signal.SIGKILL)
@@ -369,7 +369,7 @@ def test_a_dead_node_of_another_image_gets_a_new_disk_at_once(stamp: Stamp) -> N
 
 
 def test_a_node_can_be_given_up(stamp: Stamp) -> None:
-    """It counts as outdated until it has a new disk, or until somebody thinks better of it."""
+    """The node counts as outdated until it has a new disk, or the request is cancelled."""
     instances = stamp.up(2)
     room.condemn_nodes(stamp.cluster, ["gpu-001", "gpu-002", "gpu-009"], "alice says: fans")
     room.condemn_nodes(stamp.cluster, ["gpu-002"], "")
@@ -394,7 +394,7 @@ def test_shared_directories_appear_in_running_nodes(stamp: Stamp) -> None:
 
 
 def test_a_new_key_replaces_the_old_one_without_a_restart(stamp: Stamp, key: tuple[str, str], tmp_path: Path) -> None:
-    """Nodes that run let in who has the new key, and nobody else."""
+    """Running nodes accept the new key, and no other."""
     instances = stamp.up(1)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "new"], check=True, timeout=30)
     stamp.private_key, stamp.public_key = (tmp_path / "new").read_text(), (tmp_path / "new.pub").read_text()

@@ -1,4 +1,4 @@
-"""Nodes that do not exist: what the server says of them, compared with what they are to be."""
+"""Nodes that do not exist: the server's objects, compared with the declared ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def drift(
 def test_an_amount_is_the_same_however_the_server_writes_it(
     said: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else an `up` would wait for a node that is as it should be."""
+    """Otherwise an `up` would wait for a node that is already right."""
     assert drift(monkeypatch, {**CAPACITY, **said}) == []
 
 
@@ -47,13 +47,13 @@ def test_another_amount_is_another_machine(said: Mapping[str, str], monkeypatch:
     assert drift(monkeypatch, {**CAPACITY, **said}) == [("gpu-001", "without what its machine has")]
 
 
-def test_what_it_lacks_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_parts_are_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drift(monkeypatch, {"cpu": "1k", "memory": "2Gi"}) == [("gpu-001", "without what its machine has")]
 
 
 def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is ready after its first report, when Kubernetes has removed its own taint; other taints are no fault
-    of its own."""
+    """The node is ready after its first report, when Kubernetes has removed its own taint; other taints do not
+    count."""
     missing = [("gpu-001", "not ready")]
     assert drift(monkeypatch, CAPACITY, "Unknown") == missing
     assert drift(monkeypatch, CAPACITY, "True", "node.kubernetes.io/not-ready") == missing
@@ -69,9 +69,9 @@ def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> 
     ],
     ids=["as it was", "another machine", "another name"],
 )
-def test_who_leaves_is_known_before(
+def test_leaving_nodes_are_known_before(
     labels: Mapping[str, Any], capacity: Mapping[str, str], leave: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For what runs there ends first."""
+    """Their jobs are ended first."""
     monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(CAPACITY, "True"))
     assert nodes.leaving("c", nodes.SimulatedPool("gpu", labels, capacity)) == leave

@@ -17,7 +17,7 @@ PARTS = ("node", "machine", "accelerators", "image", "volumes")
 
 @pytest.mark.parametrize("network", [NETWORK, NetworkSpec("10.77.0.0/20", "10.77.0.1", "10.240.0.0/12")])
 def test_a_network_is_read_as_it_was_written(network: NetworkSpec) -> None:
-    """With pods and without."""
+    """Networks with and without pods are covered."""
     assert read_network(network_text(network)) == network
 
 
@@ -31,7 +31,7 @@ def test_a_commission_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lacks", PARTS)
 def test_a_commission_that_lacks_a_part_is_none(tmp_path: Path, lacks: str) -> None:
-    """Its node gets a new disk instead of an error at every look."""
+    """The node gets a new disk, instead of an error at each look."""
     disk, alike = NodeDisk(tmp_path), group(1)
     written = json.loads(commission_text(disks.commission(alike.nodes[0], alike, NodeImage("node-1", (), ""))))
     disk.commission_file.write_text(json.dumps({name: part for name, part in written.items() if name != lacks}))
@@ -40,6 +40,6 @@ def test_a_commission_that_lacks_a_part_is_none(tmp_path: Path, lacks: str) -> N
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"node": 1}'])
 def test_a_file_that_is_no_commission_is_none(tmp_path: Path, text: str) -> None:
-    """Whatever it is instead."""
+    """This holds for any content."""
     NodeDisk(tmp_path).commission_file.write_text(text)
     assert NodeDisk(tmp_path).commission is None

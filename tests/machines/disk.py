@@ -25,7 +25,7 @@ CONSOLE = "console=tty0 console=ttyS0,115200"
 LOADER = "usr/lib/grub/x86_64-efi/monolithic/grubx64.efi"
 FIND = "search --no-floppy --fs-uuid --set=root {of}\n"
 MENU = FIND + "linux /boot/{kernel} root=UUID={of} ro {console}\ninitrd /boot/{initrd}\nboot\n"
-"""For the first boot: update-grub writes another one over it."""
+"""GRUB menu of the first boot, which update-grub replaces later."""
 
 
 def publish(folder: Path, suite: str, brought: Sequence[str], files: Mapping[str, str]) -> Path:

@@ -39,14 +39,14 @@ class Emulated:
     """Command that enters the room's network."""
     mac: str
     disks: Sequence[Disk]
-    """It boots from the first."""
+    """Disks; the first one boots."""
     devices: tuple[str, ...] = ()
     """Additional devices."""
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
     def shown(self) -> str:
-        """Everything that its console has shown, at whichever boot."""
+        """Return all output of the console since the first boot."""
         file = self.folder / f"{self.name}.console"
         return file.read_text(errors="replace") if file.exists() else ""
 
@@ -59,7 +59,8 @@ class Emulated:
         return f"t-{self.name}"
 
     def switch_on(self) -> None:
-        same = uuid.UUID(f"ec2{uuid.uuid5(uuid.NAMESPACE_OID, self.mac).hex[3:]}")  # by which cloud-init knows EC2
+        # cloud-init recognizes EC2 by this prefix
+        same = uuid.UUID(f"ec2{uuid.uuid5(uuid.NAMESPACE_OID, self.mac).hex[3:]}")
         argv = [*self.reach, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", f"{CORES}"]
         argv += ["-machine", "q35,kernel-irqchip=split", "-m", f"{MEMORY_MIB}", "-nodefaults", "-display", "none"]
         argv += ["-smbios", "type=0,vendor=Amazon EC2"]

@@ -35,7 +35,7 @@ class Place:
     aws: Simulated
     stack: contextlib.ExitStack
     instances: dict[str, str] = field(default_factory=dict)
-    """By address."""
+    """Instances by address."""
 
     @property
     def packages(self) -> str:
@@ -54,7 +54,7 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For whoever talks to AWS and to its machines."""
+        """Return the environment of programs that use AWS and its machines."""
         return {**self.aws.environment, **self.tunnels()}
 
     def tunnels(self) -> dict[str, str]:
@@ -63,7 +63,7 @@ class Place:
 
 @contextlib.contextmanager
 def placed(local: Plan, folder: Path, aws: Simulated, key: Path, addresses: Sequence[str]) -> Iterator[Place]:
-    """In the network of a local plan; the packages are those in the folder `packages`."""
+    """Yield instances on the network of a local plan, with the packages of the folder `packages`."""
     identity = (key.read_text(), key.with_suffix(".pub").read_text())
     with contextlib.ExitStack() as stack:
         stack.callback(room.remove_room, local.name, CLAIM)
@@ -77,7 +77,7 @@ def placed(local: Plan, folder: Path, aws: Simulated, key: Path, addresses: Sequ
 
 
 def _dhcp(gateway: str, addresses: Sequence[str], folder: Path) -> list[str]:
-    """To each interface the address that it was made with, as a VPC does it."""
+    """Return a DHCP server that gives each interface its assigned address, as a VPC does."""
     argv = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--pid-file="]
     argv += [f"--interface={MANAGEMENT}", "--bind-interfaces", f"--dhcp-leasefile={folder / 'leases'}"]
     argv += [f"--dhcp-range={gateway},static", f"--dhcp-option=option:router,{gateway}"]

@@ -58,7 +58,7 @@ FILES = {
         f"c /dev/nvidia{number} 0666 - - - 4:{number}\n" for number in range(ACCELERATORS)
     ),
 }
-"""On the published disk: who one is on AWS's images of Debian, and consoles in the place of accelerators."""
+"""Files on the published disk: the user of AWS's Debian images, and consoles in place of accelerators."""
 OPENED = f"for i in $(seq 0 {ACCELERATORS - 1}); do (exec 3</dev/nvidia$i) 2>/dev/null && printf $i; done; echo"
 DIRECT = ("-device", "intel-iommu", "-device", "pcie-root-port,id=switch,chassis=1", "-device", "e1000e,bus=switch")
 """Devices that a machine in one's own rack has, and no hypervisor shows: an IOMMU, and a switch before a NIC."""
@@ -88,7 +88,7 @@ def emulated_machine(of: Machine) -> Machine:
 
 
 def with_accelerators(plan: Plan) -> Plan:
-    """As Slurm is told of it."""
+    """Return the plan with accelerators, as Slurm knows them."""
     return replace(plan, groups=tuple(replace(each, machine=accelerated(each)) for each in plan.groups))
 
 
@@ -105,7 +105,7 @@ class Instances:
     image: Path
     public: str
     addresses: dict[str, str] = field(init=False)
-    """By the names of nodes."""
+    """Addresses by the names of nodes."""
     machines: dict[str, Emulated] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
 
@@ -242,8 +242,7 @@ def is_idle(instances: Instances, node: str) -> bool:
 
 
 def test_they_become_a_cluster(instances: Instances) -> None:
-    """They have their image but for what is each one's own, run a job, and a second run of the playbook changes
-    nothing."""
+    """Nodes keep their image except for their own parts and run a job; a second run of the playbook changes nothing."""
     assert instances.play().hosts == len(instances.machines)
     installing = [each.partition(" (")[0] for each in instances.said if each.startswith("image : ")]
     assert installing == ["image : Find the nodes on which nothing is installed"], "the rest is in the image"
@@ -343,7 +342,7 @@ def to_node(instances: Instances, command: str) -> list[str]:
 
 
 def test_who_logs_in_is_in_the_job(instances: Instances) -> None:
-    """It opens what the job may, is one of its processes, and ends with it; without a job nobody is let in."""
+    """The login opens the job's devices, is one of its processes, and ends with it; without a job it is refused."""
     denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
     assert denied in (said := to_node(instances, "true"))
     assert said[-1] == "rc 255"
@@ -368,7 +367,7 @@ def boot_again(instances: Instances, node: str) -> None:
 
 
 def test_a_head_that_lost_power_comes_back_by_itself(instances: Instances) -> None:
-    """With its disk and its queue: what it has written down that was submitted runs."""
+    """Disk and queue are kept: submitted jobs run."""
     job = as_alice(instances, "sbatch --parsable --hold --job-name=kept --output=/dev/null --wrap=hostname")
     wait_for(lambda: instances.shell("head", f"grep --text kept {STATE}/slurmctld/job_state || true"), WAIT_S)
     boot_again(instances, "head")
@@ -379,7 +378,7 @@ def test_a_head_that_lost_power_comes_back_by_itself(instances: Instances) -> No
 
 
 def test_a_node_that_lost_power_waits_for_an_up(instances: Instances) -> None:
-    """With all that it has, for nobody knows why it went: Slurm says so, and a run of the playbook gives it back."""
+    """The node keeps its data, but the cause is unknown: Slurm says so, and a run of the playbook resumes it."""
     boot_again(instances, "gpu-001")
     wait_for(lambda: as_alice(instances, "sinfo --noheader --nodes=gpu-001 --format=%E -p main") == AGAIN, WAIT_S)
     assert failed(instances) == []
@@ -390,8 +389,8 @@ def test_a_node_that_lost_power_waits_for_an_up(instances: Instances) -> None:
 
 
 def test_what_was_inside_a_machine_is_gone_after_a_stop(instances: Instances) -> None:
-    """It boots without, and nobody fills its own disk meanwhile; the next run makes the file system anew. Held by an
-    `up`, as one that gets a new disk is, it takes jobs again, too."""
+    """The node boots without the array, and its own disk stays empty; the next run creates the file system again. A
+    node that an `up` holds takes jobs again, too."""
     held = written(DrainReason("stampworks", "", "a new disk"))
     instances.shell("head", f"scontrol update nodename=gpu-001 state=drain reason='{held}'")
     machine = instances.machines["gpu-001"]
@@ -407,13 +406,13 @@ def test_what_was_inside_a_machine_is_gone_after_a_stop(instances: Instances) ->
 
 
 def test_devices_reach_each_other(instances: Instances) -> None:
-    """The kernel was told so by its boot loader, and what it switches on at each boot is off."""
+    """The boot loader passes the kernel its option, and services that are enabled at each boot are off."""
     assert "iommu=pt" in instances.shell("gpu-001", "cat /proc/cmdline").split()
     assert instances.shell("gpu-001", DIRECTLY) == "identity"
 
 
 def test_a_node_is_started_anew_for_what_only_that_can_do(instances: Instances) -> None:
-    """Once, and not while a job runs there: somebody has taken out what its kernel was told."""
+    """The restart happens once, and not during a job: the kernel's option was removed."""
     instances.shell("gpu-001", f"rm {TOLD}; update-grub; sync")
     boot_again(instances, "gpu-001")
     assert "DMA" in instances.shell("gpu-001", DIRECTLY)

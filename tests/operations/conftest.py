@@ -11,6 +11,6 @@ from tests.operations.slurm.standin import StandIn
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> StandIn:
-    folder = tmp_path / "a cluster"  # with a blank: everything must be quoted
+    folder = tmp_path / "a cluster"  # a path with a blank: everything must be quoted
     folder.mkdir()
     return StandIn(folder)

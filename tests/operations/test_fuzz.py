@@ -1,5 +1,4 @@
-"""Whatever a node or a team's user says through Slurm or Kubernetes, who reads it says something in return or says
-that it cannot, and soon."""
+"""Readers of text from nodes or users of Slurm and Kubernetes give an answer or refuse, within a time limit."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def answered(answer: str) -> None:
 @relaxed
 @given(ITEMS)
 def test_any_items(items: list[object]) -> None:
-    """Nodes and jobs of whatever kind."""
+    """Nodes and jobs of any kind."""
     answered(json.dumps({"nodes": items, "jobs": items}))
 
 
@@ -61,7 +60,7 @@ def test_any_items(items: list[object]) -> None:
 @much
 @given(ITEMS | VALUES)
 def test_any_items_at_length(items: object) -> None:
-    """And very many of them."""
+    """Long lists of arbitrary objects parse without an error."""
     answered(json.dumps({"nodes": items, "jobs": items}))
 
 
@@ -139,7 +138,7 @@ def test_any_gres(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["(" * 1_000_000, "gpu:" + "9" * 5000, "gpu:h100:" + "9" * 5000])
 def test_gres_that_would_never_end(text: str) -> None:
-    """Not known, at once."""
+    """Such values are unknown, and are found to be so at once."""
     assert slurm.gpus(text) in (None, 0)
 
 

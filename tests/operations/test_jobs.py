@@ -91,19 +91,19 @@ def test_a_run_is_written_down_and_queued(cluster: StandIn, plan: Plan) -> None:
 
 
 def test_as_a_user(cluster: StandIn, plan: Plan) -> None:
-    """Folder and job are the user's; the directory of all runs is everybody's."""
+    """Folder and job belong to the user; the directory of all runs is shared."""
     submitted(cluster, plan, user="alice")
     assert (cluster.folder / "users").read_text().split() == ["root", "root", "alice", "alice"]
 
 
 def test_the_same_again_goes_on(cluster: StandIn, plan: Plan) -> None:
-    """On another number of nodes, too."""
+    """The number of nodes may be another one."""
     submitted(cluster, plan, "steps=20")
     assert submitted(cluster, plan, "steps=20", nodes=1).resumes
 
 
 def test_how_long_before_its_time_is_up(cluster: StandIn, plan: Plan) -> None:
-    """A run whose checkpoints take longer may be told earlier when it goes on."""
+    """A run with slower checkpoints may be warned earlier when it continues."""
     submitted(cluster, plan, "steps=20")
     assert "--signal=B:USR1@60\n" in (folder(plan) / "batch.sh").read_text()
     assert submitted(cluster, plan, "steps=20", "notice_s=900").resumes
@@ -127,7 +127,7 @@ def test_how_long_before_its_time_is_up(cluster: StandIn, plan: Plan) -> None:
 def test_a_notice_that_leaves_no_time_to_train(
     cluster: StandIn, plan: Plan, minutes: int, notice: int, said: str
 ) -> None:
-    """It would be put back as soon as it begins, for ever."""
+    """The run would be requeued as soon as it starts, for ever."""
     queues = (dataclasses.replace(plan.scheduler.queues[0], time_limit_minutes=minutes),)
     limited = dataclasses.replace(plan, scheduler=dataclasses.replace(plan.scheduler, queues=queues))
     if not said:
@@ -154,7 +154,7 @@ def test_something_else_of_the_same_name(cluster: StandIn, plan: Plan) -> None:
 
 
 def test_a_run_at_work_is_left_alone(cluster: StandIn, plan: Plan) -> None:
-    """Also while it waits."""
+    """This includes a run that waits."""
     cluster.jobs([queued("demo", "PENDING", "Resources")])
     with pytest.raises(UsedError) as caught:
         submitted(cluster, plan)
@@ -224,7 +224,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("asked", "text"), REFUSED.values(), ids=REFUSED)
 def test_refused(cluster: StandIn, plan: Plan, asked: dict[str, Any], text: str) -> None:
-    """Before anything is written or queued: what, why, what to do."""
+    """The error comes before any file or job, with the reason and a hint."""
     with pytest.raises(InputError) as caught:
         jobs.prepare(plan, cluster.roster, RunRequest(**{"workload": "training", "name": "demo", **asked}))
     assert text in str(caught.value)
@@ -250,7 +250,7 @@ def test_a_cluster_without_storage(cluster: StandIn, plan: Plan) -> None:
 
 
 def test_nodes_that_take_no_jobs(cluster: StandIn, plan: Plan) -> None:
-    """The run may wait for them, and its user is told."""
+    """The run may wait for them, and the user is informed."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="rail1 is slow"))
     unproven = dataclasses.replace(plan, proof=dataclasses.replace(plan.proof, level="none"))
     assert jobs.prepare(unproven, cluster.roster, RunRequest("training", "demo")).warnings == (
@@ -285,7 +285,7 @@ def ended(plan: Plan, name: str, event: Any = None, code: str = "") -> None:
 
 
 def test_what_became_of_runs(cluster: StandIn, plan: Plan) -> None:
-    """By their own word, then Slurm's, then their exit code; what nobody knows is unknown."""
+    """A run's own word counts first, then Slurm's, then its exit code; otherwise the state is unknown."""
     ended(plan, "well", {"what": "end", "why": "finished"})
     ended(plan, "moved", {"what": "end", "why": "preempted", "text": "its time limit was reached"})
     ended(plan, "broken", {"what": "end", "why": "failed", "text": "out of memory"})
@@ -316,7 +316,7 @@ def test_what_became_of_runs(cluster: StandIn, plan: Plan) -> None:
 
 
 def test_a_run_that_goes_on_with_fewer_nodes(cluster: StandIn, plan: Plan) -> None:
-    """It says whom it has lost since it was started last, until it has ended."""
+    """The nodes lost since the last start are listed until the run ends."""
     folder(plan).mkdir(parents=True)
     (folder(plan) / "run.json").write_text(json.dumps({"workload": "training", "nodes": 3}))
     lost = [
@@ -335,7 +335,7 @@ def test_a_run_that_goes_on_with_fewer_nodes(cluster: StandIn, plan: Plan) -> No
 
 
 def test_cancel(cluster: StandIn, plan: Plan) -> None:
-    """By number, and only what is at work."""
+    """Only a waiting or running job is cancelled, by its number."""
     cluster.jobs([queued("demo", "RUNNING", number=12)])
     assert jobs.cancel(plan, cluster.roster, "demo").id == 12
     assert (cluster.folder / "scancel").read_text() == "12\n"
@@ -366,7 +366,7 @@ class OfTeams:
 
 
 def test_runs_of_two_teams_with_one_name(cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None stands for the other, and nobody guesses which one is meant."""
+    """Neither stands for the other, and an ambiguous name is refused."""
     ended(plan, "demo", {"what": "end", "why": "preempted", "text": "cancelled"})
     scheduler = OfTeams(research="running", product="running")
     monkeypatch.setattr(jobs, "of_cluster", lambda *_: scheduler)
@@ -389,7 +389,7 @@ def test_runs_of_two_teams_with_one_name(cluster: StandIn, plan: Plan, monkeypat
 def test_what_a_folder_says_is_of_nobody_where_two_teams_have_its_name(
     cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is shown as Kubernetes knows it; where there is one alone the folder knows more of it."""
+    """Runs of two teams with the same name are shown as Kubernetes knows them; a single run also as its folder does."""
     ended(plan, "demo", {"what": "end", "why": "preempted", "text": "cancelled"})
     monkeypatch.setattr(jobs, "of_cluster", lambda *_: OfTeams(research="failed", product="running"))
     assert [(job.id, job.state) for job in jobs.listed(plan, cluster.roster)] == [
@@ -403,7 +403,7 @@ def test_what_a_folder_says_is_of_nobody_where_two_teams_have_its_name(
 
 
 def test_following(cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each word once, from the beginning to the end, also what was said last of all."""
+    """Every line is printed once, to the very last."""
     monkeypatch.setattr(jobs, "_POLL_S", 0.01)
     ended(plan, "demo")
     log = folder(plan) / "log"

@@ -39,7 +39,7 @@ def roster() -> Roster:
 
 
 def test_a_user_of_aws_comes_by_session_manager() -> None:
-    """With credentials of hers; the administrator's key is not in it."""
+    """The user has her own credentials; the administrator's key is not in the file."""
     found = login.connect(plan_of(), roster(), "alice")
     assert (found.user, found.roster.identity_file, found.kubeconfig) == ("alice", "", "")
     command = remote.ssh_command(found.roster, "head", ["hostname"])

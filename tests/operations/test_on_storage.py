@@ -55,7 +55,7 @@ def test_a_sweep(answer: Path, secrets: Path, said: str, stays: bool) -> None:
 
 
 def test_a_job_that_was_never_submitted(answer: Path, secrets: Path) -> None:
-    """One that is being submitted has no number for a moment, and its secrets stay."""
+    """A job that is being submitted has no number for a moment, and its secrets stay."""
     answer.write_text("gone")
     (secrets.parent / "number").unlink()
     on_storage.sweep(secrets.parents[1])
@@ -76,7 +76,7 @@ def test_a_job_whose_number_was_lost(answer: Path, secrets: Path) -> None:
 
 
 def test_a_watch(answer: Path, secrets: Path) -> None:
-    """It outlives the call that starts it, and waits for the end of the last attempt."""
+    """The watcher survives the call that starts it, and waits for the end of the last attempt."""
     answer.write_text("PENDING")
     program = Path(on_storage.__file__).read_text().replace("_POLL_S = 5.0", "_POLL_S = 0.05")
     command = [sys.executable, "-I", "-c", program, "watch", str(secrets.parent), "8"]
@@ -94,7 +94,7 @@ def test_a_job_that_nothing_has_taken(secrets: Path) -> None:
 
 
 def test_a_new_attempt_leaves_nothing_of_the_last_one(answer: Path, secrets: Path) -> None:
-    """Its log and its exit code would be taken for those of the new one."""
+    """Its log and exit code would otherwise count for the new attempt."""
     answer.write_text("RUNNING")
     folder = secrets.parent
     for name in (on_storage.LOG, on_storage.EXIT):
@@ -109,7 +109,7 @@ GIVEN: dict[str, Any] = {"files": {"run.sh": "x"}, "secrets": "export TOKEN=x\n"
 
 
 def test_two_at_once(tmp_path: Path) -> None:
-    """One of two commands that have looked at the same time submits; the other one is told so, before and after."""
+    """One of two concurrent commands submits; the other gets an error."""
     folder, objects = tmp_path / "job.alice", tmp_path / ".objects"
     seen = on_storage.look(folder, "")["turn"]
     assert on_storage.place(folder, objects, {**GIVEN, "turn": seen}) == {}

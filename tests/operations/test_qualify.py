@@ -103,7 +103,7 @@ def log(cluster: StandIn) -> list[str]:
 
 
 def test_nodes_are_reserved_while_they_are_measured(cluster: StandIn, said: Any) -> None:
-    """Nobody else's job starts on them in between, and the reservation goes, whatever happens."""
+    """No other job starts on them meanwhile, and the reservation is always deleted."""
     assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
     lines = [line for line in log(cluster) if "reservation" in line and "show" not in line]
     assert re.fullmatch(
@@ -116,7 +116,7 @@ def test_nodes_are_reserved_while_they_are_measured(cluster: StandIn, said: Any)
 
 
 def test_who_failed_takes_no_jobs(cluster: StandIn, said: Any) -> None:
-    """Its reason is what was found, and says that it is its proof that holds it."""
+    """The drain's reason is the finding, marked as the proof's."""
     missing = [{"node": "gpu-002", "rail": "", "what": "/shared is not mounted"}]
     said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")], missing)})
     certificate = prove(cluster)
@@ -126,7 +126,7 @@ def test_who_failed_takes_no_jobs(cluster: StandIn, said: Any) -> None:
 
 
 def test_as_many_may_fail_as_were_declared(cluster: StandIn, said: Any) -> None:
-    """They are held back all the same."""
+    """Failed nodes are held nevertheless."""
     missing = [{"node": "gpu-002", "rail": "", "what": "/shared is not mounted"}]
     said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")], missing)})
     lenient = dataclasses.replace(SUBJECT, proof=dataclasses.replace(SUBJECT.proof, failed_nodes_max=1))
@@ -137,14 +137,14 @@ def test_as_many_may_fail_as_were_declared(cluster: StandIn, said: Any) -> None:
 
 
 def test_who_passes_again_takes_jobs_again(cluster: StandIn, said: Any) -> None:
-    """Also when the last proof held it back."""
+    """This includes nodes that the last proof held."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
     assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
     assert cluster.updates == ["update nodename=gpu-002 state=resume"]
 
 
 def test_who_is_held_back_by_a_proof(cluster: StandIn) -> None:
-    """Neither who is free again nor who is held by somebody else. Where Slurm says nothing nobody is taken for free."""
+    """Free nodes and nodes held for another reason are left out. Without an answer of Slurm no node counts as free."""
     cluster.nodes(
         node("gpu-001", "IDLE", reason="proof: memlock is small"),
         node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"),
@@ -176,7 +176,7 @@ def test_an_old_proof_says_nothing_of_other_terms(cluster: StandIn, said: Any) -
 
 
 def test_a_job_that_was_faster_is_left_alone(cluster: StandIn, said: Any) -> None:
-    """It has started between the look and the reservation."""
+    """The job started between the look and the reservation."""
     cluster.jobs([], [job(12, "alice", "gpu-002")])
     certificate = prove(cluster)
     assert verdicts(certificate) == {"gpu-001": "pass", "gpu-002": "unknown"}
@@ -184,14 +184,14 @@ def test_a_job_that_was_faster_is_left_alone(cluster: StandIn, said: Any) -> Non
 
 
 def test_who_waits_for_a_node_that_is_held_back_is_not_faster(cluster: StandIn, said: Any) -> None:
-    """It would wait for the proof, and the proof for it."""
+    """The job would wait for the proof, and the proof for the job."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
     cluster.jobs([], [job(12, "alice", "gpu-002")])
     assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
 
 
 def test_who_was_held_stays_held_when_it_breaks_off(cluster: StandIn, said: Any) -> None:
-    """For the old reason, and before anybody else may use the node again."""
+    """The old reason is restored before any other job can start."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
 
     def stop(line: str) -> None:
@@ -218,7 +218,7 @@ def test_an_up_that_goes_on_keeps_what_it_holds(cluster: StandIn, said: Any) -> 
 
 def test_time_that_is_used_up_proves_nobody(cluster: StandIn, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Findings until then count; no node passes that was still to be measured."""
-    clock = itertools.count(step=100)  # each look at it is minutes after the one before
+    clock = itertools.count(step=100)  # minutes pass between two looks
     monkeypatch.setattr(sys.modules["stampworks.operations.qualify"].time, "monotonic", lambda: next(clock))
     missing = [{"node": "gpu-002", "rail": "", "what": "/shared is not mounted"}]
     said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")], missing)})
@@ -237,7 +237,7 @@ def test_a_persons_drain_is_no_failure(cluster: StandIn, said: Any) -> None:
 
 
 def test_a_node_that_answers_nothing_is_unknown(cluster: StandIn, said: Any) -> None:
-    """No answer is no pass, and no fault either."""
+    """A missing answer is neither a pass nor a failure."""
     said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")])})
     certificate = prove(cluster)
     assert verdicts(certificate) == {"gpu-001": "pass", "gpu-002": "unknown"}
@@ -254,7 +254,7 @@ def test_programs_that_do_not_start_are_unknown(cluster: StandIn, said: Any) -> 
 
 
 def test_no_such_node(cluster: StandIn, said: Any) -> None:
-    """Nothing is done before the names are right."""
+    """Names are checked before any change."""
     with pytest.raises(InputError, match="no node is called 'gpu-003' in cluster local"):
         prove(cluster, "gpu-003")
     assert not (cluster.folder / "slurm").exists()
@@ -323,7 +323,7 @@ def test_pools_without_a_queue_in_common_are_measured_apart(cluster: StandIn, sa
 
 
 def test_a_proof_waits_for_another_one(cluster: StandIn, said: Any) -> None:
-    """It does not take its nodes, says whose it is, and goes on when that has ended."""
+    """The proof names the other one, does not touch its nodes, and continues when it ends."""
     held = cluster.folder / "reservation"
     held.write_text("alice@laptop since 2026-11-21T23:00:00Z (process 7 begun 9 in another.1)")
     told: list[str] = []
@@ -355,7 +355,7 @@ def test_a_proof_that_does_not_end_is_named(cluster: StandIn, said: Any, monkeyp
 
 
 def test_what_a_killed_proof_has_left_is_taken_away(cluster: StandIn, said: Any) -> None:
-    """Its process is no more, or its number means another one by now."""
+    """Its process has ended, or its number belongs to another one."""
     held = cluster.folder / "reservation"
     gone = holder.ourselves().replace(" begun ", " begun 1")
     held.write_text(gone)
@@ -365,7 +365,7 @@ def test_what_a_killed_proof_has_left_is_taken_away(cluster: StandIn, said: Any)
 
 
 def test_a_lease_that_is_somebody_elses_by_now_is_left_alone(cluster: StandIn, said: Any) -> None:
-    """It ended with its time, for example while a laptop was closed."""
+    """The lease expired, for example while a laptop was closed, and now belongs to another proof."""
     held = cluster.folder / "reservation"
 
     def progress(line: str) -> None:
@@ -377,7 +377,7 @@ def test_a_lease_that_is_somebody_elses_by_now_is_left_alone(cluster: StandIn, s
 
 
 def test_a_long_measurement_extends_the_lease(cluster: StandIn, said: Any) -> None:
-    """By as much as it may take."""
+    """The lease is extended by the maximum duration."""
     lease = reservation.take(cluster.roster, ["gpu-001"])
     assert lease
     assert reservation.take(cluster.roster, ["gpu-001"]) is None  # Slurm makes it once
@@ -388,7 +388,8 @@ def test_a_long_measurement_extends_the_lease(cluster: StandIn, said: Any) -> No
 
 
 def test_a_node_that_registers_is_waited_for(cluster: StandIn, said: Any) -> None:
-    """Before all, and after a start that failed because of it; what was once the reason of its drain is none now."""
+    """The wait comes before the first start, and after a start that failed because of the node. An old drain reason
+    does not count."""
     silent = node("gpu-002", "IDLE", "NOT_RESPONDING", reason="stampworks: waits for a new head")
     cluster.nodes(node("gpu-001"), silent)
     told: list[str] = []
@@ -403,7 +404,7 @@ def test_a_node_that_registers_is_waited_for(cluster: StandIn, said: Any) -> Non
 
 
 def test_a_node_that_stays_silent_is_named(cluster: StandIn, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In words that are about now."""
+    """The message describes the present state."""
     monkeypatch.setattr(sys.modules["stampworks.operations.qualify"], "_READY_S", 0.0)
     silent = node("gpu-002", "IDLE", "NOT_RESPONDING", reason="stampworks: waits for a new head")
     cluster.nodes(node("gpu-001"), silent)
@@ -413,7 +414,7 @@ def test_a_node_that_stays_silent_is_named(cluster: StandIn, said: Any, monkeypa
 
 
 def test_a_node_that_the_health_check_holds_looks_again(cluster: StandIn, said: Any) -> None:
-    """One that was repaired is well now; all others find out before their first program, as before any job."""
+    """A repaired node may be healthy; all others are checked before their first program, like before any job."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="health: rail0 has no carrier"))
     prove(cluster)
     looks = [line for line in (cluster.folder / "sent").read_text().splitlines() if "stampworks-health" in line]
@@ -421,7 +422,7 @@ def test_a_node_that_the_health_check_holds_looks_again(cluster: StandIn, said: 
 
 
 def test_a_node_that_is_not_well_is_not_waited_for(cluster: StandIn, said: Any) -> None:
-    """It drains itself before its first program; the others are measured without it, and it keeps its reason."""
+    """The node drains itself before its first program; the others are measured, and its reason stays."""
     cluster.program("srun-well", _SRUN)
     drained = "nodename=gpu-002 state=drain reason=health:\\ rail1\\ has\\ no\\ carrier"
     fails = f"case $* in *gpu-002*) scontrol update {drained}; echo 'error: Job prolog failed' >&2; exit 1;; esac"
@@ -433,7 +434,7 @@ def test_a_node_that_is_not_well_is_not_waited_for(cluster: StandIn, said: Any) 
 
 
 def test_a_proof_has_all_accelerators_of_its_nodes(cluster: StandIn, said: Any) -> None:
-    """They are asked for: what a job has only because nobody else is there, its programs do not see."""
+    """Programs see only accelerators that the job requests."""
     cluster.program("srun", '#!/bin/sh\necho "$*" | grep -o "gres=gpu:[0-9]*" >>"$HERE/asked"\nexit 1\n')
     prove(cluster)
     assert (cluster.folder / "asked").read_text() == ""

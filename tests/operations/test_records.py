@@ -49,7 +49,7 @@ def test_the_newest_come_first(shared: Shared, cluster: StandIn) -> None:
 
 
 def test_what_nobody_should_read_is_not_read(shared: Shared, cluster: StandIn, tmp_path: Path) -> None:
-    """A link out of the folder, a pipe that nobody writes to, a file without an end."""
+    """A link out of the folder, a pipe without a writer, and an endless file."""
     (tmp_path / "secret").write_text("secret")
     (shared.run("link", None, 0) / "record.json").symlink_to(tmp_path / "secret")
     os.mkfifo(shared.run("pipe", None, 0) / "record.json")
@@ -79,21 +79,21 @@ def test_a_run_may_have_no_record_yet(shared: Shared, cluster: StandIn) -> None:
 
 
 def test_where_nothing_ever_ran(shared: Shared, cluster: StandIn) -> None:
-    """There is no folder of runs, and none of them."""
+    """Without a folder of runs, the list is empty."""
     shared.runs.rmdir()
     assert records(shared.plan, cluster.roster) == ()
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a b", "-rf", "x" * 101, "a\n"])
 def test_a_name_is_one(shared: Shared, cluster: StandIn, name: str) -> None:
-    """Nothing that leads elsewhere gets to the cluster."""
+    """Names with path separators are refused before they reach the cluster."""
     with pytest.raises(InputError, match="is not the name of a run"):
         records(shared.plan, cluster.roster, [name])
     assert not (cluster.folder / "sent").exists()
 
 
 def test_a_cluster_without_a_shared_directory_has_no_runs(cluster: StandIn) -> None:
-    """And says what to declare."""
+    """The error says which storage to declare."""
     with pytest.raises(InputError, match="has no storage that all nodes see"):
         records(the_plan(), cluster.roster)
 
@@ -102,14 +102,14 @@ def test_a_cluster_without_a_shared_directory_has_no_runs(cluster: StandIn) -> N
     "answer", ["", "{}", "[]", '{"names": [], "told": []}', '{"names": 1, "told": {"a": 1}}', "[" * 9999]
 )
 def test_a_head_that_says_nonsense_is_not_believed(shared: Shared, cluster: StandIn, answer: str) -> None:
-    """It is unknown what was trained."""
+    """The training result is unknown."""
     cluster.program("python3", f"#!/bin/sh\necho '{answer}'\n")
     with pytest.raises(UnknownError, match="its list of runs cannot be read"):
         records(shared.plan, cluster.roster)
 
 
 def test_a_head_that_is_silent_is_not_waited_for(shared: Shared, cluster: StandIn) -> None:
-    """As everywhere."""
+    """The usual time limit applies."""
     cluster.unreachable()
     with pytest.raises(UnknownError, match="head cannot be reached"):
         records(shared.plan, cluster.roster)

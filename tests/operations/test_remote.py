@@ -1,4 +1,4 @@
-"""How commands get to a node: whom ssh trusts, what the remote shell sees, what is said when nobody answers."""
+"""Ways of commands to a node: the hosts that ssh trusts, the words of the remote shell, and errors of silent nodes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HOSTILE = [
 
 
 def test_arguments_arrive_word_by_word(cluster: StandIn) -> None:
-    """Whatever is in an argument, the program on the node gets it as it was given."""
+    """The program on the node gets any argument unchanged."""
     assert json.loads(remote.ask(cluster.roster, "gpu-001", [*ECHO, *HOSTILE])) == HOSTILE
 
 
@@ -59,7 +59,7 @@ def test_the_command_is_stable(cluster: StandIn) -> None:
 
 
 def test_a_user_comes_with_a_key_of_her_own(cluster: StandIn) -> None:
-    """To the head as herself, with whatever key ssh finds; to other nodes by way of the head."""
+    """The user logs in to the head with any key that ssh finds, and to other nodes through the head."""
     hers = dataclasses.replace(cluster.roster, reach=(), user="alice", identity_file="")
     command = remote.ssh_command(hers, "head", remote.as_user("alice", ["echo", "a b"]))
     assert command[:5] == ["ssh", "-F", "none", "-o", "ConnectTimeout=10"]
@@ -90,7 +90,7 @@ def test_an_identity_file_may_hold_a_percent_sign(cluster: StandIn) -> None:
 
 
 def test_without_a_command_it_logs_in(cluster: StandIn) -> None:
-    """No words after the address: ssh opens a shell."""
+    """Without words after the address, ssh opens a shell."""
     assert remote.ssh_command(cluster.roster, "head")[-1] == "10.77.0.2"
 
 
@@ -168,7 +168,7 @@ def test_a_program_that_only_closes_its_output_has_a_time_limit(cluster: StandIn
 
 
 def test_a_missing_program_on_this_machine_is_named(cluster: StandIn) -> None:
-    """No nsenter or ssh here: the error says how to get it."""
+    """The error names the package with nsenter or ssh."""
     roster: Roster = dataclasses.replace(cluster.roster, reach=("no-such-program",))
     with pytest.raises(UnknownError) as caught:
         remote.ask(roster, "head", ["true"])
@@ -193,5 +193,5 @@ def test_a_cluster_without_a_head_says_so(cluster: StandIn) -> None:
 
 
 def test_nothing_is_owned(cluster: StandIn) -> None:
-    """No quoting test above left a file behind."""
+    """No quoting test above created a file on the node."""
     assert not Path("owned").exists()

@@ -52,7 +52,7 @@ def test_a_wave_is_of_one_leaf() -> None:
 
 
 def test_no_more_are_out_than_may_be() -> None:
-    """Nodes that are out of service already count, whoever took them out."""
+    """Nodes that are already out of service count, for any reason."""
     plan = the_plan()  # 25% of 8
     assert next_wave(plan, NAMES, (), ()) == NAMES[:2]
     assert next_wave(plan, NAMES[:7], (NAMES[7],), ()) == NAMES[:1]
@@ -60,7 +60,7 @@ def test_no_more_are_out_than_may_be() -> None:
 
 
 def test_nodes_that_nobody_misses_come_first() -> None:
-    """Then those without jobs, and those with jobs last: nobody waits for a job while others could be done."""
+    """Down nodes are renewed first, then idle ones, then busy ones, so that no idle node waits for a job."""
     plan = the_plan()
     assert next_wave(plan, NAMES, (NAMES[5],), ()) == [NAMES[5]]
     assert next_wave(plan, NAMES, (), NAMES[:5]) == NAMES[5:7]
@@ -69,7 +69,7 @@ def test_nodes_that_nobody_misses_come_first() -> None:
 
 
 def test_one_node_may_always_be_out() -> None:
-    """A pool of one could never be made anew otherwise."""
+    """A pool of one could otherwise never be renewed."""
     assert dict(the_plan(1).roll.unavailable_max) == {"gpu": 1}
     assert dict(the_plan(6).roll.unavailable_max) == {"gpu": 1}
     assert dict(the_plan(8).roll.unavailable_max) == {"gpu": 2}
@@ -185,7 +185,7 @@ def test_each_wave_is_proven_before_the_next(world: World) -> None:
 
 
 def test_nothing_is_done_where_nothing_is_outdated(world: World) -> None:
-    """Not even the head is looked at."""
+    """The head is not asked either."""
     world.cloud.late = {}
     assert world.roll(the_plan(2)) == {}
     assert world.happened == []
@@ -242,7 +242,7 @@ def test_a_node_that_fails_stops_it(world: World) -> None:
 
 
 def test_as_many_may_fail_as_declared(world: World) -> None:
-    """They are held back like those of any proof; an unknown is no failure that was allowed."""
+    """Failed nodes are held; an unknown result does not count as an allowed failure."""
     world.verdicts["gpu-001"] = verdict("gpu-001", "fail", "rail1 is slow")
     plan = the_plan(2, proof={"level": "quick", "failed_nodes_max": 1})
     assert world.roll(plan)
@@ -253,7 +253,7 @@ def test_as_many_may_fail_as_declared(world: World) -> None:
 
 
 def test_the_next_roll_proves_first_who_failed(world: World) -> None:
-    """It has its new disk; only the others are still to be made anew."""
+    """It already has its new disk; only the others are renewed."""
     world.cloud.late = {"gpu-002": "old"}
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="proof: rail1 is slow"), node("gpu-002"))
     earlier = dataclasses.replace(EMPTY, nodes=(verdict("gpu-001", "fail", "rail1 is slow"),))
@@ -286,7 +286,7 @@ def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
 @pytest.mark.parametrize("level", ["none", "quick"])
 @pytest.mark.parametrize("reason", ["health: disk full", "Kill task failed"])
 def test_what_was_wrong_with_the_old_disk_is_over(world: World, reason: str, level: str) -> None:
-    """Whoever held the node for it: with the new one it takes jobs again."""
+    """With the new disk the node takes jobs again, whoever held it for the old one."""
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
     world.roll(the_plan(2, level))
     assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
@@ -304,7 +304,7 @@ def test_what_a_proof_has_found_is_no_matter_of_disks(world: World) -> None:
 
 @pytest.mark.parametrize("reason", ["stampworks: gets a new disk", "proof: not proven yet"])
 def test_the_wave_in_which_it_was_killed_comes_first(world: World, reason: str) -> None:
-    """Its nodes are out of service by the roll's own doing, also while they still have jobs to wait for."""
+    """The roll itself drained its nodes, even those that still have jobs."""
     world.cluster.nodes(node("gpu-001"), node("gpu-002", "MIXED", "DRAIN", reason=reason))
     world.cluster.jobs([job(7, "alice", "gpu-002")], [job(7, "alice", "gpu-002")], [])
     world.roll(the_plan(2))
@@ -312,7 +312,7 @@ def test_the_wave_in_which_it_was_killed_comes_first(world: World, reason: str) 
 
 
 def test_what_was_proven_is_kept_whatever_comes_after(world: World) -> None:
-    """Also by the roll after: a node that has jobs again is believed for it. Under other terms it is not."""
+    """Certificates survive failures and later rolls, while their terms stay the same."""
     world.cloud.late = {"gpu-001": "old"}
     world.roll(the_plan(2))
     first = world.kept[-1]
@@ -340,7 +340,7 @@ def test_a_playbook_that_fails_says_how_far_the_roll_has_come(world: World) -> N
 
 
 def test_a_pool_that_is_taken_out_lets_its_jobs_end(world: World) -> None:
-    """Before the head's new configuration forgets it. Its nodes are in nobody's inventory any more."""
+    """Its nodes are no longer in the inventory, and the head's new configuration waits for their jobs."""
     gone = dataclasses.replace(world.cluster.roster.members[2], group="old")
     world.cluster.roster = dataclasses.replace(world.cluster.roster, members=(*world.cluster.roster.members[:2], gone))
     seen: list[list[str]] = []
@@ -388,7 +388,7 @@ def test_who_was_there_and_dies_in_the_meantime_stops_it(world: World) -> None:
 
 
 def test_a_node_that_never_came_back_is_made_anew_first(world: World) -> None:
-    """Nobody waits for it before, and then it is in what the head is told. It is proven before others are begun."""
+    """No step waits for it before, so that the head learns of it. It is proven before other nodes are renewed."""
     whole, world.cluster.roster = world.cluster.roster, world.cluster.without("gpu-002")
     world.cluster.nodes(node("gpu-001"), node("gpu-002", "DOWN", "DRAIN", reason=written(UNPROVEN)))
     renew = world.cloud.renew
@@ -406,7 +406,7 @@ def test_a_node_that_never_came_back_is_made_anew_first(world: World) -> None:
 
 
 def test_a_cloud_that_cannot_make_one_anew_stops_it(world: World) -> None:
-    """With what was done, who is as before, and how to go back: who was begun is neither."""
+    """The error lists the finished and untouched nodes, and how to go back; the started node is neither."""
 
     def fail(_plan: Plan, _content: str, names: Collection[str], _progress: Any) -> None:
         if "gpu-002" in names:
@@ -428,7 +428,7 @@ def test_a_cloud_that_cannot_make_one_anew_stops_it(world: World) -> None:
 
 
 def test_a_person_keeps_a_node_through_its_new_disk(world: World) -> None:
-    """It is made anew, and given back by nobody."""
+    """The node is renewed, and the user's drain stays."""
     mine = written(DrainReason("person", "alice", "fans"))
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=mine), node("gpu-002"))
     del world.cloud.late["gpu-002"]
@@ -453,7 +453,7 @@ def test_too_many_out_of_service_stop_it(world: World) -> None:
 
 
 def test_nodes_that_join_at_the_same_time_count_for_nothing(world: World) -> None:
-    """They were never in service; the playbook that runs after the roll makes them part of the cluster."""
+    """They were never in service; the playbook after the roll adds them to the cluster."""
     world.cloud.late = {"gpu-001": "old"}
     world.cluster.nodes(node("gpu-001"), node("gpu-002"))
 
@@ -470,7 +470,7 @@ def test_nodes_that_join_at_the_same_time_count_for_nothing(world: World) -> Non
 
 
 def test_jobs_that_do_not_end_stop_it(world: World) -> None:
-    """The node takes jobs again; with `requeue` the job is asked to start anew first."""
+    """The node takes jobs again; with `requeue` the job is first asked to restart."""
     world.cluster.jobs([job(7, "alice", "gpu-001")])
     plan = the_plan(2, roll={"jobs": "requeue"})
     plan = dataclasses.replace(plan, scheduler=dataclasses.replace(plan.scheduler, drain_timeout_minutes=0))
@@ -493,6 +493,6 @@ def test_a_person_can_name_nodes(world: World) -> None:
 
 
 def test_what_is_proven_is_the_plan() -> None:
-    """How nodes are made anew is no part of what a proof holds for."""
+    """A proof does not depend on the way in which nodes are renewed."""
     slow, fast = the_plan(roll={"max_unavailable_percent": 1}), the_plan(roll={"max_unavailable_percent": 100})
     assert subject_of(slow) == subject_of(fast)

@@ -30,7 +30,7 @@ def test_what_git_would_commit(tmp_path: Path) -> None:
 
 
 def test_submodules(tmp_path: Path) -> None:
-    """Their files as well, tracked and new ones, at each depth; one that was never fetched has none."""
+    """Tracked and new files of submodules are taken along at each depth; a submodule that was not fetched has none."""
     own = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
     for name in ("inner", "outer", "top"):
         (tmp_path / name).mkdir()
@@ -119,7 +119,7 @@ def test_only_what_changed_travels(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_becomes_a_file_and_back(tmp_path: Path) -> None:
-    """No empty folder is left. What the job has written into it is nobody's to remove, and keeps the file out."""
+    """No empty folder is left. Files of the job in the folder stay, and then the new file is refused."""
     folder, there = tmp_path / "folder", tmp_path / "there"
     for each in (folder / "pkg" / "deep", there):
         each.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""How fast checkpoints are written and read."""
+"""Times to write and read checkpoints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORAGE, CLIENT = Bound(100, "as bought"), Bound(12.5, "over TCP")
 def test_the_less_of_both(
     storage: Bound | Unknown, clients: list[tuple[int, Bound | Unknown]], gbs: float, why: str
 ) -> None:
-    """Storage and clients are a limit each, also where nobody knows the other one."""
+    """Storage and clients are both limits, even if one is unknown."""
     assert reachable(storage, clients) == Bound(gbs, why)
 
 

@@ -18,7 +18,7 @@ from stampworks.physics.rails import collective_on_rails
 
 from tests.physics.published import modelled
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 MACHINES = modelled()
 OF_A_NODE = [row for row in MACHINES if row.nvlink_nodes == 1]
@@ -43,16 +43,18 @@ def test_bus_bandwidth_is_what_a_link_of_a_ring_carries(ranks: int) -> None:
         held = [parts | passed[rank - 1] for rank, parts in enumerate(held)]
         sent += 1
     assert bus_factor("all_gather", ranks) == bus_factor("reduce_scatter", ranks) == pytest.approx(sent / ranks)
-    assert bus_factor("all_reduce", ranks) == pytest.approx(2 * sent / ranks)  # the one, then the other
-    assert bus_factor("all_to_all", ranks) == pytest.approx((ranks - 1) / ranks)  # all but its own part
+    assert bus_factor("all_reduce", ranks) == pytest.approx(2 * sent / ranks)  # a reduce-scatter, then an all-gather
+    assert bus_factor("all_to_all", ranks) == pytest.approx(
+        (ranks - 1) / ranks
+    )  # each rank sends all parts except its own
     assert bus_factor("send_recv", ranks) == 1
     assert all_reduce_moves(ranks, 10 * MIB, ring=True).value == pytest.approx(2 * sent / ranks * 10 * MIB)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 72])
 def test_no_way_of_reducing_moves_less_than_what_a_rank_has(ranks: int) -> None:
-    """A chain, where the first rank only gives and the last one only takes, and then passes the sum back: nobody sends
-    less than the whole, and a ring sends no less than any way must."""
+    """In a chain the first rank only sends and the last one only receives, and then the sum is passed back: no rank
+    sends less than the whole, and a ring sends no less than any way must."""
     sent = [2 if 0 < rank < ranks - 1 else 1 for rank in range(ranks)]
     least = all_reduce_moves(ranks, MIB, ring=False).value
     assert least == min(sent) * MIB
@@ -137,7 +139,7 @@ def test_more_nodes_are_never_faster(
 def test_nvlink_that_is_used_has_the_higher_floor(
     machine: catalog.Machine, nodes: int, operation: Operation, size_bytes: int | None
 ) -> None:
-    """And the same ceiling, below which it stays. Where only latency counts, the two are much the same."""
+    """The ceiling is the same, and the floor stays below it; where only latency counts, both floors are similar."""
     assume(nodes * machine.accelerators > 1)
     plain, used = (collective_on_machines(operation, nodes, size_bytes, machine, nvlink) for nvlink in (False, True))
     assert used.ceiling == plain.ceiling
@@ -155,7 +157,7 @@ def test_nvlink_that_is_used_has_the_higher_floor(
     oversubscription=st.sampled_from([1, 2, 4]),
     worst=st.booleans(),
 )
-def test_what_narrows_a_rail_never_makes_it_faster(
+def test_narrower_rails_are_never_faster(
     operation: Operation, size_bytes: int, rate_mbps: int, of_leaf: list[int], oversubscription: int, worst: bool
 ) -> None:
     """Trunks with more nodes on each of their links, a slower rail, a worse order, and fewer bytes."""

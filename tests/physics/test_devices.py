@@ -28,8 +28,10 @@ REAL = [row for row in catalog.machines().values() if not row.simulated]
         (devices.matmul, "p6-b200", 1745), (devices.matmul, "ND128isr_GB300_v6", 1850),
     ],
 )  # fmt: skip
-def test_what_is_healthy_lies_between(judge: Callable[[catalog.Machine], Bounds], machine: str, healthy: float) -> None:
-    """Nothing that was measured is called impossible, and no vendor's floor is called too low."""
+def test_healthy_values_lie_between_the_bounds(
+    judge: Callable[[catalog.Machine], Bounds], machine: str, healthy: float
+) -> None:
+    """No measurement is above the ceiling, and no vendor's threshold is below the floor."""
     bounds = judge(NAMES[machine])
     assert bounds.floor.value < healthy < bounds.ceiling.value
 
@@ -42,7 +44,7 @@ def test_what_is_healthy_lies_between(judge: Callable[[catalog.Machine], Bounds]
         (devices.matmul, "p5en", 894),
     ],
 )  # fmt: skip
-def test_what_no_machine_reaches(judge: Callable[[catalog.Machine], Bounds], machine: str, impossible: float) -> None:
+def test_unreachable_values(judge: Callable[[catalog.Machine], Bounds], machine: str, impossible: float) -> None:
     """A specification's own number is one of them, and so is a matmul of zeros."""
     assert judge(NAMES[machine]).ceiling.value < impossible
 
@@ -77,14 +79,14 @@ def test_storage_of_many_clients() -> None:
     ],
 )  # fmt: skip
 def test_an_unknown_fact_is_named(judge: Callable[[catalog.Machine], Bounds], machine: str, text: str) -> None:
-    """Nothing is guessed in its place."""
+    """No value is guessed in its place."""
     with pytest.raises(UnknownFactError) as error:
         judge(NAMES[machine])
     assert str(error.value) == text
 
 
 def test_figures_have_four_digits() -> None:
-    """And no exponent that somebody would have to read."""
+    """Figures have no exponent."""
     shown = [figure(value) for value in (0.00012345, 3.14159, 12345.6, 2e9, 400.0)]
     assert shown == ["0.0001234", "3.142", "12350", "2000000000", "400"]
 

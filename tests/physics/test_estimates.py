@@ -46,7 +46,7 @@ def test_gpt_3() -> None:
 def test_published_gpu_hours(
     parameters: float, tokens: float, gpu_hours: float, peak: float, mfu: tuple[float, float]
 ) -> None:
-    """At the ends of a plausible share of the peak they lie on either side."""
+    """Estimates with the lowest and highest plausible share enclose the published value."""
     least, most = (asked(parameters, tokens, tflops=share * peak).gpu_days or 0 for share in reversed(mfu))
     assert least < gpu_hours / 24 < most
 
@@ -59,7 +59,7 @@ def test_a_published_number_of_hours_that_does_not_tell_the_speed() -> None:
 
 @pytest.mark.parametrize(("active", "thin", "said"), [(37e9, 4.0, True), (37e9, 1.0, False), (671e9, 4.0, False)])
 def test_a_thin_fabric_is_said_of_models_with_experts(active: float, thin: float, said: bool) -> None:
-    """Nobody published by how much it slows them, so it is no number."""
+    """The slowdown is not published, so that it is a remark without a number."""
     model = Transformer(671_000_000_000, active=int(active))
     found = estimate(Question(model, 10**12, gpus=2048, machine=P5, oversubscription=thin)).assumptions
     lines = [each for each in found if each.startswith("fabric: ")]
@@ -74,9 +74,9 @@ def test_a_thin_fabric_is_said_of_models_with_experts(active: float, thin: float
 
 
 def test_deepseek_v3() -> None:
-    """37B of 671B parameters active, 14.8T tokens in 2.664M hours of H800 (9b4e9788, README, read 2026-11-22), which
-    compute as H100 do: the hours lie between the ends of what was published of models with experts. Weights, moments
-    and the memory of experts that a token passes by are there all the same."""
+    """37B of 671B parameters are active, 14.8T tokens in 2.664M hours of H800 (9b4e9788, README, read 2026-11-22),
+    which compute like H100: the hours lie between the ends for published models with experts. Weights, moments and
+    memory of skipped experts count completely."""
     model = Transformer(671_000_000_000, active=37_000_000_000)
     answer = estimate(Question(model, 14_800_000_000_000, 2048, P5, precision="float8"))
     assert answer.gpu_days_range is not None
@@ -123,7 +123,7 @@ def test_long_samples_are_split() -> None:
 
 
 def test_money() -> None:
-    """Only where a price was given."""
+    """Money appears only with a price."""
     answer = asked(70e9, 1.4e12, machine=P5, mfu=0.4, usd_per_gpu_hour=2.0)
     assert answer.usd == pytest.approx((answer.gpu_days or 0) * 48)
     unpriced = asked(70e9, 1.4e12, machine=P5, mfu=0.4)
@@ -142,7 +142,7 @@ def test_checkpoints() -> None:
     assert round(2 * 176_247_271_424 / 2**30) == 328
 
 
-def test_what_nobody_said_is_unknown() -> None:
+def test_missing_input_is_unknown() -> None:
     answer = asked(7e9)
     assert (answer.gpu_days, answer.wall_days, answer.usd, answer.flops) == (None, None, None, None)
     assert answer.assumptions[:3] == (
@@ -153,7 +153,7 @@ def test_what_nobody_said_is_unknown() -> None:
 
 
 def test_a_machine_without_a_share_takes_that_of_published_runs() -> None:
-    """Their median, and their range beside it."""
+    """The median of published runs is used, with their range."""
     answer = asked(70e9, 15e12, gpus=1024, machine=P5)
     assert answer.gpu_days_range is not None
     assert answer.gpu_days_range[0] < (answer.gpu_days or 0) < answer.gpu_days_range[1]

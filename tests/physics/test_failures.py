@@ -1,4 +1,4 @@
-"""How often something fails, how often to save, and what is left."""
+"""Rates of failures, the best interval of saves, and the remaining useful time."""
 
 from __future__ import annotations
 

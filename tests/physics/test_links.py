@@ -11,7 +11,7 @@ from stampworks import catalog
 from stampworks.physics import links
 from stampworks.physics.links import LeafLoad
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 SIMULATED = catalog.fabrics()["simulated"]
 
@@ -68,7 +68,7 @@ def test_ranks_in_leaf_order_lose_nothing_while_a_trunk_carries_one_rail(oversub
 
 
 def test_a_trunk_thinner_than_a_rail_is_the_ceiling_in_any_order() -> None:
-    """With one node a leaf every link of the ring crosses trunks."""
+    """With one node per leaf, every link of the ring crosses trunks."""
     leaves = spine(1, 1, 1, rate=200, leaf_nodes=1, oversubscription=4)
     ceiling = links.ring_ceiling(200, leaves, SIMULATED)
     assert ceiling.value == links.gbs(50, SIMULATED) == links.worst_ring_ceiling(200, leaves, SIMULATED).value
@@ -76,7 +76,7 @@ def test_a_trunk_thinner_than_a_rail_is_the_ceiling_in_any_order() -> None:
 
 
 def test_the_worst_order_loses_by_the_oversubscription_of_full_leaves() -> None:
-    """Then all nodes of a leaf share its trunk."""
+    """All nodes of a leaf share its trunk in that order."""
     leaves = spine(4, 4, rate=200, leaf_nodes=4, oversubscription=4)
     ceiling = links.worst_ring_ceiling(200, leaves, SIMULATED)
     assert ceiling.value == pytest.approx(links.gbs(50, SIMULATED))
@@ -87,7 +87,7 @@ def test_the_worst_order_loses_by_the_oversubscription_of_full_leaves() -> None:
 
 
 def test_the_order_of_ranks_on_one_leaf_is_no_question() -> None:
-    """Without trunks there is no worst order, and asking for one is a mistake of the caller."""
+    """Without trunks no worst order exists, and asking for one is an error of the caller."""
     with pytest.raises(ValueError, match=r"^ranks on a single leaf meet no trunk in any order$"):
         links.worst_ring_ceiling(200, [LeafLoad(4, 0)], SIMULATED)
 

@@ -17,7 +17,7 @@ from stampworks.physics.machines import collective_on_machines
 
 from tests.physics.published import PUBLISHED, PUBLISHED_OF_OTHERS, modelled
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 NAMES = catalog.machine_names()
 REAL = [row.name for row in modelled()]
@@ -29,8 +29,8 @@ OPERATIONS: list[Operation] = ["all_reduce", "all_gather", "reduce_scatter", "al
     ("machine", "nodes", "mib", "busbw_gbs"),
     [(machine, nodes, mib, busbw) for machine, nodes, sweep in PUBLISHED for mib, busbw in sweep.items()],
 )
-def test_what_healthy_machines_reached_lies_between(machine: str, nodes: int, mib: float, busbw_gbs: float) -> None:
-    """Nothing that was measured is called impossible, and nothing healthy is called broken."""
+def test_healthy_machines_lie_between_the_bounds(machine: str, nodes: int, mib: float, busbw_gbs: float) -> None:
+    """No measurement is above the ceiling, and no healthy one below the floor."""
     bounds = collective_on_machines("all_reduce", nodes, int(mib * MIB), NAMES[machine])
     assert bounds.floor.value < busbw_gbs < bounds.ceiling.value
 
@@ -82,14 +82,14 @@ def test_the_ceiling_of_a_large_all_reduce(machine: str, nodes: int, ceiling_gbs
     ],
 )  # fmt: skip
 def test_the_ceilings_of_other_collectives(operation: Operation, nodes: int, ceiling_gbs: float) -> None:
-    """No switch makes these smaller; of an all-to-all counts what leaves the node."""
+    """Switches do not reduce these; an all-to-all counts the traffic that leaves the node."""
     bounds = collective_on_machines(operation, nodes, None, NAMES["p5"])
     assert bounds.ceiling.value == pytest.approx(ceiling_gbs)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_trunks_bound_what_passes_between_leaves(operation: Operation) -> None:
-    """At 4:1 an all-to-all and pairs across leaves have a quarter of the NICs; a ring crosses each trunk once."""
+    """At 4:1 an all-to-all and pairs across leaves get a quarter of the NICs' rate; a ring crosses each trunk once."""
     leaves = [LeafLoad(48, 8 * 12 * 400_000)] * 20
     free = collective_on_machines(operation, 960, None, NAMES["dgx-h100"])
     thin = collective_on_machines(operation, 960, None, NAMES["dgx-h100"], leaves=leaves)
@@ -106,7 +106,7 @@ def test_trunks_bound_what_passes_between_leaves(operation: Operation) -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS[:3])
 def test_a_ring_has_no_more_than_the_trunk_that_it_crosses(operation: Operation) -> None:
-    """Where a trunk is thinner than the NICs of a node, and the ceiling counts what must cross it anyhow."""
+    """The trunk is thinner than a node's NICs, and the ceiling counts all traffic that must cross it."""
     bounds = collective_on_machines(operation, 4, None, NAMES["dgx-h100"], leaves=[LeafLoad(2, 800_000)] * 2)
     assert bounds.floor.value == pytest.approx(0.5 * 100)
     assert bounds.ceiling.value == pytest.approx(0.99 * 100 * 31 / 16)
@@ -114,7 +114,7 @@ def test_a_ring_has_no_more_than_the_trunk_that_it_crosses(operation: Operation)
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_trunks_of_leaves_as_wide_as_their_nodes_change_nothing(operation: Operation) -> None:
-    """At 1:1; nor do trunks that nobody meets, or those below one NVLink fabric that is used."""
+    """The ratio is 1:1; trunks without traffic, or below one NVLink fabric, do not count either."""
     row, full = NAMES["dgx-h100"], [LeafLoad(32, 8 * 32 * 400_000)] * 2
     assert collective_on_machines(operation, 64, None, row, leaves=full) == collective_on_machines(
         operation, 64, None, row
@@ -136,7 +136,7 @@ def test_no_ceiling_moves_more_through_a_node_than_its_nics_carry(name: str, nod
     domains = -(-nodes // int(machine.nvlink_nodes))  # type: ignore[arg-type]
     inside = nodes // domains * machine.accelerators
     ceiling = collective_on_machines(operation, nodes, None, machine).ceiling.value
-    seconds = (2 if operation == "all_reduce" else 1) * (n - 1) / n / ceiling  # for one GB
+    seconds = (2 if operation == "all_reduce" else 1) * (n - 1) / n / ceiling  # seconds for one GB
     leaving = {
         "all_reduce": (1 if machine.fabric_reduces is True else 2 * (domains - 1) / domains),
         "all_to_all": inside * (n - inside) / n,
@@ -168,14 +168,14 @@ def test_floors_lie_below_ceilings_and_both_grow_with_the_size(
 @relaxed
 @given(name=st.sampled_from(REAL), nodes=st.integers(1, 300), operation=st.sampled_from(OPERATIONS))
 def test_half_of_a_healthy_machine_is_at_the_floor(name: str, nodes: int, operation: Operation) -> None:
-    """The floor is never more than half of the ceiling, so that whatever honest people write lies above it."""
+    """The floor is never more than half of the ceiling, so that published values lie above it."""
     assume(nodes * NAMES[name].accelerators > 1)
     bounds = collective_on_machines(operation, nodes, None, NAMES[name])
     assert bounds.floor.value <= 0.506 * bounds.ceiling.value
 
 
 def test_the_words_of_a_ceiling() -> None:
-    """They carry the arithmetic, so that it can be checked by hand."""
+    """The reason contains the arithmetic, which can be checked by hand."""
     bounds = collective_on_machines("all_reduce", 16, 16 * MIB, NAMES["p5"])
     assert bounds.ceiling.why == (
         "32 NICs x 100 Gb/s / 8 / 8 accelerators = 50 GB/s each, 0.99 of it data; between 16 nodes 0.1181 of busbw "
@@ -188,7 +188,7 @@ def test_the_words_of_a_ceiling() -> None:
 
 
 def test_simulated_machines_have_no_ceiling() -> None:
-    """Their rails have the rate that a declaration gives them."""
+    """Their rails have the declared rate."""
     with pytest.raises(UnknownFactError, match=r"^the catalog does not know the rate of a rail of sim-h100: it is "):
         collective_on_machines("all_reduce", 2, None, NAMES["sim-h100"])
 
@@ -211,7 +211,7 @@ def test_a_fabric_of_which_nobody_knows_whether_it_adds_up() -> None:
 def test_the_floor_of_rings_and_of_sends_to_everybody(
     operation: Operation, nodes: int, size_bytes: int, healthy_gbs: float
 ) -> None:
-    """They have a step for each rank, which on many nodes takes more than the bytes."""
+    """They have a step for each rank, which on many nodes takes longer than the transfer."""
     floor = collective_on_machines(operation, nodes, size_bytes, NAMES["p5"]).floor
     assert floor.value < healthy_gbs
     assert f"mostly latency: up to 5 us with each of {8 * nodes} ranks" in floor.why
@@ -252,7 +252,7 @@ def with_one_accelerator(name: str, nics: int, nic_rate_gbps: int) -> catalog.Ma
 def test_an_accelerator_that_is_alone_on_its_node_has_what_its_nics_carry(
     machine: catalog.Machine, nics_gbs: float, nodes: int, operation: Operation
 ) -> None:
-    """Its NVLink leads to nobody, so that it neither helps nor bounds anything."""
+    """Its NVLink has no peer, so that it neither helps nor limits."""
     bounds = collective_on_machines(operation, nodes, None, machine)
     assert bounds.ceiling.value == pytest.approx(0.99 * nics_gbs)
     assert bounds.floor.value == pytest.approx((0.35 if operation == "all_to_all" else 0.5) * nics_gbs)
@@ -270,14 +270,14 @@ def test_the_words_of_one_accelerator_and_one_nic() -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_one_accelerator_by_itself_has_no_ceiling(operation: Operation) -> None:
-    """For one rank busbw is 0, whatever its links are."""
+    """The busbw of one rank is always 0."""
     with pytest.raises(UnknownFactError, match=r"^p5 has one accelerator, which by itself moves nothing$"):
         collective_on_machines(operation, 1, None, with_one_accelerator("p5", 1, 100))
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_one_accelerator_without_links_is_not_modelled_either(nodes: int) -> None:
-    """Its traffic to other nodes passes through the host as well."""
+    """Its traffic to other nodes also passes through the host."""
     with pytest.raises(UnknownFactError, match=r"^l4 has no links of its own, and the way through the host is not"):
         collective_on_machines("all_reduce", nodes, None, NAMES["g6.8xlarge"])
 

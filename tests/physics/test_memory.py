@@ -36,7 +36,7 @@ def test_the_table_of_the_zero_paper(ranks: int) -> None:
         assert published_gb - last_digit / 2 <= found < published_gb + last_digit
 
 
-def test_what_more_ranks_save() -> None:
+def test_savings_of_more_ranks() -> None:
     """torchtitan b5bcd76c, tables 1 and 3, read 2026-11-22: compiled 77.0 GiB on 8 H100 and 62.0 on 128, with 2 samples
     each."""
     eight, many = (memory.states(LLAMA_8B.parameters, memory.zero(ranks, 3)).value / GIB for ranks in (8, 128))
@@ -136,7 +136,7 @@ def test_states_are_said_to_the_last_byte() -> None:
     ],
 )
 def test_the_plainest_layout_that_fits(model: Transformer, ranks: int, batch: int | None, suggested: str) -> None:
-    """On accelerators of 80 GiB: each layout before it does not fit, or has no work for its copies."""
+    """Accelerators have 80 GiB: no simpler layout fits, or its copies have no work."""
     layouts = [*memory.plainest(ranks, 8, model.heads, model.layers)]
     found = memory.suggested(model, layouts, 80, batch)
     assert found is not None
@@ -148,7 +148,7 @@ def test_the_plainest_layout_that_fits(model: Transformer, ranks: int, batch: in
         assert idle or memory.fits(memory.need(model, layout, 1, recomputed=found.recomputed), 80) is False
 
 
-def test_what_fits_nowhere() -> None:
+def test_models_that_fit_nowhere() -> None:
     assert memory.suggested(LLAMA_405B, [*memory.plainest(8, 8)], 80) is None
 
 
@@ -169,7 +169,7 @@ def test_degrees_must_divide() -> None:
 
 @given(st.integers(1, 6), st.integers(0, 7), st.booleans())
 def test_splitting_more_never_keeps_more(nodes: int, power: int, recomputed: bool) -> None:
-    """Splitting reduces states; and recomputation never keeps more than one more layer."""
+    """Splitting reduces states; recomputation never keeps more than one additional layer."""
     ranks = 2**power * nodes
     sizes = [memory.states(LLAMA_70B.parameters, each).value for each in memory.plainest(ranks, 8)]
     first = sizes[:4]
@@ -181,8 +181,8 @@ def test_splitting_more_never_keeps_more(nodes: int, power: int, recomputed: boo
 
 
 def test_plain_layers_keep_what_was_published() -> None:
-    """Without a gate 34 bytes of a layer's width and a token, on one rank (arXiv 2205.05198, section 4.1, without the
-    attention scores; read 2026-11-22)."""
+    """Without a gate, a layer keeps 34 bytes per token and unit of width on one rank (arXiv 2205.05198, section 4.1,
+    without the attention scores; read 2026-11-22)."""
     shape = Transformer(
         1, layers=1, hidden=1000, heads=10, kv_heads=10, ffn=4000, vocabulary=1, sequence=1, gated=False
     )

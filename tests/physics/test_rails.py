@@ -15,7 +15,7 @@ from stampworks.physics.collectives import Operation
 from stampworks.physics.links import LeafLoad
 from stampworks.physics.rails import collective_on_rails
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 SIMULATED = catalog.fabrics()["simulated"]
 MIB = 1 << 20
@@ -32,7 +32,7 @@ def gbs(mbps: float) -> float:
     ("measured_mbps", "leaves", "worst"),
     [(191, [LeafLoad(2, 0)], False), (192, FOUR, False), (190, SPINE, False), (92, SPINE, True)],
 )
-def test_what_was_measured_lies_between(measured_mbps: float, leaves: list[LeafLoad], worst: bool) -> None:
+def test_measurements_lie_between_the_bounds(measured_mbps: float, leaves: list[LeafLoad], worst: bool) -> None:
     """Gloo's all-reduce over rails shaped to 200 Mb/s, in leaf order and interleaved."""
     bounds = collective_on_rails("all_reduce", 64 * MIB, 200, leaves, SIMULATED, worst_order=worst)
     assert bounds.floor.value < gbs(measured_mbps) < bounds.ceiling.value
@@ -46,7 +46,7 @@ def test_a_rail_at_half_its_rate_is_below_the_floor() -> None:
 
 
 def test_a_bad_order_of_ranks_is_below_the_floor_of_a_good_one() -> None:
-    """With a trunk of half the rails."""
+    """The trunk has the rate of half the rails."""
     good, bad = (
         collective_on_rails("all_reduce", 64 * MIB, 200, SPINE, SIMULATED, worst_order=worst) for worst in (False, True)
     )
@@ -108,14 +108,14 @@ def test_an_all_to_all_is_as_fast_as_its_fullest_trunk(sizes: list[int], trunk_m
 def test_floors_lie_below_ceilings(
     operation: Operation, size_bytes: int, rate_mbps: int, nodes: int, rails: int, worst: bool
 ) -> None:
-    """Whatever is asked."""
+    """This holds for all arguments."""
     leaves = [LeafLoad(nodes, 0)] if nodes < 9 else [LeafLoad(8, 4 * rate_mbps), LeafLoad(nodes - 8, 4 * rate_mbps)]
     bounds = collective_on_rails(operation, size_bytes, rate_mbps, leaves, SIMULATED, rails, worst)
     assert 0 < bounds.floor.value < bounds.ceiling.value
 
 
 def test_the_words_of_a_ceiling() -> None:
-    """They carry the arithmetic, so that it can be checked by hand."""
+    """The reason contains the arithmetic, which can be checked by hand."""
     bounds = collective_on_rails("all_reduce", 16 * MIB, 200, FOUR, SIMULATED, rails=2)
     assert bounds.ceiling.why == (
         "a ring's busbw is what its slowest link delivers: 200 Mb/s / 8 x 1448/1514, the part of the bytes on the link "
@@ -131,6 +131,6 @@ def test_the_words_of_a_ceiling() -> None:
 
 @pytest.mark.parametrize(("leaves", "size_bytes"), [([LeafLoad(1, 0)], 1), (FOUR, 0)])
 def test_nothing_to_move(leaves: list[LeafLoad], size_bytes: int) -> None:
-    """One rank alone, or no bytes, is no collective and a mistake of the caller."""
+    """A single rank, or no bytes, is an error of the caller."""
     with pytest.raises(ValueError, match=r"^a collective has two ranks and a byte$"):
         collective_on_rails("all_reduce", size_bytes, 200, leaves, SIMULATED)

@@ -1,4 +1,4 @@
-"""How fast training is, beside what was published."""
+"""Training speed beside published results."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_range_of_published_runs() -> None:
 
 
 def test_no_published_run_beats_the_best_matmul() -> None:
-    """Or a fact of the catalog is wrong. With experts they reach less."""
+    """Otherwise a fact of the catalog would be wrong. Models with experts reach less."""
     for run in catalog.runs().values():
         row = catalog.accelerators()[run.accelerator]
         best = row.bf16_measured_tflops if run.precision == "bfloat16" else row.fp8_dense_tflops
@@ -73,7 +73,7 @@ def test_no_published_run_beats_the_best_matmul() -> None:
         assert least * best < training.run_tflops(run) < best
 
 
-def test_what_a_layout_says_between_ranks() -> None:
+def test_traffic_of_layouts() -> None:
     """Bytes for a parameter: in fsdp 2 x 2 gathered and 4 scattered; in ddp 4 there and back."""
     [gathered, scattered] = training.traffic(LLAMA_8B, memory.zero(64, 3), 1, 8)
     assert (gathered.times * gathered.size_bytes, scattered.size_bytes) == (4 * 8030261248, 4 * 8030261248)
@@ -110,7 +110,7 @@ def test_a_step_in_fp8_is_no_faster_than_its_peak() -> None:
 
 
 def test_experts_are_compared_with_experts() -> None:
-    """They reach less of the peak, in every precision of every accelerator of which both are published."""
+    """Models with experts reach less of the peak, in each published precision of each accelerator."""
     sparse = Transformer(10**11, active=10**10)
     for name in ("p5", "p6-b200", "GB200.4", "GB300.4"):
         least, _, _ = training.mfu_range(NAMES[name], LLAMA_8B, "float8")
@@ -119,7 +119,7 @@ def test_experts_are_compared_with_experts() -> None:
 
 
 def test_splitting_layers_between_nodes_costs_more() -> None:
-    """Within a node they go over NVLink."""
+    """Within a node the traffic uses NVLink."""
     inside, outside = (
         training.communication_seconds(training.traffic(LLAMA_70B, memory.tp(64, degree), 1, 8)[:1], NAMES["p5"], 8)
         for degree in (8, 16)
@@ -141,7 +141,7 @@ def test_stages_wait() -> None:
         ("p6-b300", "the catalog knows no published run in bfloat16, of dense models, on b300"),
     ],
 )
-def test_what_is_not_known_is_said(machine: str, text: str) -> None:
+def test_unknown_values_are_named(machine: str, text: str) -> None:
     with pytest.raises(UnknownFactError) as error:
         training.mfu_range(NAMES[machine], LLAMA_8B)
     assert str(error.value) == text

@@ -16,7 +16,7 @@ GPT_3 = Transformer(174_600_000_000, 96, 12288, 96, 96, 4 * 12288, 50257, 2048, 
 
 @pytest.mark.parametrize("model", [LLAMA_8B, LLAMA_70B, LLAMA_405B])
 def test_a_shape_has_its_parameters(model: Transformer) -> None:
-    """To the last one: shapes of arXiv 2407.21783v3, table 3; counts as the published weights have them."""
+    """Shapes are those of arXiv 2407.21783v3, table 3; counts match the published weights exactly."""
     bound = counted(model)
     assert bound is not None
     assert bound.value == model.parameters
@@ -46,7 +46,7 @@ def test_flops_of_a_token() -> None:
 
 
 def test_flops_of_a_token_without_a_shape() -> None:
-    """6 N, and it is said what is left out."""
+    """The estimate is 6 N, and a remark says what it omits."""
     flops = flops_per_token(Transformer(70_000_000_000))
     assert flops.value == 420e9
     assert flops.why == "6 x 70B parameters; attention is left out, for the model's shape is not known"
@@ -77,7 +77,7 @@ def test_a_published_row_that_is_wrong() -> None:
 
 
 def gpt(layers: int, hidden: int, vocabulary: int = 51200) -> Transformer:
-    """As Megatron trains them: two matrices between layers, one table of vocabulary, 2,048 tokens."""
+    """Return a model of Megatron: two matrices per layer, one table of vocabulary, 2,048 tokens."""
     shape = Transformer(0, layers, hidden, 1, 1, 4 * hidden, vocabulary, 2048, gated=False, tied=True)
     bound = counted(shape)
     assert bound is not None
@@ -112,7 +112,7 @@ def test_a_published_share_that_counts_what_does_not_multiply(model: Transformer
 
 
 def test_the_bundled_model() -> None:
-    """With usual widths its shape has the parameters that tests/training counts in the model itself."""
+    """With usual widths, the shape has the parameters that tests/training counts in the model."""
     shape = Transformer(0, 4, 256, 4, 4, usual_ffn(256, gated=True), 4096, 64)
     bound = counted(shape)
     assert bound is not None
@@ -183,8 +183,8 @@ def test_latent_attention_to_the_last_parameter() -> None:
 
 @pytest.mark.parametrize(("model", "gflop"), [(DEEPSEEK_V3, 250), (DEEPSEEK_V2, 155)])
 def test_flops_of_a_token_are_those_of_its_experts(model: Transformer, gflop: float) -> None:
-    """At 4,096 tokens, of which a token sees half there and all in our count (arXiv 2505.09343, table 2, read
-    2026-11-22). Those of all experts would be ten times as much."""
+    """The length is 4,096 tokens, half of which a token sees there, and all in our count (arXiv 2505.09343, table 2,
+    read 2026-11-22). All experts would need ten times as much."""
     flops, half = flops_per_token(model), 6 * (model.layers or 0) * 128 * (192 + 128) // 2 * 4096
     assert (flops.value - half) / 1e9 == pytest.approx(gflop, rel=3e-3)
     assert "layers x 20480 x 4096 tokens of attention" in flops.why

@@ -86,7 +86,7 @@ KNOWN: dict[str, Any] = {
 
 
 def written(unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any) -> dict[str, Any]:
-    """Its file, with some facts as a test has them and some unknown, for a reason."""
+    """Return the content of its file; facts in `unknown` are unknown for the given reason."""
     why = unknown or {}
     readings = [{"fact": name, "at": f"{at}T12:00Z", "why": why.get(name, "")} for name in FACTS]
     of = {"version": VERSION, "cloud": "aws", "account": "123456789012", "region": "us-east-1", "cluster": "test"}

@@ -19,7 +19,7 @@ def links_of(tree: FatTree) -> list[FoundCable]:
 
 
 def ibnetdiscover(links: Sequence[FoundCable], ports: int) -> str:
-    """As infiniband-diags 44 prints it: of each device its ports, so that every link stands there twice."""
+    """Return output of infiniband-diags 44: it lists each device with its ports, so that every link appears twice."""
     peers: dict[str, list[tuple[End, End, float]]] = defaultdict(list)
     for link in links:
         for end, peer in ((link.one, link.other), (link.other, link.one)):
@@ -58,7 +58,8 @@ def _description(end: End) -> str:
 
 
 def lldp(links: Sequence[FoundCable], devices: Callable[[str], bool], form: str) -> dict[str, str]:
-    """By device, as lldpd 1.0.16 prints it in the forms json and json0. Hosts give a port's address for its name."""
+    """Return output of lldpd 1.0.16 by device, in the forms json and json0. Hosts report a port's address as its
+    name."""
     seen: dict[str, list[tuple[str, End]]] = defaultdict(list)
     for link in links:
         for end, peer in ((link.one, link.other), (link.other, link.one)):
@@ -166,7 +167,7 @@ class Mistakes:
         self.expected.append(("wrong", frozenset((one,))))
 
     def take_a_place(self) -> None:
-        """One cable is plugged where another belongs, which is nowhere."""
+        """Plug one cable where another belongs, which then has no place."""
         one = self._take()
         other = self._take(lambda cable: cable.boundary == one.boundary)
         self.links[one], self.links[other] = FoundCable(one.lower, other.upper, one.rate_gbps), None

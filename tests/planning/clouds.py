@@ -19,7 +19,7 @@ LUSTRE = {"name": "scratch", "kind": "fsx-lustre", "tier": "PERSISTENT_2 SSD", "
 
 
 def count(machine: catalog.Machine) -> int:
-    """As many as can be declared: 16 where they are joined, or nobody says that they are not."""
+    """Return the largest count that can be declared: 16 for joined nodes, or if the joining is unknown."""
     joined = machine.nvlink_nodes if isinstance(machine.nvlink_nodes, int) else 1
     return 16 if machine.nics != 0 or joined >= 16 else joined
 

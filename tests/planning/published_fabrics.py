@@ -12,7 +12,7 @@ class Row:
     switches: tuple[int, int, int]
     """Leaves, spines, cores."""
     cables: tuple[int, int, int]
-    """From nodes to leaves, to spines, to cores."""
+    """Cables from nodes to leaves, to spines, to cores."""
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def test_whether_an_up_reaches_the_server_is_said() -> None:
 
 
 def test_a_review_says_to_whom_a_server_becomes_public() -> None:
-    """Whoever approves it has not read this page. A stack that is new is no exception."""
+    """Reviewers learn of public access here. New stacks are no exception."""
     private, public = ReviewedStack("base", declared()), ReviewedStack("head", declared(api_from=RANGES))
     answers = "its server has a public address, which answers 203.0.113.0/24 and 198.51.100.7/32 only"
     for base, policy in ((private, "in place"), (ReviewedStack("base", None), "create")):

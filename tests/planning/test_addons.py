@@ -62,7 +62,7 @@ def test_hardware_says_which_operators_there_are(cloud: str, machine: str, there
 
 
 def test_hardware_that_no_pod_can_have() -> None:
-    """Every run asks for it, and would wait for ever; somebody may bring what offers it."""
+    """Every run requests it, and would wait for ever; users may install a plugin for it."""
     off = found(planned("aws", gpu_operator=False, efa_device_plugin=False))
     said = {name: each for name, each in off.items() if name.startswith("addons.hardware")}
     assert {name: each.outcome for name, each in said.items()} == {
@@ -76,7 +76,7 @@ def test_hardware_that_no_pod_can_have() -> None:
 
 
 def test_what_is_one_clouds_own_is_refused_elsewhere() -> None:
-    """There it is part of every Kubernetes, and a switch takes it out."""
+    """On that cloud it is part of every Kubernetes, and a switch removes it."""
     assert "node-monitoring-agent" not in by(planned("aws", node_monitoring_agent=False))
     said = found(planned(node_monitoring_agent=True))["addons.hardware node-monitoring-agent"]
     assert (said.verdict, said.hint) == ("fail", "write node_monitoring_agent: false")
@@ -122,7 +122,7 @@ def test_it_is_said_who_brings_the_driver(cloud: str, declared: dict[str, Any], 
 def test_a_machine_without_accelerators_of_nvidia_runs_no_pod_that_asks_for_some(
     cloud: str, machine: str, accelerator: str
 ) -> None:
-    """On Slurm whoever brings a driver may have it."""
+    """On Slurm the user may install a driver."""
     plan = planned(cloud, machine)
     [said] = [each for each in planning.rules(plan, None) if each.id == "release.accelerator"]
     name = plan.pools[0].machine.name
@@ -155,7 +155,7 @@ def test_no_machine_with_accelerators_of_nvidia_is_refused_for_them() -> None:
     ],
 )
 def test_what_aws_has_in_every_region_comes_from_the_cluster_s_own(region: str, registry: str) -> None:
-    """Nodes without a way out reach no other one; of a region whose registry nobody names it is the chart's."""
+    """Nodes without egress reach no other registry; for a region with an unknown registry it is the chart's."""
     plan = planned("aws", region=region, egress="none")
     assert [each.name for each in of(plan, "efa-device-plugin").images] == [f"{registry}/eks/aws-efa-k8s-device-plugin"]
     assert of(plan, "kueue").images[0].name == "registry.k8s.io/kueue/kueue"
@@ -183,7 +183,7 @@ def test_one_switch_leaves_all_of_them_to_somebody_else() -> None:
 
 
 def test_all_that_does_not_go_together_is_said_at_once() -> None:
-    """Each where it is declared, with what to do."""
+    """Each conflict has the position and a hint."""
     plan = planned(
         "aws",
         network_operator=True,
@@ -217,7 +217,7 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
 
 
 def test_who_looks_at_accelerators_may_keep_them_from_being_divided() -> None:
-    """Where the cloud brings one that their operator does not know."""
+    """The cloud's own agent is unknown to the operator."""
     what = "addons.mig node-monitoring-agent"
     said = found(planned("aws", mig_profile="all-1g.10gb"))[what]
     assert (said.verdict, said.severity, said.place) == ("unknown", "warning", "scheduler.addons.mig_profile")
@@ -279,7 +279,7 @@ def test_what_this_machine_cannot_run_is_refused() -> None:
 
 
 def test_what_this_machine_runs_where_somebody_asks_for_it() -> None:
-    """Nobody has to install it, whoever the installer is; without a word nothing of it is there."""
+    """Programs of this machine need no installation; without the switch they do not appear."""
     plan = planned("local", trainer=True, mpi_operator=True, installer="none")
     assert by(plan) == dict.fromkeys(("kueue", "jobset", "trainer", "mpi-operator"), "cloud")
     assert {each.verdict for each in found(plan).values()} == {"pass"}
@@ -291,7 +291,7 @@ def test_what_this_machine_runs_where_somebody_asks_for_it() -> None:
     [("1.35.4", set()), ("1.36.0", {"network-operator"}), ("1.31.9", {"gpu-operator"}), ("1.37.0", None)],
 )
 def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str] | None) -> None:
-    """By the versions that its developers say, at the switch that takes it out; the text has the source."""
+    """The developers' versions decide; the problem is at the switch, and has the source."""
     plan = planned()
     kubernetes = tuple({**dict(plan.release.kubernetes), "kubernetes": version}.items())
     other = dataclasses.replace(plan, release=dataclasses.replace(plan.release, kubernetes=kubernetes))
@@ -305,7 +305,7 @@ def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str]
 
 
 def test_what_nobody_says_is_unknown() -> None:
-    """But for what the cloud has itself, with versions that go with its Kubernetes."""
+    """Only the cloud's own parts are known, with versions that suit its Kubernetes."""
     said = list(addons(planned("aws")))
     assert {(each.id, each.verdict) for each in said} == {("addons.kubernetes", "unknown")}
     assert [each.subject for each in said] == ["efa-device-plugin"]
@@ -331,7 +331,7 @@ def test_what_nobody_says_is_unknown() -> None:
     ],
 )
 def test_each_switch_makes_another_plan(cloud: str, field: str, value: Any) -> None:
-    """And what is the default already makes none."""
+    """An explicit default changes nothing."""
     switched, usual = planned(cloud, **{field: value}), planned(cloud)
     assert switched.scheduler.addons != usual.scheduler.addons
     if field != "gpu_driver":  # a plan takes its version from the release

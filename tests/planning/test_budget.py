@@ -1,4 +1,4 @@
-"""Whether a cluster costs no more than it may, and whether somebody is told in time."""
+"""Tests of the budget: the costs against it, and the warnings by mail."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_cluster_within_its_budget() -> None:
 
 
 def test_a_cluster_beyond_its_budget_is_an_error() -> None:
-    """It contradicts itself: nobody can run it and keep to what it says."""
+    """The declaration contradicts itself: the cluster cannot run within the budget."""
     _, most = month(on_aws({}))
     [it] = found(on_aws({"monthly_usd": 100_000}))
     assert it.outcome == "fail"
@@ -68,7 +68,7 @@ def test_nodes_that_need_not_run_only_warn() -> None:
 
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
 def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None:
-    """Unless what has one is too much by itself."""
+    """An exception is a known part that exceeds the budget alone."""
     data = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[data]))
     assert it.outcome == outcome
@@ -77,7 +77,7 @@ def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None
 
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
 def test_what_is_paid_by_use_is_not_taken_for_free(usd: int, outcome: str) -> None:
-    """Unless what runs is too much by itself."""
+    """An exception is a known part that exceeds the budget alone."""
     archive = {"name": "archive", "kind": "s3", "mount": "/archive"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[archive]))
     assert it.outcome == outcome
@@ -100,8 +100,8 @@ def test_where_nothing_is_sold_no_rule_speaks() -> None:
     assert found(plan) == []
 
 
-def test_what_watches_is_said() -> None:
-    """On AWS its own budgets do; elsewhere nothing does, and nobody should think so."""
+def test_watched_budgets_are_described() -> None:
+    """AWS has budgets of its own; on other clouds a warning says that nothing watches."""
     [why] = [each.why for each in on_aws({"monthly_usd": 5}).reasons if each.path == "budget"]
     assert "AWS Budgets counts what has the tag stampworks:cluster" in why
     pool = {"name": "gpu", "machine": "a3-highgpu-8g", "count": 2}
@@ -115,7 +115,7 @@ BLOCK = {**POOL, "purchase": "block", "reservation": "cr-0fedcba9876543210"}
 
 
 def test_somebody_has_to_be_told_when_a_block_ends() -> None:
-    """Its nodes are terminated, whatever runs on them."""
+    """The nodes of the block are terminated, whatever runs on them."""
     [it] = found(on_aws({}, pools=[BLOCK]), "purchase.end")
     assert (it.outcome, it.place, it.subject) == ("warn", "budget.notify", "gpu")
     assert it.text == "the nodes of pool gpu end half an hour before their block does, and nobody gets mail about it"
@@ -124,7 +124,7 @@ def test_somebody_has_to_be_told_when_a_block_ends() -> None:
 
 
 def test_somebody_has_to_be_told_when_a_block_ends_that_is_tried_later() -> None:
-    """Nodes may be in it all the same."""
+    """Nodes may still be in it."""
     later = [{"purchase": "spot"}, {"purchase": "block", "reservation": "cr-2"}]
     pools = [{**POOL, "count_min": 1, "fallbacks": later}, {**BLOCK, "name": "more"}]
     told = [(each.outcome, each.subject) for each in found(on_aws({}, pools=pools), "purchase.end")]
@@ -162,7 +162,7 @@ def test_a_budget_as_it_is_read() -> None:
     )
 
 
-def test_who_is_told_of_nothing() -> None:
+def test_addresses_without_a_warning() -> None:
     """Mail is about a budget or the end of a block; where nothing sends any, that is said elsewhere."""
     asked = {"notify": ["ops@example.com"]}
     [it] = found(on_aws(asked), "cost.notify")

@@ -1,4 +1,4 @@
-"""How machines are bought: what that costs, in which numbers they come, and what holds them."""
+"""Purchases of machines: their costs, counts, and limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_block_without_a_name_and_spot_without_storage() -> None:
 
 
 def test_prices_grow_old() -> None:
-    """One of this quarter passes, an older one warns, and without a day or a date nobody can tell."""
+    """A price of this quarter passes, an older one warns, and one without a date is unknown."""
     plan = on_aws(gpu())
     price = catalog.price("aws", "p5", "us-east-1", "on-demand")
     assert isinstance(price, catalog.Price)
@@ -71,7 +71,7 @@ def test_prices_of_the_head_and_of_storage_grow_old_too() -> None:
 
 
 def test_a_price_that_nobody_knows_anywhere() -> None:
-    """Where there are no regions, none is named."""
+    """Clouds without regions name none."""
     fields = {"cloud": "hosts", "pools": [{"name": "gpu", "machine": "dgx-h100", "count": 2}]}
     weka = {"name": "data", "kind": "weka", "capacity": 1000, "mount": "/data"}
     plan = planned({"version": 1, "name": "test", **fields, "storage": [weka]})
@@ -80,7 +80,7 @@ def test_a_price_that_nobody_knows_anywhere() -> None:
 
 @pytest.mark.parametrize(("purchase", "machine"), [("block", "p5"), ("spot", "p6-b200")])
 def test_limits_that_nobody_knows(purchase: str, machine: str) -> None:
-    """Blocks have limits of their own, and what P6 counts against as spot nobody found."""
+    """Blocks have their own limits, and the limit of P6 spot nodes is undocumented."""
     plan = on_aws(gpu(purchase=purchase, machine=machine), storage=[{**LUSTRE, "mbps_per_tib": 500}])
     verdicts = {each.subject: each.verdict for each in found(plan, "quota")}
     assert verdicts["gpu"] == "unknown"
@@ -89,7 +89,7 @@ def test_limits_that_nobody_knows(purchase: str, machine: str) -> None:
 
 @pytest.mark.parametrize("reservation", ["$(id)", "cr-1\n", "a b", "\x1b[2J", "-rf", "a" * 1000])
 def test_a_reservation_is_a_plain_name(reservation: str) -> None:
-    """Whatever else is written there gets into no plan."""
+    """Any other text is refused."""
     with pytest.raises(DeclarationError, match=r"pools\[0\].reservation: .* is not a reservation") as error:
         on_aws(gpu(purchase="block", reservation=reservation))
     assert all(line.isprintable() for line in str(error.value).split("\n"))
@@ -143,7 +143,7 @@ def test_ways_to_buy_agree() -> None:
     ],
 )
 def test_some_machines_come_in_certain_numbers(machine: str, count: int, verdict: str, hint: str) -> None:
-    """Slices of TPUs and racks; where nobody says it of a rack, it is unknown."""
+    """TPU slices and racks come in fixed numbers; without documentation the number is unknown."""
     pools = [{"name": "gpu", "machine": machine, "count": count}]
     plan = planned(declared(catalog.machines()[machine], pools=pools))
     shape = next(each for each in found(plan, "machine.shape") if each.place == "pools[0].count")
@@ -153,7 +153,7 @@ def test_some_machines_come_in_certain_numbers(machine: str, count: int, verdict
 
 @pytest.mark.parametrize(("purchase", "verdicts"), [("on-demand", ["pass", "fail"]), ("block", ["pass"])])
 def test_an_ultraserver_is_sold_in_blocks_only(purchase: str, verdicts: list[str]) -> None:
-    """Whatever else the cloud sells."""
+    """All other purchases of the cloud are refused."""
     pool = {"name": "gpu", "machine": "p6e-gb200", "count": 18, "purchase": purchase}
     pool |= {"reservation": "cr-0123456789abcdef0"} if purchase == "block" else {}
     plan = planned(declared(catalog.machines()["p6e-gb200"], pools=[pool]))
@@ -186,7 +186,7 @@ def test_machines_in_any_number_say_nothing_of_it() -> None:
     ],
 )
 def test_a_group_takes_so_many_nodes(machine: str, count: int, verdicts: list[str]) -> None:
-    """Where its cloud says how many; on one fabric it may be less, and where nobody made the group there is none."""
+    """The cloud's limit applies; a fabric may lower it, and without a documented group it is unknown."""
     row = catalog.machines()[machine]
     pools = [{"name": "gpu", "machine": machine, "count": count}]
     cidr = {"cidr": "10.0.0.0/16" if row.cloud == "aws" else "10.0.0.0/10"}
@@ -226,7 +226,7 @@ def test_azure_uses_a_range_for_infiniband(cidr: str, refused: bool) -> None:
     ("cloud", "head", "purchase"), [("nebius", "cpu-d3", "on-demand"), ("lambda", "server", "owned")]
 )
 def test_the_head_where_machines_are_rented(cloud: str, head: str, purchase: str) -> None:
-    """The head is a machine that is sold there, or one's own: no price is unknown that nobody will ever send."""
+    """The head is a machine that is sold there, or the user's own: then no price is missing."""
     machine = next(each for each in MACHINES if each.cloud == cloud)
     plan = planned(declared(machine))
     assert (plan.controller.machine.name, plan.controller.purchase) == (head, purchase)

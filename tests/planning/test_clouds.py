@@ -22,7 +22,7 @@ def test_every_cloud_has_a_machine_for_the_controller() -> None:
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 def test_every_machine_can_be_planned(machine: catalog.Machine) -> None:
-    """With all that is known of it; the plan survives being written, and what is not known is said."""
+    """The plan uses all known facts, can be written and read, and marks unknown ones."""
     plan = planned(declared(machine))
     assert from_json(Plan, to_json(plan)) == plan
     [pool] = plan.pools
@@ -37,7 +37,7 @@ def test_every_machine_can_be_planned(machine: catalog.Machine) -> None:
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_a_cloud_that_cannot_be_stamped_says_so(cloud: str) -> None:
-    """It stands first, as a warning: an `up` must not be the first to say it."""
+    """The warning comes first, before an `up` fails."""
     plan = planned(declared(next(row for row in MACHINES if row.cloud == cloud)))
     [*warned] = found(plan, "cloud.stamped")
     if CLOUDS[cloud].stamped:
@@ -81,7 +81,7 @@ def test_what_a_cloud_needs_and_does_not_let_choose() -> None:
 
 @pytest.mark.parametrize("gpus", [16, 1_000, 16_000])
 def test_resources_grow_with_pools(gpus: int) -> None:
-    """As many groups and subnets for 16 GPUs as for 16,000."""
+    """Groups and subnets of 16 and of 16,000 GPUs are the same."""
     plan = on_aws(gpu(count=gpus // 8))
     assert (len(plan.groups), len(plan.network.subnets), len(plan.fabric.rails)) == (2, 3, 32)
     assert len(plan.pools[0].nodes) == gpus // 8
@@ -111,7 +111,7 @@ def test_unknown_facts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 def test_a_region_is_one_of_the_cloud(cloud: str, region: str, message: str, hint: str) -> None:
-    """Where its regions are listed, with the list's name, for a region may be newer than that."""
+    """The hint names the list of regions, because a new region may be missing in it."""
     machine = next(row for row in MACHINES if row.cloud == cloud)
     with pytest.raises(DeclarationError) as error:
         planned(declared(machine, region=region))
@@ -123,7 +123,7 @@ def test_a_region_is_one_of_the_cloud(cloud: str, region: str, message: str, hin
 
 @pytest.mark.parametrize("cloud", ["azure", "google", "coreweave"])
 def test_a_region_of_a_cloud_whose_regions_nobody_lists(cloud: str) -> None:
-    """It may be one; nobody can tell."""
+    """The region may exist; the finding is unknown."""
     machine = next(row for row in MACHINES if row.cloud == cloud)
     [finding] = found(planned(declared(machine, region="mars-1")), "placement.region")
     text = f"whether {cloud} has a region mars-1: the catalog has no list of its regions"
@@ -173,7 +173,7 @@ def test_regions_whose_services_are_called_otherwise() -> None:
     ],
 )
 def test_a_zone_is_one_of_the_region(cloud: str, machine: str, region: str, zone: str) -> None:
-    """Where its name says which region it is of."""
+    """The zone's name contains its region."""
     pool = {"name": "gpu", "machine": machine, "count": 2, "zone": zone}
     data = {"version": 1, "name": "test", "cloud": cloud, "region": region, "pools": [pool]}
     with pytest.raises(DeclarationError, match=rf"pools\[0\].zone: {zone} is no zone of {region}, where the"):
@@ -196,8 +196,8 @@ def test_zones_that_there_may_be(cloud: str, machine: str, region: str, zone: st
     )
 
 
-def test_of_a_wrong_region_no_zone_is_right() -> None:
-    """Only the region is said: the zone may well be what is meant."""
+def test_zones_of_a_wrong_region_are_not_judged() -> None:
+    """Only the region is reported: the zone may be the intended one."""
     pool = {"name": "gpu", "machine": "p5", "count": 2, "zone": "us-east-1a"}
     with pytest.raises(DeclarationError) as error:
         planned({"version": 1, "name": "test", "cloud": "aws", "region": "us-east-9", "pools": [pool]})
@@ -211,7 +211,7 @@ def test_a_release_without_a_driver_says_so(machine: str, monkeypatch: pytest.Mo
     [finding] = found(plan, "release.accelerator")
     name = plan.pools[0].machine.accelerator
     assert (finding.verdict, finding.place) == ("unknown", "pools[0].machine")
-    assert f"have a driver for {name}: release {plan.release.name} has none" in finding.text
+    assert f"release {plan.release.name} has no driver for {name}: nodes of pool " in finding.text
     row = catalog.releases()[plan.release.name]
     having = {row.name: dataclasses.replace(row, accelerators=(name,))}
     monkeypatch.setattr(catalog, "releases", lambda: having)

@@ -26,7 +26,7 @@ def priced(plan: Plan) -> dict[str, tuple[str, float | None]]:
     return {each.what: (each.basis, each.usd_per_hour) for each in cost(plan).charges}
 
 
-def test_what_a_cluster_costs_beside_nodes() -> None:
+def test_costs_beside_nodes() -> None:
     """Disks by their size, the way out and each endpoint by the hour."""
     found = priced(on_aws({"count": 2}))
     basis = "1 x 200 GiB (head) + 2 x 200 GiB (gpu) + 1 x 100 GiB (head-state)"
@@ -50,7 +50,7 @@ def test_disks_come_and_go_with_their_nodes() -> None:
 
 
 def test_a_part_without_a_price_makes_the_sum_unknown() -> None:
-    """Nothing is taken from the region beside it."""
+    """Prices of other regions are not used."""
     plan = on_aws({"count": 2}, region="eu-north-1")
     [gateway] = [each for each in cost(plan).charges if each.what == "NAT gateway"]
     assert (gateway.usd_per_hour, gateway.why) == (None, "no price of a NAT gateway in eu-north-1 is known")
@@ -58,7 +58,7 @@ def test_a_part_without_a_price_makes_the_sum_unknown() -> None:
 
 
 def test_a_managed_database_is_named_without_a_price() -> None:
-    """Nobody has read one, and the sum says so."""
+    """No price was read, and the sum says so."""
     found = cost(on_aws({"count": 2}, scheduler={"accounting": True, "database": "managed"}))
     [database] = [each for each in found.charges if each.what == "database of the accounting"]
     assert (database.usd_per_hour, database.why) == (None, "no price of a managed database in us-east-1 is known")
@@ -66,14 +66,14 @@ def test_a_managed_database_is_named_without_a_price() -> None:
 
 
 def test_the_page_says_what_the_first_cluster_costs() -> None:
-    """Whoever has an account reads it before anything is made."""
+    """Readers need it before they create anything."""
     usd = cost(planning.plan(load_stack("aws-dev-g6", ROOT / "stacks"))).usd_per_hour
     assert usd is not None
     assert f"`aws-dev-g6` is {usd:.2f} USD an hour" in (ROOT / "docs" / "start" / "aws.md").read_text()
 
 
-def test_what_a_sum_leaves_out() -> None:
-    """No total pretends to be complete: what is billed by use is named."""
+def test_items_outside_of_a_sum() -> None:
+    """Items that are billed by use are listed beside the total."""
     last = "traffic to other zones and to the world, requests, and what is written to logs"
     plan = on_aws({"count": 2})
     assert cost(plan).usd_per_hour is not None

@@ -1,4 +1,4 @@
-"""Each field of a directory: whether it counts, what its change does, and what is said of it."""
+"""Fields of a directory: their effect on plans, the policy of a change, and their findings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_no_field_is_forgotten() -> None:
 
 @pytest.mark.parametrize("field", OTHERS)
 def test_every_field_counts(field: str) -> None:
-    """For siblings, in words, and in a review with its policy."""
+    """Each field counts for siblings, in words, and in a review with its policy."""
     value, words, access = OTHERS[field]
     other = of(**{field: value})
     assert fingerprint(other) != fingerprint(PLAN)
@@ -77,7 +77,7 @@ def only(found: Review) -> tuple[str, str | None, str]:
 
 
 def test_one_that_comes_and_goes() -> None:
-    """It rolls all nodes, for their image has other packages; and it is a change of access."""
+    """All nodes are rolled, because their image has other packages; the review names the change of access."""
     who = "members of ml, ops of ldap://ldap.example.org"
     assert only(reviewed(WITHOUT, PLAN)) == ("directory.kind", "roll", f"access: {who} may log in and submit jobs")
     gone = "access: people of ldap://ldap.example.org can no longer log in or submit jobs; homes stay"
@@ -97,7 +97,7 @@ def test_one_that_comes_and_goes() -> None:
         ([], ["ml"], "access: of the directory only members of ml may log in"),
     ],
 )
-def test_who_may_log_in_at_all(before: list[str], after: list[str], why: str) -> None:
+def test_access_of_users(before: list[str], after: list[str], why: str) -> None:
     def of_groups(names: list[str]) -> Plan:
         data = changed("directory", {**LDAP, "account": None, "access_groups": names})
         data["users"][0]["accounts"] = []

@@ -1,4 +1,5 @@
-"""Pools that grow and shrink by themselves: everything is counted for the most, and what runs is nobody's decision."""
+"""Pools that grow and shrink automatically: limits count the maximum, and the number of running nodes is no part of the
+plan."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def test_everything_is_counted_for_all_nodes() -> None:
 
 
 def test_all_of_them_is_what_nothing_says() -> None:
-    """A pool whose nodes all run always is no other one when somebody writes that."""
+    """Declaring explicitly that all nodes always run changes nothing."""
     assert planned({"count_min": 16}) == planned({}) == planned({"count_min": None})
     assert fingerprint(elastic()) != fingerprint(planned({}))
 
@@ -85,13 +86,13 @@ def test_all_of_them_is_what_nothing_says() -> None:
         ),
     ],
 )
-def test_what_cannot_be(pool: dict[str, Any], said: str) -> None:
-    """Each says what to do about it."""
+def test_refused_elastic_pools(pool: dict[str, Any], said: str) -> None:
+    """Each problem has a hint."""
     assert said in refusal(pool)
 
 
 def test_how_long_nodes_wait_for_work() -> None:
-    """Ten minutes, or as declared, which changes in place; where all nodes always run it is for nobody."""
+    """The time is ten minutes, or as declared, and changes in place; without elastic nodes it has no effect."""
     longer = planned({"count_min": 4}, scheduler={"idle_minutes": 525_600})
     assert (elastic().scheduler.idle_minutes, longer.scheduler.idle_minutes) == (10, 525_600)
     assert fingerprint(longer) != fingerprint(elastic())
@@ -118,8 +119,8 @@ def test_where_nothing_starts_nodes(cloud: str, machine: str) -> None:
     assert planned({"machine": machine, "count_min": 16}, **place).pools[0].count_min == 16
 
 
-def test_what_it_costs() -> None:
-    """From the nodes that always run to all of them; a block is paid for whole."""
+def test_cost_of_elastic_pools() -> None:
+    """The range reaches from the permanent nodes to all of them; a block is paid completely."""
     least, most = charge(elastic())
     assert most == charge(planned({}))[1]
     assert least == pytest.approx((most or 0) / 4)
@@ -130,7 +131,7 @@ def test_what_it_costs() -> None:
 
 @pytest.mark.parametrize("purchase", ["block", "reserved"])
 def test_capacity_that_was_bought_before(purchase: str) -> None:
-    """It is paid for while nothing runs in it, which is a waste and no mistake."""
+    """It is paid even if nothing runs, which is a warning."""
     [finding] = found(elastic(purchase=purchase, reservation="cr-1"), "elastic.purchase")
     assert (finding.outcome, finding.place, finding.subject) == ("warn", "pools[0].count_min", "gpu")
     assert finding.text == (
@@ -143,7 +144,7 @@ def test_capacity_that_was_bought_before(purchase: str) -> None:
 
 
 @pytest.mark.parametrize(("count_min", "outcome"), [(0, "unknown"), (1, "unknown"), (2, "pass"), (15, "pass")])
-def test_what_the_first_proof_covers(count_min: int, outcome: str) -> None:
+def test_extent_of_the_first_proof(count_min: int, outcome: str) -> None:
     """The nodes that run then; a fabric takes two of them."""
     [finding] = found(elastic(count_min), "elastic.proof")
     assert finding.outcome == outcome
@@ -153,7 +154,7 @@ def test_what_the_first_proof_covers(count_min: int, outcome: str) -> None:
 
 
 def test_nodes_that_could_not_configure_themselves() -> None:
-    """They would cost money and take no job; where all of them always run, none has to."""
+    """Such nodes would cost money without taking a job; pools of permanent nodes need no ability."""
     some, all_ = elastic(4), planned({})
     bare = [replace(plan, release=replace(plan.release, boot=())) for plan in (some, all_)]
     [finding] = found(bare[0], "elastic.boot")
@@ -167,7 +168,7 @@ def test_nodes_that_could_not_configure_themselves() -> None:
 
 
 def test_nodes_that_come_and_go_mount_lustre() -> None:
-    """By a release that has both its client and what nodes configure themselves with."""
+    """The release needs the client and the software with which nodes configure themselves."""
     data = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
     fields = {"release": "2026.11-ubuntu", "scheduler": {"accounting": True}, "storage": [data]}
     plan = planned({"count_min": 4, "zone": "us-east-1a"}, **fields)
@@ -176,7 +177,7 @@ def test_nodes_that_come_and_go_mount_lustre() -> None:
 
 
 def test_nodes_without_a_fabric_are_proven_one_by_one() -> None:
-    """Then one that always runs is enough."""
+    """A single permanent node suffices then."""
     [finding] = found(elastic(1, machine="m7i"), "elastic.proof")
     assert finding.outcome == "pass"
 
@@ -189,7 +190,7 @@ def four_nodes() -> float:
 
 
 def test_more_nodes_that_always_run() -> None:
-    """In place: they start, nobody restarts, and only the least that it costs is another."""
+    """The change is in place: nodes start, none restarts, and only the minimum cost changes."""
     [change] = (it := review(elastic(4), elastic(8))).changes
     assert (change.written, change.policy, change.difference.a, change.difference.b) == (
         *("pools[gpu].count_min", "in place"),
@@ -214,13 +215,13 @@ def test_more_nodes_that_may_run() -> None:
 
 
 def test_fewer_nodes_that_may_run() -> None:
-    """As many leave if all of them run: nobody knows how many do."""
+    """At most this many leave: the number of running nodes is unknown."""
     it = review(elastic(4), elastic(4, count=12))
     assert (it.join, [(each.group, each.count) for each in it.leave]) == ((), [("gpu", 4)])
 
 
 def test_a_pool_that_becomes_elastic() -> None:
-    """And back: one change, for the count stays."""
+    """The change in either direction is one, because the count stays."""
     for base, head in ((planned({}), elastic()), (elastic(), planned({}))):
         assert [each.written for each in review(base, head).changes] == ["pools[gpu].count_min"]
     both = review(planned({}), elastic(count=20)).changes
@@ -228,14 +229,14 @@ def test_a_pool_that_becomes_elastic() -> None:
 
 
 def test_a_pool_whose_nodes_all_run_has_one_count() -> None:
-    """How many always run follows from it."""
+    """The minimum count is derived."""
     it = review(planned({}), planned({"count": 20}))
     assert [each.written for each in it.changes] == ["pools[gpu].count"]
     assert not [each for each in it.following if "count_min" in each.path]
 
 
 def test_a_cluster_that_grew_by_itself_gives_an_empty_review() -> None:
-    """How many nodes run is in facts at most, of what is left of a limit; the plan is the same."""
+    """The number of running nodes appears only in facts, so that the plan is the same."""
     plan = elastic()
     shrunk, grown = (
         Facts(account=account(node_addresses=nodes, machine_limits=[{"name": FAMILY, "value": 10_000.0}]))
@@ -284,6 +285,6 @@ def test_how_it_is_read() -> None:
     ],
     ids=["more of them", "one", "fewer in all, too"],
 )
-def test_who_always_ran_and_need_not_is_named(after: Plan, said: list[str]) -> None:
-    """They end with that `up`, as docs/how-to/aws-repair-nodes.md says: who reviews has to see it."""
+def test_nodes_that_become_elastic_are_named(after: Plan, said: list[str]) -> None:
+    """These nodes end with that `up`, as docs/how-to/aws-repair-nodes.md says, so the reviewer must see it."""
     assert [each.text for each in review(planned({}), after).order if each.stage == "nodes"] == said

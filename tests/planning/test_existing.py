@@ -197,7 +197,7 @@ def test_a_wrong_part_is_an_error_at_its_field(wrong: str) -> None:
 
 
 def test_nothing_is_known_without_facts() -> None:
-    """Each rule says so, about the same fields, and none passes."""
+    """Each rule says so about the same fields, and none passes."""
     found = [each for each in planning.rules(plan(), None, TODAY) if each.id.startswith("existing.")]
     assert [each.outcome for each in found] == ["unknown"] * 5
     assert {each.id for each in found} == {

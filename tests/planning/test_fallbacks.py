@@ -19,8 +19,8 @@ LADDER = [
 ]
 
 
-def test_what_is_tried_instead() -> None:
-    """In the order in which it is declared; only what is not bought before can be asked to be close to others."""
+def test_order_of_fallbacks() -> None:
+    """The declared order counts; only purchases on demand can ask for placement close to others."""
     [pool] = elastic(purchase="reserved", reservation="cr-1", fallbacks=LADDER).pools
     assert [(each.name, each.placed_together) for each in pool.offers] == [
         ("reserved cr-1", False),
@@ -62,13 +62,13 @@ def test_what_is_tried_instead() -> None:
     ],
 )
 def test_fall_backs_that_are_none(fallbacks: list[dict[str, str]], said: str) -> None:
-    """Each says which one, and what to do about it."""
+    """Each problem names the fallback and has a hint."""
     assert said in refusal({"count_min": 0, "fallbacks": fallbacks})
 
 
 @pytest.mark.parametrize("pool", [{}, {"count_min": 16}])
 def test_fall_backs_are_for_elastic_nodes(pool: dict[str, int]) -> None:
-    """The others are the cloud's group, which waits for what it was told to buy."""
+    """Permanent nodes are the cloud's group, which waits for its own purchase."""
     assert refusal({**pool, "fallbacks": [{"purchase": "spot"}]}).startswith(
         "test: pools[0].fallbacks: they are for nodes that start with the work, and all nodes of this pool always run\n"
         "  hint: write how many of them always run, as count_min: 0, or take them out"
@@ -76,14 +76,14 @@ def test_fall_backs_are_for_elastic_nodes(pool: dict[str, int]) -> None:
 
 
 def test_fall_backs_where_nothing_starts_nodes() -> None:
-    """It is said of the cloud; and what a cloud does not sell is no fall-back there."""
+    """The problem is about the cloud; a purchase that the cloud lacks is no valid fallback."""
     machine = next(each for each in catalog.machines().values() if each.cloud == "azure").name
     pool = {"machine": machine, "count_min": 0, "fallbacks": [{"purchase": "spot"}]}
     said = refusal(pool, cloud="azure", region="eastus")
     assert "pools[0].fallbacks: nodes cannot be started on demand of jobs on azure yet\n  hint: take them out" in said
 
 
-def test_what_fall_backs_cost() -> None:
+def test_cost_of_fallbacks() -> None:
     """Reservations cost besides; how much that was, and the price of spot, is unknown."""
     assert charge(elastic(fallbacks=[{"purchase": "block", "reservation": "cr-2"}])) == (None, None)
     assert charge(elastic(fallbacks=[{"purchase": "spot"}])) == charge(elastic(purchase="spot")) == (None, None)
@@ -103,12 +103,12 @@ def test_what_fall_backs_cost() -> None:
     ],
 )
 def test_the_least_and_the_most(purchase: Any, others: tuple[float, ...], usd: tuple[float, float]) -> None:
-    """With 4 to 16 nodes at 1 USD, the dearest way counts."""
+    """With 4 to 16 nodes at 1 USD, the most expensive purchase counts."""
     assert least_and_most(replace(elastic().pools[0], purchase=purchase), 1, *others) == usd
 
 
 def test_another_fall_back_is_read_by_its_name() -> None:
-    """And their order counts."""
+    """The order counts, too."""
     one, other = elastic(fallbacks=[{"purchase": "spot"}]), elastic(fallbacks=LADDER[1:])
     [change] = review(one, other).changes
     assert (change.written, change.policy) == ("pools[gpu].fallbacks[block cr-2]", "in place")

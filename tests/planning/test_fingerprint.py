@@ -71,7 +71,7 @@ extras:
   checks: [{path: scratch.sh, pools: [gpu], timeout_seconds: 10}]
 """)
 OWN = Path(__file__).parent / "own"
-"""Where roles and checks of a user's own are."""
+"""Folder of the user's roles and checks."""
 
 IDENTITY = {
     "name": "two",
@@ -182,15 +182,16 @@ REFUSED_BY_THE_PLANNER = {
     *OF_FILE_SYSTEMS,
     *OF_ACCOUNTS,
 }
-"""On the local cloud, where each has one value; test_storage.py has them on others."""
+"""Fields with one valid value on the local cloud; test_storage.py has them on others."""
 OF_KUBERNETES = {"network.pods_cidr", "network.services_cidr", "scheduler.pods_per_node"}
-"""Without a meaning to Slurm; test_pods.py has them."""
+"""Fields without an effect on Slurm; test_pods.py has them."""
 OF_ADDONS = {path for path in fields() if path.startswith("scheduler.addons.")}
 """The same; test_addons.py has them."""
 OF_DIRECTORY = {path for path in fields() if path.startswith("directory.")}
 """None of which has a meaning without the others; test_directory.py has them."""
 NO_MEANING_OF_ITS_OWN = {"extends", "release"}
-"""Where a declaration comes from; and the software, which the fingerprint leaves out."""
+"""Fields without an effect of their own: the source of a declaration; and the software, which the fingerprint leaves
+out."""
 FOLLOW: dict[str, list[tuple[str, Any]]] = {  # fields that have to change with a field, for they name it
     "pools[].name": [
         ("scheduler.queues[].pools", ["train", "cpu"]),
@@ -250,7 +251,7 @@ def test_no_declared_field_is_forgotten() -> None:
 
 
 def test_fields_of_one_value_have_one() -> None:
-    """As soon as there is a second one, it belongs to the others."""
+    """A field with a second value must move to the other list."""
     definitions = [schema(), *schema()["$defs"].values()]
     for path in ONLY_ONE_VALUE:
         name = path.rpartition(".")[2]
@@ -267,7 +268,7 @@ def test_what_tells_siblings_apart_is_left_out(path: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("kind", "path"), [("roles", "banner"), ("checks", "quota.sh")])
 def test_another_role_or_check_counts(kind: str, path: str) -> None:
-    """By its name: where it lies is a matter of the project, and what is in it the playbook's digest tells."""
+    """The name counts: the path belongs to the project, and the content to the playbook's digest."""
     data = copy.deepcopy(DECLARED)
     data["extras"][kind][0] = {"path": path, "groups" if kind == "roles" else "pools": ["gpu"]}
     assert of(data) != of(DECLARED)
@@ -275,13 +276,13 @@ def test_another_role_or_check_counts(kind: str, path: str) -> None:
 
 @pytest.mark.parametrize(("path", "value"), OTHERS.items())
 def test_every_other_declared_field_counts(path: str, value: Any) -> None:
-    """Whatever else is declared makes it another cluster."""
+    """All other declared fields change the fingerprint."""
     assert of(changed(path, value)) != of(DECLARED)
 
 
 @pytest.mark.parametrize("path", sorted({path for path in fields() if path + "[].name" in fields()} - {"tags"}))
 def test_one_entry_less_counts(path: str) -> None:
-    """And so does an entry of any list, but for those by which a bill is read."""
+    """A removed entry of any list counts, except tags for bills."""
     unnamed: dict[str, tuple[str, Any]] = {
         "pools": ("scheduler.queues", []),
         "scheduler.accounts": ("users[].accounts", []),
@@ -294,7 +295,7 @@ def test_one_entry_less_counts(path: str) -> None:
 
 
 def test_a_base_leaves_no_trace(tmp_path: Path) -> None:
-    """Where a declaration is written says nothing about the cluster."""
+    """The files of a declaration say nothing about the cluster."""
     shutil.copytree(OWN, tmp_path, dirs_exist_ok=True)
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(DECLARED))
     (tmp_path / "one.yaml").write_text("extends: base.yaml\nname: another\n")

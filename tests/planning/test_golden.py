@@ -49,7 +49,7 @@ def test_plan_as_text(plan: Plan, regenerate: bool) -> None:
 
 
 def test_a_release_has_all_that_the_nodes_of_a_stack_need(plan: Plan) -> None:
-    """Whoever takes an example learns what it lacks when it is planned, not when its nodes run: nothing of this."""
+    """Examples have no unmet needs when they are planned."""
     asked = {"release.client", "release.accelerator", "release.torch", "elastic.boot"}
     assert {
         each.id: each.text for each in planning.rules(plan, None) if each.id in asked and each.verdict != "pass"

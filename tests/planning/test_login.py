@@ -32,7 +32,7 @@ def problem(declared: dict[str, Any]) -> str:
 
 
 def test_they_move_nobody() -> None:
-    """Without any a plan is as it was; with some, all others keep their addresses."""
+    """The plan without them is unchanged; with them, all other addresses stay."""
     none, some = plan(LOCAL, 0), plan(LOCAL, 2)
     assert none == planning.plan(load_value({"version": 1, "name": "test", **LOCAL}, "test"))
     assert [group.name for group in none.groups] == ["head", "gpu"]
@@ -45,7 +45,7 @@ def test_they_move_nobody() -> None:
 
 
 def test_they_run_no_jobs_and_hold_no_state() -> None:
-    """To every part that asks for pools they are not there."""
+    """Parts that ask for pools do not see them."""
     some = plan(LOCAL, 1)
     assert [group.name for group in some.pools] == ["gpu"]
     assert [queue.pools for queue in some.scheduler.queues] == [("gpu",)]
@@ -54,7 +54,7 @@ def test_they_run_no_jobs_and_hold_no_state() -> None:
 
 
 def test_a_cloud_starts_them_where_the_head_is() -> None:
-    """They are named, launched without a placement group, counted for addresses, and paid for."""
+    """They have names, no placement group, addresses and a price."""
     none, some = plan(AWS, 0, accounting=True), plan(AWS, 2, accounting=True)
     login = some.groups[2]
     assert [node.name for node in login.nodes] == ["login-001", "login-002"]
@@ -102,7 +102,7 @@ def reviewed(a: Plan | None, b: Plan | None) -> Review:
 
 
 def test_one_more_is_a_change_of_their_number() -> None:
-    """It starts, and nothing else does."""
+    """One node starts, and nothing else does."""
     found = reviewed(plan(LOCAL, 1), plan(LOCAL, 2))
     assert [(each.written, each.policy, each.restarts) for each in found.changes] == [
         ("scheduler.login_nodes", "in place", 0)
@@ -112,7 +112,7 @@ def test_one_more_is_a_change_of_their_number() -> None:
 
 
 def test_they_come_and_go_without_a_word_of_jobs() -> None:
-    """Whoever is logged in should know."""
+    """Logged-in users should know."""
     there, gone = reviewed(plan(LOCAL, 0), plan(LOCAL, 1)), reviewed(plan(LOCAL, 1), plan(LOCAL, 0))
     for found in (there, gone):
         assert [(each.written, each.policy) for each in found.changes] == [("scheduler.login_nodes", "in place")]
@@ -125,5 +125,5 @@ def test_they_come_and_go_without_a_word_of_jobs() -> None:
 
 
 def test_a_whole_stack_names_what_declares_them() -> None:
-    """As it is made."""
+    """The declared number is shown as part of the plan."""
     assert "scheduler.login_nodes" in [each.written for each in reviewed(None, plan(LOCAL, 1)).changes]

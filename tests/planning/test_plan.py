@@ -20,7 +20,7 @@ def reasons(plan: Plan) -> dict[str, str]:
 
 
 def test_a_declaration_without_release_gets_the_newest(plan_of: Any) -> None:
-    """And the plan says so."""
+    """The plan gives the reason."""
     plan = plan_of(pools=[GPU])
     assert plan.release.name == newest_release()
     assert reasons(plan)["release.name"] == "the newest of the catalog, the default"
@@ -29,7 +29,7 @@ def test_a_declaration_without_release_gets_the_newest(plan_of: Any) -> None:
 
 @pytest.mark.parametrize("accounting", [False, True])
 def test_the_database_is_only_there_for_accounting(plan_of: Any, accounting: bool) -> None:
-    """Without accounting neither the packages nor the version of a database belong to the release."""
+    """Without accounting, the release has neither packages nor version of a database."""
     release = plan_of(pools=[GPU], scheduler={"accounting": accounting}).release
     assert ("database" in dict(release.packages)) is accounting
     assert ("mariadb" in dict(release.versions)) is accounting
@@ -101,7 +101,7 @@ def test_leaves_have_spines_of_their_own_where_that_is_declared(plan_of: Any) ->
 
 
 def test_one_spine_needs_no_core_and_is_a_level(plan_of: Any) -> None:
-    """For growth gives the fabric no other levels: what a Kubernetes has of them would be made anew."""
+    """Growth then adds no level: otherwise a Kubernetes would replace its topology."""
     plan = plan_of(pools=[SMALL], fabric={"leaf_nodes": 1, "spine_leaves": 4})
     assert {(trunk.to, rail.core_trunks) for rail in plan.fabric.rails for trunk in rail.trunks} == {("spine1-1", ())}
     assert topology.of_plan(plan).levels == ("spine", "leaf")
@@ -109,7 +109,7 @@ def test_one_spine_needs_no_core_and_is_a_level(plan_of: Any) -> None:
 
 
 def test_a_cluster_without_rails_has_no_fabric_and_a_flat_topology(plan_of: Any) -> None:
-    """There is no tree to tell Slurm about, and nothing to expect."""
+    """Slurm gets no tree, and no expectation exists."""
     plan = plan_of(pools=[PREP], scheduler={"topology": "tree"})
     assert (plan.fabric.rails, plan.fabric.leaves, plan.expectations) == ((), (), ())
     assert plan.scheduler.topology == "flat"
@@ -124,7 +124,7 @@ def test_one_node_has_nobody_to_talk_to(plan_of: Any) -> None:
 
 
 def test_without_queues_there_is_one(plan_of: Any) -> None:
-    """It has all pools."""
+    """The queue has all pools."""
     plan = plan_of(pools=[GPU, PREP])
     assert plan.scheduler.queues == (Queue("main", ("gpu", "prep"), True, 0, ""),)
     assert (
@@ -162,7 +162,7 @@ def test_preemption_that_nothing_asks_for_is_pointed_out(plan_of: Any) -> None:
 
 @pytest.mark.parametrize(("topology", "size"), [("flat", 0), ("tree", 0), ("block", 2)])
 def test_a_leaf_is_a_block(plan_of: Any, topology: str, size: int) -> None:
-    """Where blocks are asked for."""
+    """This applies when blocks are declared."""
     plan = plan_of(pools=[GPU], scheduler={"topology": topology})
     assert (plan.scheduler.topology, plan.scheduler.block_nodes) == (topology, size)
 
@@ -184,14 +184,14 @@ def test_expectations_of_an_oversubscribed_pool(plan_of: Any) -> None:
 
 
 def test_names_of_expectations_and_reasons_are_unique(plan_of: Any) -> None:
-    """Each can be looked up by its name."""
+    """Each can be found by its name."""
     plan = plan_of(pools=[GPU, SMALL, PREP], scheduler={"accounting": True})
     for names in ([each.name for each in plan.expectations], [each.path for each in plan.reasons]):
         assert len(names) == len(set(names))
 
 
 def test_nodes_for_scheduling_only_take_nothing(plan_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No address, no rail, no leaf, no place in the queue of those that run jobs, no role or check of the user's."""
+    """They take no address, rail, leaf, place in the default queue, role or check of the user."""
     real = [{"name": "gpu", "machine": "sim-h100", "count": 4}]
     big = {"name": "big", "machine": "sim-h100", "count": 1000, "scheduling_only": True}
     without, plan = plan_of(pools=real), plan_of(pools=[*real, big], network={"cidr": "10.77.0.0/24"})
@@ -244,7 +244,7 @@ def test_own_roles_and_checks_go_everywhere_unless_said_otherwise(
     ],
 )
 def test_a_burn_in_has_hours(plan_of: Any, proof: Any, minutes: int) -> None:
-    """Where nobody says how long; then the plan says why."""
+    """Without a declared time, the plan has a reason."""
     plan = plan_of(pools=[GPU], proof=proof)
     assert plan.proof.budget_minutes == minutes
     assert ("proof.budget_minutes" in reasons(plan)) is (minutes == 240)
@@ -259,8 +259,8 @@ def test_a_layout_for_fewer_nodes(plan_of: Any) -> None:
     )
 
 
-def test_what_the_engine_drops_is_unknown(plan_of: Any) -> None:
-    """It sends no nulls: a fact that is not known comes back as one that is not there."""
+def test_dropped_values_are_unknown(plan_of: Any) -> None:
+    """The engine drops nulls: an unknown fact comes back as a missing one."""
 
     def without_nulls(value: Any) -> Any:
         if isinstance(value, dict):

@@ -44,7 +44,7 @@ JUDGED = ("account", "placement.offers", "quota", "machine.interfaces")
 
 
 def test_an_account_with_room() -> None:
-    """Each rule says that it looked, and that it is fine."""
+    """Each rule passes explicitly."""
     found = outcomes(plan_of(storage=[LUSTRE], network={"egress": "none"}))
     assert {name: found[name] for name in (*JUDGED, "network.endpoints")} == {
         name: {"pass"} for name in (*JUDGED, "network.endpoints")
@@ -62,7 +62,7 @@ def test_an_account_with_room() -> None:
     ],
 )
 def test_an_account_that_says_nothing(facts: Facts | None, why: str) -> None:
-    """Nothing follows from it, neither yes nor no, and one line says so."""
+    """All rules are unknown, and one line gives the reason."""
     findings = planning.rules(plan_of(), facts, TODAY)
     [one] = [each for each in findings if each.id == "account"]
     assert (one.outcome, one.hint) == ("unknown", READ)
@@ -75,7 +75,7 @@ def test_an_account_that_is_still_new_enough() -> None:
     at = "2026-11-15"
     assert days_between(at, TODAY) == DAYS_MAX
     assert said("account", plan_of(), at=at) == []
-    assert said("account", plan_of(), at="2026-11-23") == []  # where the day begins earlier
+    assert said("account", plan_of(), at="2026-11-23") == []  # in a time zone in which the day begins earlier
     undated = planning.rules(plan_of(), Facts(account=account()), None)
     assert [each.outcome for each in undated if each.id == "account"] == ["unknown"]
 
@@ -145,7 +145,7 @@ def test_one_zone_for_all_that_have_to_be_in_it() -> None:
 
 
 def test_nodes_that_are_far_from_each_other() -> None:
-    """As far as those say that run; a job over all of them goes as far."""
+    """The distance is that of running nodes, and a job over all of them spans it."""
 
     def spread(group: str, nodes: int, *switches: int) -> dict[str, Any]:
         return {"group": group, "nodes": nodes, "switches": list(switches)}
@@ -194,7 +194,8 @@ PRIVATE = {"egress": "none"}
 
 
 def test_a_service_that_has_no_endpoint() -> None:
-    """In the region, or in the zone; what is only a route is in no zone. All in one line, which names a better zone."""
+    """The service lacks an endpoint in the region or zone; gateway endpoints have no zone. One line lists all, with a
+    better zone."""
     all_but = [
         {"name": name, "zones": ["us-east-1b"] if name == "logs" else ["us-east-1a"] if name != "s3" else []}
         for name in ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "logs", "s3", "ssm", "ssmmessages", "sts")
@@ -217,7 +218,7 @@ def test_a_service_that_has_no_endpoint() -> None:
 
 @pytest.mark.parametrize("egress", ["nat", "none"])
 def test_whoever_lists_no_service_has_not_told(egress: str) -> None:
-    """As a simulated AWS does: no zone, and no other way out, is the answer to that."""
+    """A simulated AWS lists none: neither a zone nor another egress follows from that."""
     [told] = said("network.endpoints", plan_of(network={"egress": egress}), services=[])
     assert told[1] == "unknown"
     assert told[3].endswith(": the answer lists none of them for us-east-1")
@@ -268,7 +269,7 @@ def test_a_subnet_that_is_full() -> None:
     ids=["each card has one", "pods have prefixes"],
 )
 def test_a_node_takes_more_than_one_address(fields: dict[str, Any], need: int) -> None:
-    """As many as the plan has counted; what those that run have, and the pods on them, is not needed again."""
+    """The plan counts the addresses; those of running nodes and pods are not needed again."""
     plan, held = plan_of(pool={"count": 7}, **fields), 33
     room: dict[str, Any] = {"node_addresses": held, "ways_out": ["nat"]}
     enough, few = ([{**SUBNETS[0], "free": need - held - short}] for short in (0, 1))
@@ -287,7 +288,7 @@ def test_several_interfaces_with_a_public_address() -> None:
             "network",
             "subnet nodes gives public addresses, and machines with several interfaces, such as gpu, do "
             "not start in it",
-            "`pulumi up --refresh` switches that off: no node of a cluster is public",
+            "`pulumi up --refresh` disables public addresses, which no node of a cluster has",
         )
     ]
 
@@ -311,7 +312,7 @@ def image(**fields: Any) -> dict[str, Any]:
 
 
 def test_an_image_that_is_gone() -> None:
-    """Or about to be; that a newer one is there is no fault."""
+    """A deprecated image warns; a newer one is no fault."""
     plan, hint = plan_of(lock=True), "`stampworks lock -s STACK` looks up the newest one"
     named = "ami-1, which head, gpu boot,"
     assert said("image.there", plan) == [
@@ -328,7 +329,7 @@ def test_an_image_that_is_gone() -> None:
 
 
 def test_an_image_of_ones_own_that_is_gone() -> None:
-    """No distribution's takes its place, and none is newer."""
+    """No distribution's image replaces it, and none is newer."""
     plan = plan_of(lock=True, made_with=RELEASE)
     [told] = said("image.there", plan)
     assert told[4] == "make an image that has the release, and lock that, as docs/how-to/aws-images.md says"
@@ -376,8 +377,8 @@ HANGS_ON = [
 
 
 @pytest.mark.parametrize(("fact", "rule"), HANGS_ON)
-def test_what_is_unknown_is_no_pass(fact: str, rule: str) -> None:
-    """With one fact missing, what hangs on it is unknown, says why, and where to read it."""
+def test_unknown_facts_are_no_pass(fact: str, rule: str) -> None:
+    """A missing fact makes its rules unknown, with the reason and the way to read it."""
     later = [{"purchase": "spot"}, {"purchase": "reserved", "reservation": ARN}]
     plan = plan_of(pool={**RESERVED, "count_min": 4, "fallbacks": later}, lock=True, storage=[LUSTRE])
     fine: dict[str, Any] = {
@@ -410,7 +411,7 @@ def test_every_fact_is_asked_for_by_a_rule() -> None:
     ],
 )
 def test_what_holds_no_facts(change: dict[str, Any], said_: str) -> None:
-    """Whoever edits the file is told, and nothing is planned with half of it."""
+    """The error helps the editor of the file, and no plan uses a part of it."""
     with pytest.raises(ValueError, match=said_):
         account_of({**written(), **change})
 

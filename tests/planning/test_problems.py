@@ -100,7 +100,7 @@ def test_an_unknown_machine_on_an_unknown_cloud() -> None:
 
 
 def test_unknown_machine_that_resembles_none(plan_text_of: PlanText) -> None:
-    """Then the machines of its cloud are named."""
+    """The machines of its cloud are listed."""
     text = refusal(plan_text_of, "pools:\n  - {name: gpu, machine: xyz, count: 4}\n")
     assert text.startswith("cluster.yaml:5:26: pools[0].machine: no machine is called 'xyz'\n")
     assert "\n  hint: on local there are sim-a100-small, sim-cpu and sim-h100\n" in text
@@ -122,7 +122,7 @@ def test_a_machine_of_another_cloud(plan_text_of: PlanText) -> None:
 
 @pytest.mark.parametrize("name", [row.name for row in catalog.machines().values() if row.cloud != "local"])
 def test_no_machine_of_another_cloud_can_be_declared(name: str, plan_text_of: PlanText) -> None:
-    """Not one of them slips through."""
+    """All machines of other clouds are refused."""
     text = refusal(plan_text_of, f"pools:\n  - {{name: gpu, machine: {name}, count: 1}}\n")
     assert f"pools[0].machine: {name} is a machine of " in text
 
@@ -215,7 +215,7 @@ def test_blocks_that_are_not_full(plan_text_of: PlanText) -> None:
 
 
 def test_a_pool_smaller_than_a_block(plan_text_of: PlanText) -> None:
-    """No count of zero is advised."""
+    """The hint never suggests a count of zero."""
     text = (
         "pools:\n  - {name: gpu, machine: sim-h100, count: 3}\nfabric: {leaf_nodes: 4}\nscheduler: {topology: block}\n"
     )
@@ -257,7 +257,7 @@ def test_accelerators_that_no_rail_connects(plan_text_of: PlanText, monkeypatch:
 
 
 def test_a_fact_that_the_catalog_does_not_know(plan_text_of: PlanText, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is planned as unknown, shown as unknown, and never taken for 0."""
+    """The value is planned and shown as unknown, never as 0."""
     odd = dataclasses.replace(catalog.machines()["sim-h100"], name="odd", memory_mib=catalog.UNKNOWN)
     machines = MappingProxyType({**catalog.machines(), "odd": odd})
     monkeypatch.setattr(catalog, "machines", lambda: machines)
@@ -267,7 +267,7 @@ def test_a_fact_that_the_catalog_does_not_know(plan_text_of: PlanText, monkeypat
 
 
 def test_all_problems_come_out_together(plan_text_of: PlanText) -> None:
-    """From top to bottom, each as if the ones before were put right."""
+    """Problems are in the order of the file, each as if the earlier ones were solved."""
     text = (
         "network: {cidr: 10.77.0.0/26}\n"
         "pools:\n"
@@ -286,7 +286,7 @@ def test_all_problems_come_out_together(plan_text_of: PlanText) -> None:
 
 
 def test_a_default_that_does_not_fit_points_at_what_is_around_it(plan_text_of: PlanText) -> None:
-    """A value that nobody wrote has no line of its own."""
+    """A default has no line of its own."""
     pools = [f"  - {{name: pool{number}, machine: sim-h100, count: 1}}\n" for number in range(14)]
     text = refusal(plan_text_of, "pools:\n" + "".join(pools) + "  - {name: last, machine: sim-h100, count: 1024}\n")
     assert text.startswith(
@@ -310,7 +310,7 @@ def test_a_layout_that_no_number_of_nodes_can_have(plan_text_of: PlanText) -> No
 
 
 def test_hsdp_with_one_rank_a_node(plan_text_of: PlanText) -> None:
-    """There is nothing within a node to split a model among."""
+    """A node with one rank cannot split a model."""
     pools = "pools:\n  - {name: gpu, machine: sim-h100, count: 4}\n"
     assert refusal(plan_text_of, pools + "training: {layout: hsdp}\n").splitlines()[::3] == [
         "cluster.yaml:6:20: training.layout: pool gpu: hsdp splits a model within a node, and each has 1 rank",

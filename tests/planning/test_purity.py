@@ -27,7 +27,7 @@ def forbidden(*_: Any, **__: Any) -> NoReturn:
 def test_a_plan_needs_no_network_clock_place_or_environment(
     stack: str, stacks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With sockets and clock blocked, elsewhere and without environment, the plan is the same."""
+    """Sockets and clock are blocked, and folder and environment are others: the plan is the same."""
     source = load_stack(stack, stacks)
     usual = to_json(planning.plan(source))
     for cached in (load, text_of, machines, machines_of, names, accelerators, fabrics, releases, newest_release):

@@ -106,7 +106,7 @@ def test_what_kueue_would_not_do_is_refused(
     ],
 )
 def test_a_team_has_no_namespace_of_others(name: str, whose: str) -> None:
-    """Nor one of an add-on that nobody has switched on."""
+    """Namespaces of disabled add-ons are refused as well."""
     [one] = found(accounts=[{"name": name}])
     assert (one.id, one.text) == ("kueue.namespace", f"an account is a namespace, and {name} belongs to {whose}")
 
@@ -124,7 +124,7 @@ def limited(most: int, queues: list[dict[str, Any]]) -> list[tuple[str, str, str
 
 
 def test_a_limit_is_compared_with_the_nodes_of_each_queue() -> None:
-    """Where a team has its gangs in another one, a queue without is no more than a pity."""
+    """A queue without room is a warning if the team has gangs in another queue."""
     both = ("kueue.limit", "warning", "Kueue counts it in each pool: of gpu and small a may have 2 x {}")
     text = "{} is less than the {} accelerators of one node of queue {}: no gang would start there"
     assert limited(4, TWO_QUEUES) == [
@@ -142,7 +142,7 @@ def test_a_limit_is_compared_with_the_nodes_of_each_queue() -> None:
 
 @pytest.mark.parametrize(("preemption", "waits"), [("off", "preemption is off"), ("requeue", "they take it back")])
 def test_a_team_without_a_node_of_its_own_is_told_so(preemption: str, waits: str) -> None:
-    """And which share is enough for one."""
+    """The message names the share that would give it a node."""
     accounts = [{"name": "a", "share": 1000}, {"name": "b", "share": 1}]
     [one] = found(preemption=preemption, priorities=PRIORITIES, accounts=accounts)
     text = f"no node of queue main is b's own: it has what others leave idle, and {waits}"
@@ -159,14 +159,14 @@ def test_one_node_is_one_teams() -> None:
 
 
 def test_what_it_can_do_passes() -> None:
-    """Also priorities that spare each other where nobody makes room."""
+    """This includes priorities that spare each other without preemption."""
     spared = [{"name": "low", "weight": 1}, {"name": "high", "weight": 2}]
     assert not found(preemption="off", priorities=spared, accounts=[{"name": "a"}, {"name": "b"}])
     assert not found(preemption="requeue", priorities=PRIORITIES)
 
 
 def test_a_queue_s_priority_is_not_promised_to_jobs_that_others_make() -> None:
-    """And nothing is said where no queue has one."""
+    """Queues without a priority have no finding."""
     of = {"pools": ["gpu"]}
     declared = [{"name": "main", **of, "default": True}, *({"name": each, **of, "priority": each} for each in LEVELS)]
     _, one = queues(planned(queues=declared, priorities=PRIORITIES))
@@ -188,13 +188,13 @@ def test_slurm_is_none_of_its_business() -> None:
 
 
 def test_simulated_nodes_alone_make_a_cluster() -> None:
-    """Where pods only seem to run; the default queue is theirs, then."""
+    """Pods only seem to run; the default queue has these nodes."""
     (queue,) = planned().scheduler.queues
     assert (queue.name, queue.pools, queue.default) == ("main", ("gpu",), True)
 
 
 def test_blocks_of_nodes_for_scheduling_only_are_none_of_a_cloud_s() -> None:
-    """Where there are no others, what they are is looked at."""
+    """Without other nodes, their own topology is checked."""
     pools = [{"name": "gpu", "machine": "p4d", "count": 2, "scheduling_only": True}]
     scheduler = {"kind": "kubernetes", "topology": "block"}
     declared = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": pools}

@@ -38,7 +38,7 @@ def test_a_limit_that_is_too_low() -> None:
 
 
 def test_what_is_reserved_is_within_the_limit_already() -> None:
-    """It was counted when it was reserved, if it is the account's own."""
+    """It was counted at its reservation, if the account owns it."""
     own, shared = reservation(), reservation(own=False)
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 3072.0}, *limits(STANDARD)]}
     assert not [each for each in said("quota", plan_of(pool=RESERVED), reservations=[own], **facts) if each[0] == P]
@@ -57,7 +57,7 @@ def test_what_is_reserved_is_within_the_limit_already() -> None:
     ids=["too small", "another type", "ended"],
 )
 def test_what_does_not_start_in_a_reservation_counts(fields: dict[str, Any], beside: int, taken: int) -> None:
-    """Only nodes that have their place in it are within the limit already."""
+    """Only nodes with a place in the reservation are within the limit."""
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 100.0}, *limits(STANDARD)]}
     plan = plan_of(pool=RESERVED)
     [told] = [each for each in said("quota", plan, reservations=[reservation(**fields)], **facts) if each[0] == P]
@@ -113,7 +113,7 @@ def test_ways_that_are_tried_later_have_limits_too() -> None:
 
 
 def test_a_way_whose_limit_nobody_knows() -> None:
-    """Neither the catalog nor the account: it is said of each way, and is no pass."""
+    """Neither the catalog nor the account has the limit: each purchase is reported, and none passes."""
     spot_p6 = {"machine": "p6-b200", "count_min": 4, "fallbacks": [{"purchase": "spot"}]}
     assert ("gpu spot", "unknown") in [each[:2] for each in said("quota", plan_of(pool=spot_p6))]
     unlisted = said("quota", plan_of(pool=LATER), reservations=[reservation()], machine_limits=limits(P, STANDARD, IPS))
@@ -124,14 +124,14 @@ def test_a_way_whose_limit_nobody_knows() -> None:
 
 
 def test_a_limit_that_nobody_lists() -> None:
-    """It is not read as none, and not as zero."""
+    """The limit is unknown, neither absent nor zero."""
     [finding] = [each for each in said("quota", plan_of(), machine_limits=limits(STANDARD)) if each[0] == P]
     assert (finding[1], finding[3].rpartition(": ")[2]) == ("unknown", "the account lists no such limit")
     assert finding[4] == "see the limit in the console of Service Quotas"
 
 
 def test_other_limits() -> None:
-    """One network more, a way out of it, and what its file systems hold."""
+    """The limits of networks, gateways and file systems are checked."""
     facts: dict[str, Any] = {
         "network_limits": [
             {"name": "VPCs per Region", "value": 5.0},
@@ -186,7 +186,7 @@ def test_other_limits() -> None:
 
 
 def test_so_many_placement_groups() -> None:
-    """A limit that is the same for every account, which none tells: one for each pool that is to be near itself."""
+    """The limit is the same for every account, and no API reports it: one group for each pool with placement."""
     full: dict[str, Any] = {"placement_groups": 500}
     assert [each[1:] for each in said("quota", plan_of(), **full)] == [
         (

@@ -1,4 +1,4 @@
-"""Declarations that nobody would write, on every cloud: each becomes a plan that holds together, or located errors."""
+"""Random declarations on every cloud: each becomes a consistent plan, or located errors."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def holds_together(data: dict[str, Any]) -> None:
 @settings(relaxed, max_examples=150)
 @given(declarations())
 def test_random_declarations(data: dict[str, Any]) -> None:
-    """No crash that is not a located error."""
+    """Every failure is a located error."""
     holds_together(data)
 
 
@@ -169,5 +169,5 @@ def test_random_declarations(data: dict[str, Any]) -> None:
 @settings(relaxed, max_examples=10_000)
 @given(declarations())
 def test_ten_thousand_random_declarations(data: dict[str, Any]) -> None:
-    """And many more of them."""
+    """A longer run of the same."""
     holds_together(data)

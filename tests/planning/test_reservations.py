@@ -15,7 +15,7 @@ from tests.planning.accounts import ARN, BLOCK, RESERVED, TODAY, UNSAID, WHY, ac
 
 
 def test_an_end_that_nobody_has_read() -> None:
-    """Before anybody has, the plan says that it does not know when the nodes go."""
+    """Before the facts are read, the plan says that the end is unknown."""
     [one] = [each for each in planning.rules(plan_of(pool=BLOCK), None, TODAY) if each.id == "purchase.reservation"]
     assert (one.outcome, one.place, one.hint) == ("unknown", "pools[0].reservation", READ)
     assert one.text == "whether cr-1 of pool gpu has room for it, and when it ends: it was never read"
@@ -119,7 +119,7 @@ def test_what_was_bought_is_not_what_is_declared(
 
 
 def test_a_zone_that_nobody_has_written() -> None:
-    """A subnet that is there has one, whoever chose it; where nobody may look, nobody knows."""
+    """An existing subnet has a zone; without rights to read it, the zone is unknown."""
     plan, bought = plan_of(pool={**RESERVED, "zone": UNSAID}), [reservation(zone="us-east-1d")]
     subnet = {"name": "nodes", "free": 9, "public": False}
     there, elsewhere = ([{**subnet, "zone": zone}] for zone in ("us-east-1d", "us-east-1a"))
@@ -198,7 +198,7 @@ def test_pools_that_share_a_reservation() -> None:
 
 
 def test_a_pool_in_a_part_of_what_another_one_has() -> None:
-    """A group has its reservations' room, and less where somebody starts in one of them."""
+    """A group has the room of its reservations, less the nodes that start in one of them."""
     groups = [{"name": ARN, "reservations": ["cr-1", "cr-2"]}]
     plan = plan_of(pools=pools({"count": 8, **RESERVED}, {"count": 10, "purchase": "reserved", "reservation": ARN}))
     halves = [reservation("cr-1", total=8), reservation("cr-2", total=8)]
@@ -241,7 +241,7 @@ def test_a_group_of_reservations() -> None:
 
 @pytest.mark.parametrize("inside", [None, []])
 def test_a_group_of_reservations_that_is_not_there(inside: list[str] | None) -> None:
-    """Or has nothing in it; what is beside it is as fine as it was."""
+    """An empty group counts as well; findings about other reservations stay."""
     plan = plan_of(pools=pools({"count": 8, **RESERVED}, {"count": 8, "purchase": "reserved", "reservation": ARN}))
     groups = [{"name": ARN, "reservations": inside}]
     facts: dict[str, Any] = {"reservations": [reservation()], "reservation_groups": groups}
@@ -257,7 +257,7 @@ def test_a_group_of_reservations_that_is_not_there(inside: list[str] | None) -> 
 
 
 def test_a_group_of_reservations_that_was_declared_later() -> None:
-    """Only those are asked for that the declaration had."""
+    """Facts have only the groups that the declaration had then."""
     plan = plan_of(pool={"purchase": "reserved", "reservation": ARN})
     [told] = said("purchase.reservation", plan, reservations=[reservation()])
     assert told[1] == "unknown"
@@ -266,7 +266,7 @@ def test_a_group_of_reservations_that_was_declared_later() -> None:
 
 
 def test_a_reservation_that_will_be_too_small() -> None:
-    """Before it begins it is known for how many it is; that nothing of it is free yet says nothing."""
+    """Its size is known before it begins; its free count is not considered until then."""
     coming = reservation(state="scheduled", total=12, available=0)
     texts = [each[3] for each in said("purchase.reservation", plan_of(pool=RESERVED), reservations=[coming])]
     assert texts[1:] == ["cr-1 is for 12 nodes, and pool gpu has 16"]

@@ -16,7 +16,7 @@ from stampworks.planning import Facts, Finding, rules
 from stampworks.planning.rules import registry
 from stampworks.planning.rules.rule import Rule
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 GPU = {"name": "gpu", "machine": "sim-h100", "count": 4}
 
@@ -73,7 +73,7 @@ def test_loopback_that_nobody_measured(plan_of: Any, facts: Facts | None) -> Non
 
 
 def test_a_pool_in_no_queue(plan_of: Any) -> None:
-    """It has nodes, and whoever declares queues has not said that they are for nothing."""
+    """Its nodes would idle, although queues are declared."""
     pools = [{**GPU, "name": "gpu", "count": 4}, {"name": "prep", "machine": "sim-cpu", "count": 2}]
     queues = [{"name": "main", "pools": ["gpu"], "default": True}]
     [one] = [
@@ -92,7 +92,7 @@ def test_a_pool_in_no_queue(plan_of: Any) -> None:
 
 
 def test_loopback_of_a_cluster_without_rails(plan_of: Any) -> None:
-    """Nothing to carry fits everywhere, measured or not."""
+    """A cluster without traffic fits any machine, measured or not."""
     (finding,) = loopback(plan_of(pools=[{"name": "prep", "machine": "sim-cpu", "count": 4}]), None)
     assert (finding.verdict, finding.text) == ("pass", "the plan has no simulated rails")
 
@@ -104,7 +104,7 @@ def test_loopback_of_a_cluster_without_rails(plan_of: Any) -> None:
 def test_the_advised_rate_is_the_highest_that_passes(
     counts: tuple[int, int], rate: int, measured: int, plan_of: Any
 ) -> None:
-    """Whoever follows the hint is not sent back, and gives up nothing for it."""
+    """The hint leads to a pass, and gives nothing away."""
     machines = ("sim-h100", "sim-a100-small")
     pools = [
         {"name": f"pool{index}", "machine": machine, "count": count}

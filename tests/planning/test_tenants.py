@@ -16,7 +16,7 @@ ETHERNET = design(catalog.machines()["a4-highgpu-8g"], 64)
 
 
 def test_partitions_of_infiniband_and_vlans_of_ethernet() -> None:
-    """Full members have the upper bit; VLAN 1 is nobody's."""
+    """Full members have the upper bit; VLAN 1 is never used."""
     asked = [("red", 32), ("blue", 16)]
     assert tenants(INFINIBAND, asked) == (Tenant("red", 0x8001, 0, 32), Tenant("blue", 0x8002, 32, 16))
     assert [each.key for each in tenants(ETHERNET, asked)] == [2, 3]
@@ -25,7 +25,7 @@ def test_partitions_of_infiniband_and_vlans_of_ethernet() -> None:
 
 @given(st.lists(st.integers(1, 9), max_size=12))
 def test_nobody_shares_a_node_or_a_number(sizes: list[int]) -> None:
-    """And one more tenant leaves all others where they are."""
+    """An additional tenant leaves all others unchanged."""
     asked = [(f"tenant{number}", nodes) for number, nodes in enumerate(sizes) if sum(sizes) <= 64]
     placed = tenants(INFINIBAND, asked)
     taken = [node for each in placed for node in range(each.first, each.last + 1)]

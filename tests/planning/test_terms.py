@@ -168,7 +168,7 @@ WRONG = {
 }
 
 
-def test_what_is_sound_passes() -> None:
+def test_sound_terms_pass() -> None:
     found = judged(plan())
     assert {outcome for _, outcome, *_ in found} == {"pass"}
     assert {id_ for id_, *_ in found} == IDS
@@ -203,7 +203,7 @@ OF_OWNERS = [
 
 @pytest.mark.parametrize(("fact", "rule"), OF_OWNERS)
 def test_what_was_not_read_is_no_pass(fact: str, rule: str) -> None:
-    """With one fact missing, what hangs on it is unknown, says why, and where to read it."""
+    """A missing fact makes its rules unknown, with the reason and the way to read it."""
     facts = Facts(account=account(**{**THERE, fact: None}, unknown={fact: WHY}))
     found = [each for each in planning.rules(plan(), facts, TODAY) if each.id == rule]
     assert found
@@ -212,7 +212,7 @@ def test_what_was_not_read_is_no_pass(fact: str, rule: str) -> None:
 
 
 def test_what_depends_on_the_call_is_unknown() -> None:
-    """A condition may hold, and may not: nobody has tried."""
+    """A condition may or may not hold, so that the result is unknown."""
     [found] = [
         each
         for each in judged(plan(), **other("boundaries", 0, allowed=[], depends=["*"]))
@@ -240,7 +240,7 @@ def test_efa_takes_a_file_system_that_was_made_with_it() -> None:
 
 
 def test_it_costs_the_stack_nothing() -> None:
-    """Its owners pay; what the stack makes beside it is counted."""
+    """Its owners pay for it; resources of the stack are counted."""
     own = {"name": "own", "kind": "efs", "tier": "regional", "mount": "/own"}
     of = plan(storage=[*STORAGE, own])
     assert by_use(of) == ["own"]
@@ -248,7 +248,7 @@ def test_it_costs_the_stack_nothing() -> None:
 
 
 def test_taking_it_out_loses_nothing() -> None:
-    """It is not protected from the stack, for the stack never deletes it."""
+    """The stack never deletes it, so that it needs no protection."""
     found = review("one", ReviewedStack("a", plan()), ReviewedStack("b", plan(storage=STORAGE[1:])))
     [change] = [each for each in found.changes if each.difference.a is not None and each.difference.b is None]
     assert (change.policy, change.loses) == ("in place", ())
@@ -270,7 +270,7 @@ def test_taking_it_out_loses_nothing() -> None:
     ],
 )
 def test_moving_to_existing_parts_is_refused(before: dict[str, Any], after: dict[str, Any], field: str) -> None:
-    """Storage that was made in another network, or under another key, would be made anew, empty."""
+    """Storage in another network, or under another key, would be replaced by an empty one."""
     found = review("one", ReviewedStack("a", plan(**before)), ReviewedStack("b", plan(**after)))
     assert {each.policy for each in found.changes if each.field == field} == {"refuse"}
     assert found.verdict == "fail"
@@ -350,7 +350,7 @@ ELASTIC = [{"name": "gpu", "machine": "p5", "count": 4, "count_min": 1, "zone": 
         ),
     ],
 )
-def test_what_cannot_be(fields: dict[str, Any], path: str, message: str) -> None:
+def test_refused_terms(fields: dict[str, Any], path: str, message: str) -> None:
     assert (path, message) in refused(**fields)
 
 
@@ -367,7 +367,7 @@ OF_TEXT = {
 @pytest.mark.long
 @pytest.mark.parametrize("path", sorted(OF_TEXT))
 def test_tricks(path: str) -> None:
-    """No trick is an id of anything, but for plain words, which may be a name of a profile or a bucket."""
+    """No hostile text is a valid id; plain words may be names of a profile or bucket."""
     for trick in TRICKS:
         data: dict[str, Any] = {
             "version": 1,

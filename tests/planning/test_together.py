@@ -144,7 +144,7 @@ def test_all_at_once(plan_text_of: PlanText) -> None:
     ],
 )
 def test_nothing_that_follows(plan_text_of: PlanText, written: str, instead: str, only: str) -> None:
-    """The region would be missing, the pool of another size: nobody knows before it is mended."""
+    """The region would be missing, or the pool of another size: consequences are unknown until the correction."""
     assert written in SOUND["aws"]
     with pytest.raises(DeclarationError) as error:
         plan_text_of(SOUND["aws"].replace(written, instead))
@@ -153,7 +153,7 @@ def test_nothing_that_follows(plan_text_of: PlanText, written: str, instead: str
 
 @pytest.mark.parametrize("cloud", SOUND)
 def test_one_mistake_is_one_problem(cloud: str) -> None:
-    """Whatever single value is none: a plan that could be has nothing else that is wrong."""
+    """Any single invalid value gives one problem: a valid plan has no other."""
     data = yaml.safe_load(SOUND[cloud])
     planning.plan(load_value(data, "test"))
     for path in leaves(data):
@@ -164,7 +164,7 @@ def test_one_mistake_is_one_problem(cloud: str) -> None:
 
 @pytest.mark.parametrize("cloud", SOUND)
 def test_one_misspelled_key_is_one_problem(cloud: str) -> None:
-    """Its meaning is unknown, and its default is not assumed."""
+    """Its meaning is unknown, so that no default is assumed."""
     data = yaml.safe_load(SOUND[cloud])
     for path in leaves(data):
         if isinstance(path[-1], str):
@@ -181,7 +181,7 @@ UNLOCKED = (
 
 
 def test_rules_come_along() -> None:
-    """With what planning finds: at its own field, and nothing where something is wrong already."""
+    """Findings of rules appear beside planning's, at their own fields, and not for wrong values."""
     data = yaml.safe_load(SOUND["aws"])
     data["pools"][0] |= {"purchase": "block"}
     data["pools"][1] |= {"zone": "us-east-1a"}
@@ -194,7 +194,8 @@ def test_rules_come_along() -> None:
     assert [each.rpartition(" ")[2] for each in said[2:-1]] == ["(kubernetes.locked)"]
     assert said[-1].startswith("storage[1].capacity: capacity 1300 GiB is not valid for ")
     in_order = [each.message.rpartition(" ")[2] for each in error.value.problems]
-    assert in_order[-2:] == ["(image.locked)", "(kubernetes.locked)"]  # findings that are no mistakes, at whatever line
+    # findings that are no mistakes come last, at any line
+    assert in_order[-2:] == ["(image.locked)", "(kubernetes.locked)"]
     with pytest.raises(DeclarationError) as error:
         planning.judged(load_value(data, "test"), None, DAY, OF_LOCK)
     assert {each.path for each in error.value.problems} == {"pools[0].purchase", "storage[1].capacity"}
@@ -206,7 +207,7 @@ def test_rules_come_along() -> None:
 
 @pytest.mark.parametrize("cloud", SOUND)
 def test_a_mistake_makes_no_rule_say_no(cloud: str) -> None:
-    """Whatever single value is none, what a rule says besides it says of the sound declaration, too."""
+    """With any single invalid value, other findings are those of the valid declaration."""
     data = yaml.safe_load(SOUND[cloud])
     _, findings = planning.judged(load_value(data, "test"), None, DAY)
     refused = {each.refusal for each in findings if each.outcome == "fail"}
@@ -218,7 +219,7 @@ def test_a_mistake_makes_no_rule_say_no(cloud: str) -> None:
 
 
 def leaves(data: Any, path: Path = ()) -> Iterator[Path]:
-    """And each list and mapping above them."""
+    """Yield the paths of leaves, and of the lists and mappings above them."""
     if path:
         yield path
     if isinstance(data, (dict, list)):
@@ -227,7 +228,7 @@ def leaves(data: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def broken(data: Any, path: Path) -> Any:
-    """With something that is no value anywhere."""
+    """Return the data with a value at the path that is valid nowhere."""
     changed, inside = copied(data, path)
     inside[path[-1]] = object()
     return changed
@@ -240,7 +241,7 @@ def misspelled(data: Any, path: Path) -> Any:
 
 
 def copied(data: Any, path: Path) -> tuple[Any, Any]:
-    """And in the copy what holds the value at a path."""
+    """Return a copy of the data, and the container of the value at the path."""
     changed = inside = deepcopy(data)
     for step in path[:-1]:
         inside = inside[step]

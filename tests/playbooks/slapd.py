@@ -66,7 +66,7 @@ def group(name: str, gid: int, members: Sequence[str]) -> str:
 
 @dataclass
 class Directory:
-    """A server that is started anew with each set of entries."""
+    """A server that is restarted with each set of entries."""
 
     folder: Path
     address: str

@@ -11,7 +11,7 @@ PLUGIN = {
     "Makefile": "spank_pyxis.so: plugin.c\n\t$(CC) -shared -fpic -o $@ $<\n",
     "plugin.c": "#include <slurm/spank.h>\nSPANK_PLUGIN(pyxis, 1);\n",
 }
-"""As pyxis, built against the headers of the node's Slurm."""
+"""A SPANK plugin in the place of pyxis, built against the headers of the node's Slurm."""
 TOOL = {
     "Makefile": 'build/%_perf: tool.c\n\tmkdir -p build\n\t$(CC) -D"WHO=\\"$$(id -un)\\"" -o $@ $<\n',
     "tool.c": '#include <stdio.h>\nint main(void) { puts("first, built by " WHO); }\n',

@@ -52,7 +52,7 @@ def test_a_second_run_changes_nothing(cluster: Cluster) -> None:
 
 
 def test_records_are_not_lost_to_two_that_write_at_once(cluster: Cluster) -> None:
-    """By itself this MariaDB fails one of them, which slurmdbd has no word for."""
+    """MariaDB itself fails one of two concurrent transactions, and slurmdbd does not retry."""
     asked = "SELECT @@global.innodb_snapshot_isolation, VERSION() >= '11.6'"
     said = cluster.shell("head", f'mariadb --socket=/run/stampworks-database/socket -Ne "{asked}"')
     assert said.split() == ["0", "1"]
@@ -81,20 +81,21 @@ def test_who_has_no_account_runs_no_job(cluster: Cluster) -> None:
 
 
 def test_root_runs_jobs_in_every_queue(cluster: Cluster) -> None:
-    """As a proof does, whatever priority its queue has."""
+    """A proof does so, whatever the priority of the queue."""
     for queue in ("main", "urgent"):
         assert cluster.shell("head", f"srun -p {queue} --nodelist=gpu-001 hostname") == "gpu-001"
 
 
 def test_accelerators_are_charged_for(cluster: Cluster) -> None:
-    """Fair share would take a job of eight for one of one core; everybody can ask, and from every node."""
+    """Fair share would otherwise count a job of eight accelerators like one of one core; all users can query it from
+    every node."""
     job = submit(cluster, "bob", "-N1 --gres=gpu:8", "true")
     asked = f"su bob -c 'sacct -X -n -P -j {job} --format=alloctres,state'"
     cluster.until("gpu-001", asked, "billing=8,cpu=1,gres/gpu=8,node=1|COMPLETED")
 
 
 def test_a_higher_priority_takes_the_nodes(cluster: Cluster) -> None:
-    """By the priority of the job, wherever it was submitted."""
+    """The job's priority counts, in any queue."""
     low = submit(cluster, "alice", "-N2 -n2 -c16 -p main")
     cluster.until("head", f"squeue -h -j {low} -o %T", "RUNNING")
     high = submit(cluster, "bob", "-N2 -n2 -c16 -p urgent", "sleep 5")

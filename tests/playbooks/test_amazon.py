@@ -36,7 +36,7 @@ SERVICES = {
     "nvidia-fabricmanager": "nvidia-fabricmanager",
     "datacenter-gpu-manager-4-core": "nvidia-dcgm",
 }
-"""By the package that brings it."""
+"""Services by the package that contains them."""
 NEEDS = {
     "nvidia-driver-cuda": ("libnvidia-ml", "3:580.126.20"),
     "libnvidia-container-tools": ("libnvidia-container1", "1.19.1"),
@@ -75,7 +75,7 @@ DAEMONS = {
     ),
     "daemon.c": "#include <jwt.h>\nint slurm = JWT;\n",
 }
-"""As Slurm: with the library before, and what pyxis is built with."""
+"""Sources in the place of Slurm's: they need the earlier library, and provide the headers for pyxis."""
 EXPORTER = {
     "Makefile": (
         "install:\n\tinstall -D exporter made/usr/bin/dcgm-exporter\n"
@@ -83,7 +83,7 @@ EXPORTER = {
     ),
     "exporter": "#!/bin/sh\nexec sleep 100000\n",
 }
-"""As DCGM's: with the definition of its service."""
+"""Sources in the place of DCGM's exporter, with its service unit."""
 PERF = ["build/all_reduce_perf"]
 
 
@@ -183,7 +183,7 @@ def repository(node: Callable[[str, float], str], share: Path, plan: Plan) -> No
 
 @pytest.fixture(scope="module")
 def amazon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Amazon]:
-    """After the first run, which installs everything: the node has another image than the plan's."""
+    """Yield the node after the first run, which installs everything because its image differs from the plan's."""
     folder, local = tmp_path_factory.mktemp("amazon"), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
     plan = planning.plan(load_value(RENTED, "test"))
     without = tuple(each for each in plan.release.hardware if each.name not in ("scratch", "torch"))
@@ -192,7 +192,7 @@ def amazon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Amazon]:
     with booted(local, folder, tools) as cluster:
         made = Amazon(cluster, plan)
         repository(made.shell, cluster.share, plan)
-        made.shell("git config --system safe.directory '*'")  # the repositories belong to whoever runs the tests
+        made.shell("git config --system safe.directory '*'")  # the repositories belong to the user who runs the tests
         made.shell('rm /etc/os-release; printf \'ID="amzn"\\nVERSION_ID="2023"\\n\' >/etc/os-release')
         made.shell(f"printf %s {shlex.quote(PYTHON)} >/usr/local/bin/python-of-amazon")
         made.shell("chmod 755 /usr/local/bin/python-of-amazon; mkdir -p /etc/yum.repos.d")
@@ -228,7 +228,7 @@ def test_no_upgrade_brings_another_version(amazon: Amazon, golden: Callable[[Pat
 
 
 def test_a_second_run_changes_nothing(amazon: Amazon) -> None:
-    """And a look finds nothing; what is built is there, and all of it knows what came before."""
+    """A check finds nothing; programs that were built see their dependencies."""
     assert amazon.play().changed == 0
     assert amazon.look().drift == ()
     assert amazon.shell("/usr/sbin/a-daemon; readlink /usr/lib64/libslurm.so") == "root\nlibslurm.so.42.0.0"
@@ -243,7 +243,7 @@ def test_what_has_no_package_is_built_and_runs(amazon: Amazon) -> None:
 
 
 def test_another_driver_is_refused_before_anything_is_changed(amazon: Amazon) -> None:
-    """So is another kernel; the role itself would put back its packages, and hold them."""
+    """Another kernel is refused, too; the role itself would reinstall and hold its packages."""
     amazon.shell("dnf -q -y --disableplugin=versionlock install nvidia-driver-cuda; echo moved >/etc/motd")
     said = amazon.refused()
     assert "gpu-001" in said
@@ -261,7 +261,7 @@ def test_another_driver_is_refused_before_anything_is_changed(amazon: Amazon) ->
 
 
 def test_a_version_that_no_repository_has_is_said(amazon: Amazon) -> None:
-    """With those that it has, and nothing is installed."""
+    """The error lists the available versions, and nothing is installed."""
     before = amazon.installed()
     said = amazon.pinned("another", {"efa": "4.0", "nowhere": ""})["msg"]
     assert said == (
@@ -274,7 +274,7 @@ def test_a_version_that_no_repository_has_is_said(amazon: Amazon) -> None:
 
 
 def test_what_is_loosened_is_held_again(amazon: Amazon) -> None:
-    """A line that somebody takes out of the list is drift."""
+    """A removed hold on a package is drift."""
     amazon.shell("sed -i '/^!kernel6.12-devel$/d' /etc/dnf/plugins/versionlock.list")
     # both roles that build modules say it, and the first of them holds it
     assert {*amazon.look().drift} == {(NODE, f"package kernel6.12-devel-{KERNEL} is not held")}
@@ -283,14 +283,14 @@ def test_what_is_loosened_is_held_again(amazon: Amazon) -> None:
 
 
 def test_a_package_that_is_gone_comes_back(amazon: Amazon) -> None:
-    """In the version that the image had, as the record says."""
+    """Its version is that of the image, from the record."""
     amazon.shell("rpm -e iperf3")
     assert amazon.play().changed == 1
     assert "iperf3" in amazon.installed()
 
 
 def test_another_module_that_is_loaded_wants_a_reboot(amazon: Amazon) -> None:
-    """As on other systems: noted, and not started anew while it runs a job."""
+    """The reboot is noted, and does not happen during a job."""
     amazon.shell("echo 570.1 >/sys/module/nvidia/version")
     call = {"name": "driver", "module": "nvidia", "version": "580.126.20"}
     assert amazon.module("kernel_module", call)["changed"]

@@ -74,7 +74,7 @@ def test_a_file_that_is_not_there_is_named(content: dict[str, Any]) -> None:
 
 
 def test_only_what_is_missing_is_made(content: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """And in check mode nothing: it is said."""
+    """Check mode only reports it."""
     said: list[str] = []
     there = ""
 

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 GATEWAY = "10.98.0.1"
 SERVICE = "/etc/stampworks/services/directory"
 FORGET = f"sv -w 20 force-stop {SERVICE}; rm -f /var/lib/sss/db/* /var/lib/sss/mc/*; sv up {SERVICE}"
-"""Have SSSD ask anew now, and not when what it knows is too old."""
+"""Have SSSD ask at once, and not when its cache expires."""
 EVERYBODY = ("head", "gpu-001", "gpu-002")
 SCHEDULER = {"accounting": True, "accounts": [{"name": "research"}, {"name": "product"}]}
 USERS = [{"name": "alice", "uid": 2001, "accounts": ["product"]}]
@@ -43,7 +43,7 @@ class Site:
     folder: Path
 
     def key(self, name: str) -> str:
-        """The public key of somebody, whose private one lies in the folder."""
+        """Return the public key of a user, whose private key is in the folder."""
         file = self.folder / name
         if not file.exists():
             subprocess.run(
@@ -91,7 +91,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             here = Site(made, directory, folder)
             try:
                 with pytest.raises(PlaybookFailed, match="See that the directory answers"):
-                    made.play()  # nobody answers yet
+                    made.play()  # the server does not run yet
                 here.serve(Person("dora", 20_001, [here.key("dora")]), Person("eve", 20_002, [here.key("eve")]))
                 made.play()
                 yield here
@@ -105,9 +105,8 @@ def test_a_second_run_changes_nothing(site: Site) -> None:
 
 
 def test_they_are_the_same_on_every_node(site: Site) -> None:
-    """With the directory's numbers, and the cluster's home. A group that is called sudo gives nobody rights, and
-    neither does one with a number of the system's.
-    """
+    """Users have the directory's ids and the cluster's home. A group called sudo, or with a system id, gives no
+    rights."""
     for node in EVERYBODY:
         said = site.cluster.shell(node, "id dora; getent passwd dora; getent group sudo")
         assert said.splitlines() == [
@@ -160,7 +159,7 @@ def test_who_leaves(site: Site) -> None:
 
 
 def test_another_authority_has_no_say(site: Site) -> None:
-    """A server whose certificate nobody vouches for is asked nothing, and SSSD goes on when the right one is back."""
+    """A server with an untrusted certificate is not used, and SSSD continues when the right one is back."""
     right = site.directory.certificate
     try:
         slapd.certify(site.directory.folder, GATEWAY)
@@ -173,7 +172,7 @@ def test_another_authority_has_no_say(site: Site) -> None:
 
 
 def test_after_a_power_cut(site: Site) -> None:
-    """SSSD comes up by itself, on a node that has forgotten nobody."""
+    """SSSD starts automatically, and still knows all users."""
     site.cluster.power_cycle("head")
     site.cluster.until("head", "id -u dora 2>/dev/null || true", "20001")
     assert site.cluster.play().changed == 0

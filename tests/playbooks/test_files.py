@@ -47,13 +47,13 @@ def test_a_set_is_written_once(write: Writer, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "ü € 😀\n", "'\"$(touch x) `id` \\n {{ x }}\n", "\r\n\0\u2028", "no newline"])
 def test_text_arrives_as_it_is(write: Writer, tmp_path: Path, content: str) -> None:
-    """Nothing on the way reads a file's content as anything else."""
+    """The content is passed through unchanged."""
     write(entry(tmp_path / "file", content))
     assert (tmp_path / "file").read_bytes() == content.encode()
 
 
 def test_a_tree_becomes_its_files(tmp_path: Path) -> None:
-    """Each with its place below the path; what Python left in the folder is none of them."""
+    """Each file has its place below the path; files of Python's cache are left out."""
     for name in ("one.py", "deeper/two.py", "__pycache__/one.pyc"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -67,7 +67,7 @@ def test_a_tree_becomes_its_files(tmp_path: Path) -> None:
 
 
 def test_kernel_settings_must_be_in_force(write: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A right file is not enough when somebody has told the kernel otherwise."""
+    """A right file is not sufficient when the kernel has another value."""
     kernel, commands = tmp_path / "sys", list[str]()
     (kernel / "net/ipv4").mkdir(parents=True)
     (kernel / "net/ipv4/range").write_text("1\t9\n")
@@ -95,7 +95,7 @@ def test_kernel_settings_must_be_in_force(write: Writer, tmp_path: Path, monkeyp
 def test_what_differs_is_said_without_what_is_in_it(
     write: Writer, tmp_path: Path, spoil: Callable[[Path], None], words: str
 ) -> None:
-    """In words that may be shown to anybody, whatever the file holds."""
+    """The words may be shown to anybody, whatever the file holds."""
     wanted = entry(tmp_path / "key", "s3cret", mode="0600", secret=True)
     write(wanted)
     spoil(tmp_path / "key")
@@ -114,7 +114,7 @@ def test_a_changed_mode_is_a_change(write: Writer, tmp_path: Path) -> None:
 
 
 def test_what_the_set_no_longer_holds_is_removed(write: Writer, tmp_path: Path) -> None:
-    """Only what an earlier run of the same set wrote, and no folder that others use."""
+    """Only files of an earlier run of the same set are removed, and no folder of others."""
     (tmp_path / "mine").write_text("not of the set")
     write(
         entry(tmp_path / "old", "x"),
@@ -139,7 +139,7 @@ def test_check_mode_says_and_does_nothing(write: Writer, tmp_path: Path) -> None
 
 
 def test_once_means_never_again(write: Writer, tmp_path: Path) -> None:
-    """A state file is made and then belongs to whoever changes it."""
+    """A state file is created once, and then belongs to its users."""
     write(entry(tmp_path / "state", "first", once=True))
     (tmp_path / "state").write_text("changed")
     assert not write(entry(tmp_path / "state", "other", once=True))["changed"]
@@ -197,7 +197,7 @@ def test_a_directory_in_the_way_is_said(write: Writer, tmp_path: Path) -> None:
 
 
 def test_an_unknown_owner_is_said(write: Writer, tmp_path: Path) -> None:
-    """With the name, since it comes from a role."""
+    """The error has the owner's name, which comes from a role."""
     result = write(entry(tmp_path / "file", "x", owner="nobody-here"))
     assert result["msg"] == "no user is called 'nobody-here' on this node"
 
@@ -211,7 +211,7 @@ def test_a_secret_is_never_shown(write: Writer, tmp_path: Path) -> None:
 
 
 def test_a_diff_is_readable(write: Writer, tmp_path: Path) -> None:
-    """As diff -u writes it."""
+    """The form is that of diff -u."""
     write(entry(tmp_path / "file", "one\ntwo\n"))
     (change,) = write(entry(tmp_path / "file", "one\nthree\n"))["diff"]
     assert change["prepared"].splitlines()[2:] == ["@@ -1,2 +1,2 @@", " one", "-two", "+three"]
@@ -232,7 +232,7 @@ def test_a_module_travels_with_what_it_imports(tmp_path: Path) -> None:
 
 
 def test_arguments_are_checked_against_the_documentation() -> None:
-    """One text says what a module takes, to people and to Ansible."""
+    """Documentation and argument specification are one text."""
     spec = on_node.argument_spec("files")
     assert spec["name"] == {"type": "str", "required": True}
     assert spec["files"]["options"]["mode"] == {"type": "str"}

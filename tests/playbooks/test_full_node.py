@@ -1,4 +1,4 @@
-"""A node without room on its disk: the file is named, and whoever reads one of ours meanwhile reads a whole one."""
+"""A node with a full disk: the error names the file, and readers of our files see complete ones."""
 
 from __future__ import annotations
 

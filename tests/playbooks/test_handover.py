@@ -1,4 +1,4 @@
-"""From instances of AWS to a cluster: namespace nodes, handed over as if they were instances of a simulated AWS.
+"""Configuration of AWS instances as a cluster: namespace nodes, registered as instances of a simulated AWS.
 
 What makes them is not AWS, and all else is as it would be: the roster is asked for through the SDK, ssh goes through a
 tunnel to a machine that it knows by its id, and the playbooks run on what the roster lists.
@@ -34,10 +34,10 @@ METADATA = "169.254.169.254"
 
 
 def plan_on_aws(name: str, **pool: int) -> Plan:
-    """With nodes as small as those that are there, and namespaces as they are; names and addresses are the room's."""
+    """Return a plan with nodes of the available size, and the names and addresses of the room."""
     pools = [{"name": "gpu", "machine": "m7i", "count": 2, **pool}]
     declared = {**DECLARATION, "name": name, "cloud": "aws", "region": REGION, "pools": pools, "storage": []}
-    declared["logs"] = {"days": 0}  # these nodes have no journal: test_logs.py
+    declared["logs"] = {"days": 0}  # these nodes have no journal: see test_logs.py
     made = planning.plan(load_value(declared, "test"))
     return replace(made, groups=tuple(replace(group, machine=small(group.machine)) for group in made.groups))
 
@@ -92,7 +92,7 @@ def play(plan: Plan, roster: Roster, said: list[str]) -> Recap:
 
 
 def test_instances_become_a_cluster(handed_over: tuple[Plan, Roster]) -> None:
-    """They take jobs, a second run changes nothing, and whoever asks finds them well."""
+    """They take jobs, a second run changes nothing, and the health check passes."""
     plan, roster = handed_over
     assert [each.name for each in roster.members] == ["gpu-001", "gpu-002", "head"]
     assert roster.reach == ()
@@ -107,11 +107,11 @@ def test_instances_become_a_cluster(handed_over: tuple[Plan, Roster]) -> None:
 
 
 def test_users_get_nothing_from_the_metadata_service(handed_over: tuple[Plan, Roster]) -> None:
-    """It would tell them what the machine may do in the account; programs of the system it goes on to tell."""
+    """The service would give them the machine's rights in the account; system programs still reach it."""
     plan, roster = handed_over
     head = next(each.address for each in roster.members if each.name == "head")
     ask = f"python3 -c 'import socket; socket.create_connection((\"{METADATA}\", 22), timeout=5)'"
-    on(roster, "head", f"ip address replace {METADATA}/32 dev lo")  # where sshd answers for it
+    on(roster, "head", f"ip address replace {METADATA}/32 dev lo")  # sshd answers at this address
     on(roster, "gpu-001", f"ip route replace {METADATA}/32 via {head}")
     on(roster, "gpu-001", ask)
     on(roster, "gpu-001", f"setpriv --reuid slurm --clear-groups {ask}")

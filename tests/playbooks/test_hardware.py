@@ -40,7 +40,7 @@ SERVICES = {
     "datacenter-gpu-manager-4-core": "nvidia-dcgm",
     "datacenter-gpu-manager-exporter": "nvidia-dcgm-exporter",
 }
-"""By the package that brings it."""
+"""Services by the package that contains them."""
 BESIDE = Software("pci", tuple(catalog.releases()["2026.11"].hardware["pci"].packages.items()))
 """Software that the machine's cloud decides."""
 TORCH = {"torch": "2.11.0"}
@@ -51,7 +51,7 @@ DEVICES = {
     GPU: ("0x030200", None),
     NIC: ("0x020700", 0x00),
 }
-"""By its place on the bus: the class of a device, and which Access Control Services are on; None where it has none."""
+"""Devices by their place on the bus: class and enabled Access Control Services; None without such services."""
 BUILT_WITH = ("build-essential", "git")
 RENTED = {
     "version": 1,
@@ -174,9 +174,9 @@ def repository(folder: Path, plan: Plan) -> None:
 def pci_device(folder: Path, kind: str, control: int | None) -> None:
     """Make a device as the kernel shows it: its configuration space, with or without Access Control Services."""
     space = bytearray(4096)
-    space[0x06] = 0x10  # it has capabilities,
+    space[0x06] = 0x10  # the device has capabilities,
     space[0x34] = 0x40  # the first of them here:
-    space[0x40] = 0x10  # it is PCI Express, and so may have more from 0x100 on
+    space[0x40] = 0x10  # it is PCI Express, so that extended capabilities begin at 0x100
     if control is not None:
         space[0x100:0x108] = bytes([0x0D, 0, 1, 0, 0x5F, 0, *control.to_bytes(2, "little")])
     folder.mkdir(parents=True)
@@ -195,7 +195,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
         lock = folder / "lock.txt"
         lock.write_text("".join(wheel(share / "wheels", *each) for each in TORCH.items()))
         made = Equipped(cluster, plan, lock)
-        for node in ("head", NODE):  # the repositories belong to whoever runs the tests
+        for node in ("head", NODE):  # the repositories belong to the user who runs the tests
             cluster.shell(node, "git config --system safe.directory '*'")
         made.shell("printf '[global]\nno-index = true\nfind-links = /exports/shared/wheels\n' >/etc/pip.conf")
         made.shell("echo 'deb [trusted=yes] file:/exports/shared/repository ./' >/etc/apt/sources.list.d/tests.list")
@@ -234,7 +234,7 @@ def test_no_upgrade_brings_another_version(equipped: Equipped) -> None:
 
 
 def test_torch_is_in_an_environment_by_itself(equipped: Equipped) -> None:
-    """From wheels with the digests of the lock; what starts the workloads finds it."""
+    """Wheels have the digests of the lock; the program that starts workloads finds them."""
     program = shlex.quote((ROLES / "workloads/files/python").read_text())
     asked = "import importlib.metadata as of; print(of.version('torch'))"
     assert equipped.shell(f'printf %s {program} >/tmp/python; sh /tmp/python -c "{asked}"') == TORCH["torch"]
@@ -257,7 +257,7 @@ def test_rendered_files(equipped: Equipped, golden: Callable[[Path, str], None])
 
 
 def test_a_second_run_changes_nothing(equipped: Equipped) -> None:
-    """And a look finds nothing."""
+    """A check finds nothing."""
     assert equipped.play().changed == 0
     assert equipped.look().drift == ()
 
@@ -269,7 +269,7 @@ def test_services_run(equipped: Equipped) -> None:
 
 
 def test_what_nobody_packages_is_built(equipped: Equipped) -> None:
-    """By a user without rights; the plug-in of Slurm on the head, too, where people submit jobs."""
+    """A user without rights builds it; the head has Slurm's plugin, too, because jobs are submitted there."""
     assert equipped.shell("all_reduce_perf") == "first, built by nobody"
     for node in ("head", NODE):
         assert equipped.cluster.shell(node, f"stat -c '%U %a' {slurm.PYXIS}") == "root 755"
@@ -279,7 +279,7 @@ def test_what_nobody_packages_is_built(equipped: Equipped) -> None:
 
 
 def test_another_commit_is_built_and_what_it_no_longer_makes_goes(equipped: Equipped) -> None:
-    """So are programs that somebody exchanged, or that were built with another version of a package."""
+    """Replaced programs, and those built with another version of a package, are built again."""
     second = TOOL | {"tool.c": TOOL["tool.c"].replace("first", "second")}
     perf = ["build/all_reduce_perf"]
     made = source("nccl-tests", equipped.cluster.share, second, ["make", *perf], perf)
@@ -299,7 +299,7 @@ def test_another_commit_is_built_and_what_it_no_longer_makes_goes(equipped: Equi
 
 
 def test_what_cannot_be_built_changes_nothing(equipped: Equipped) -> None:
-    """And says why: a compiler's error, a file that is not made, no such commit, no repository, a name that moves."""
+    """Each error has its reason: the compiler, a missing file, commit or repository, or a moving name."""
     wrong = TOOL | {"tool.c": "int main(void) { return nothing; }\n"}
     made = source(
         "nccl-tests", equipped.cluster.share, wrong, ["make", "build/all_reduce_perf"], ["build/all_reduce_perf"]
@@ -327,7 +327,7 @@ def test_what_cannot_be_built_changes_nothing(equipped: Equipped) -> None:
 
 
 def test_a_failed_build_stops_the_play(equipped: Equipped) -> None:
-    """With what the compiler said."""
+    """The error has the compiler's output."""
     wrong = source(
         "pyxis", equipped.cluster.share, PLUGIN | {"plugin.c": "nothing here;\n"}, ["make"], ["spank_pyxis.so"]
     )
@@ -338,7 +338,7 @@ def test_a_failed_build_stops_the_play(equipped: Equipped) -> None:
 
 
 def test_what_somebody_changed_is_found_and_put_right(equipped: Equipped) -> None:
-    """In words first, without a change; the packages of one role need no other role's."""
+    """A check only describes it; packages of one role need no other role's."""
     equipped.shell("apt-mark unhold efa; echo >>/etc/apt/preferences.d/stampworks-efa; dpkg --purge libnccl-ofi")
     words = [
         "/etc/apt/preferences.d/stampworks-efa differs",
@@ -365,7 +365,7 @@ def test_another_version_is_refused_on_a_node(equipped: Equipped) -> None:
 
 
 def test_a_version_that_no_repository_has(equipped: Equipped) -> None:
-    """It says what there is instead, and nothing was installed."""
+    """The error lists the available versions, and nothing is installed."""
     before = equipped.installed()
     said = equipped.pinned("efa", packages={"efa": "4.0", "libnccl-ofi": "1.22.0", "libother": "1"})["msg"]
     assert said == (
@@ -378,7 +378,7 @@ def test_a_version_that_no_repository_has(equipped: Equipped) -> None:
 
 
 def test_another_kernel_is_refused(equipped: Equipped) -> None:
-    """Before its modules are built for one that the release does not know."""
+    """The refusal comes before modules are built for an unknown kernel."""
     assert equipped.pinned("driver", kernel="2.4")["msg"] == (
         f"driver: kernel {KERNEL} runs, the release builds its modules for 2.4: start the node from an image of the "
         "release"
@@ -413,7 +413,7 @@ def control(equipped: Equipped, device: str) -> str:
 
 
 def test_devices_reach_each_other(equipped: Equipped) -> None:
-    """Access Control Services are off where there are any; what somebody turns on is seen, and off at the next boot."""
+    """Access Control Services are off on all devices; one that is enabled is noticed, and off at the next boot."""
     assert [control(equipped, device) for device in (ROOT, SWITCH, NIC)] == ["0000"] * 3
     assert equipped.shell("cat /tmp/grub") == "updated"
     equipped.shell(f"setpci -s {SWITCH} ECAP_ACS+0x6.w=005d")
@@ -442,7 +442,7 @@ def test_what_cannot_be_turned_off_is_said(equipped: Equipped) -> None:
 
 
 def test_translated_addresses_want_a_reboot(equipped: Equipped) -> None:
-    """GPUs and NICs only; a kernel that was told already, and translates still, is an error."""
+    """Only GPUs and NICs count; a kernel that translates despite its option is an error."""
     for number, device in enumerate((SWITCH, GPU)):
         equipped.shell(f"mkdir -p /tmp/groups/{number}/devices; echo DMA-FQ >/tmp/groups/{number}/type")
         equipped.shell(f"ln -s /sys/bus/pci/devices/{device} /tmp/groups/{number}/devices/{device}")

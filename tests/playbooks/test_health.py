@@ -66,7 +66,7 @@ def test_a_well_node_costs_slurm_nothing(health: ModuleType, monkeypatch: pytest
 def test_a_node_that_is_not_well_is_drained_and_given_back(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its reason; again only when the reason changes."""
+    """The drain has a reason, and is repeated only when the reason changes."""
     slurm = Slurm(health, monkeypatch)
     expect(tmp_path, mounts=["/not/mounted"])
     assert health.main([]) == 1
@@ -86,7 +86,7 @@ def test_a_node_that_is_not_well_is_drained_and_given_back(
 def test_a_node_that_is_no_longer_what_was_proven_takes_no_job(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its drain is the proof's: looking again does not give it back, and a person's stays a person's."""
+    """The drain belongs to the proof: another look does not resume the node, and a user's drain stays."""
     slurm = Slurm(health, monkeypatch)
     monkeypatch.setattr(health, "RIGHT", "another result")
     monkeypatch.setattr(health, "LIMITS", ())
@@ -136,7 +136,7 @@ def test_limits_of_jobs(
     own: tuple[int, int],
     problems: list[str],
 ) -> None:
-    """As much as the machine gives, and a job was promised; without a limit, nothing is missing."""
+    """Limits are those of the machine and of the promise to jobs; no limit is fine."""
     first = tmp_path / "limits"
     first.write_text(FIRST.format(memlock=memlock, files=files))
     monkeypatch.setattr(health, "FIRST_PROCESS", str(first))
@@ -146,7 +146,7 @@ def test_limits_of_jobs(
 
 
 def test_rails_take_packets_of_one_size(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that takes smaller ones is named."""
+    """A rail with a smaller MTU is named."""
     for name, size in (("rail0", 1500), ("rail1", 1400)):
         (tmp_path / "net" / name).mkdir(parents=True)
         (tmp_path / "net" / name / "mtu").write_text(f"{size}\n")
@@ -189,7 +189,7 @@ def test_it_means_the_same_as_a_proof(health: ModuleType) -> None:
 def test_a_node_that_a_person_drained_stays_drained(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when the program had drained it before."""
+    """This holds even if the program had drained it before."""
     slurm = Slurm(health, monkeypatch)
     expect(tmp_path, mounts=["/not/mounted"])
     health.main([])
@@ -220,7 +220,7 @@ def test_the_reason_of_a_person_is_not_overwritten(
 def test_a_reason_that_slurm_would_change_is_made_plain_first(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mount: str
 ) -> None:
-    """Else it would never be the one that was given, and the node would be drained anew at every look."""
+    """Otherwise the reason would never match, and the node would be drained at every look."""
     slurm = Slurm(health, monkeypatch)
     expect(tmp_path, mounts=[mount, "/also"])
     health.main([])
@@ -235,7 +235,7 @@ def test_a_reason_that_slurm_would_change_is_made_plain_first(
 def test_checking_leaves_slurm_alone(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It prints what it found, one line each."""
+    """The findings are printed, one per line."""
     slurm = Slurm(health, monkeypatch)
     expect(tmp_path, mounts=["/a", "/b"])
     assert health.main(["--check"]) == 1
@@ -256,7 +256,7 @@ def test_checking_leaves_slurm_alone(
 def test_accelerators(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str, problems: list[str]
 ) -> None:
-    """Their number and their errors; what cannot be read is no good sign."""
+    """Number and errors are checked; an unreadable value counts as a fault."""
     expect(tmp_path, accelerators=2, mounts=[])
     monkeypatch.setattr(health, "output", lambda *_: rows)
     found = health.look(health.CHECKS)
@@ -331,7 +331,7 @@ def looked(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_a_check_of_the_users_own(looked: Scripts, script: str, problems: list[str]) -> None:
-    """Its exit code is the verdict, its first line the sentence, and only what can be printed of it."""
+    """The exit status is the verdict, and the first line of output the reason, without control characters."""
     assert looked(f"#!/bin/sh\n{script}\n") == problems
 
 
@@ -345,7 +345,7 @@ def test_a_check_of_the_users_own(looked: Scripts, script: str, problems: list[s
     ],
 )
 def test_a_check_that_does_not_end(looked: Scripts, script: str, tmp_path: Path) -> None:
-    """It is ended in time, and is no good sign."""
+    """The check is ended at its time limit, and counts as failed."""
     assert looked(f"#!/bin/sh\n{script}\n", timeout_seconds=1) in (
         ["could not check a: no answer within 1 s"],
         ["could not check a: y"],
@@ -353,17 +353,17 @@ def test_a_check_that_does_not_end(looked: Scripts, script: str, tmp_path: Path)
 
 
 def test_a_check_that_leaves_somebody_behind(looked: Scripts) -> None:
-    """Its own exit code counts, and nobody waits for longer than was said."""
+    """The exit status of the check counts, and its children extend no wait."""
     assert looked("#!/bin/sh\necho bad\nsetsid sleep 3 &\nexit 1\n", timeout_seconds=1) == ["a: bad"]
 
 
 def test_a_check_that_cannot_start(looked: Scripts) -> None:
-    """Its interpreter may not be there."""
+    """Its interpreter may be missing."""
     assert looked("#!/no/such/program\n") == ["could not check a: No such file or directory"]
 
 
 def test_checks_run_side_by_side(looked: Scripts, tmp_path: Path) -> None:
-    """Each waits until the other has begun."""
+    """Each check waits until the other one has started."""
     scripts = [
         f"#!/bin/sh\ntouch {tmp_path}/{mine}\nuntil [ -e {tmp_path}/{other} ]; do sleep 0.05; done\necho met; exit 1\n"
         for mine, other in (("one", "two"), ("two", "one"))
@@ -406,7 +406,7 @@ def test_rails(
     rate: int,
     problems: list[str],
 ) -> None:
-    """There, with a carrier, at the declared rate."""
+    """Each rail exists, with a carrier, at the declared rate."""
     monkeypatch.setattr(health.os.path, "exists", lambda _: carrier is not None)
     monkeypatch.setattr(health, "read", lambda _: carrier)
     assert health.one_rail({"interface": "rail0", "rate_mbps": 200}, {"rail0": rate}) == problems

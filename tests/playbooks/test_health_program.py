@@ -54,7 +54,7 @@ def test_a_node_that_the_other_one_has_given_back_is_free(
         ({"held": "health: 7 of 8 accelerators", "out": True}, (True, "health: rail0 has no carrier")),
         ({"held": "person alice: new fans", "out": True}, (True, "person alice: new fans")),
         ({"held": "proof: rail0 is slow", "out": True}, (True, "proof: rail0 is slow")),
-        ({"held": "health: of yesterday"}, (True, "health: rail0 has no carrier")),  # somebody has uncordoned it
+        ({"held": "health: of yesterday"}, (True, "health: rail0 has no carrier")),  # a user has uncordoned it
         ({"out": True}, (True, "")),
         ({"taint": "stampworks/unproven"}, (False, "")),
     ],
@@ -62,7 +62,7 @@ def test_a_node_that_the_other_one_has_given_back_is_free(
 def test_a_node_that_is_not_well_takes_no_pods(
     of_kubernetes: Callable[..., Node], found: dict[str, Any], left: tuple[bool, str]
 ) -> None:
-    """Whoever else holds it goes on holding it; one that is not proven yet is its proof's to judge."""
+    """Other holds stay; an unproven node is left to its proof."""
     node = of_kubernetes(**found)
     node.finds("rail0 has no carrier")
     assert node.program.main([]) == 1
@@ -111,7 +111,7 @@ def test_a_node_that_is_well_asks_nobody(of_kubernetes: Callable[..., Node]) -> 
 
 
 def test_who_cannot_be_ended_is_not_waited_for(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks storage that is gone does not end when it is killed: the look goes on, and says so."""
+    """A process that waits for lost storage cannot be killed: the check continues, and reports it."""
     left: list[Any] = []
     with monkeypatch.context() as patch:
         patch.setattr(program, "ANSWER_S", 0.1)

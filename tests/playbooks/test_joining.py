@@ -64,7 +64,7 @@ class Scene:
     aws: Simulated
     elastic: Member
     instances: dict[str, str] = field(default_factory=dict)
-    """By address, whom the metadata service takes a machine for."""
+    """Instances by the address under which the metadata service knows them."""
 
     def started(self, limit_s: float = 90) -> str:
         """The instance that the head has started and named."""
@@ -132,7 +132,7 @@ def surrounded(reach: tuple[str, ...], gateway: str, aws: Simulated, instances: 
 
 
 def endpoint(gateway: str) -> str:
-    """Return the settings of every Python on a machine there."""
+    """Return a line of Python that points the AWS SDK of a machine to this server."""
     return f"import os; os.environ.setdefault('AWS_ENDPOINT_URL', 'http://{gateway}:{AWS_PORT}')"
 
 
@@ -206,7 +206,7 @@ def bring(scene: Scene, folder: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("wheels", [False, True], ids=["suite", "wheels"])
 def test_a_node_starts_with_its_job(scene: Scene, wheels: bool, tmp_path: Path) -> None:
-    """The job waits until the node is one, and runs on both; whatever of both it configures itself with."""
+    """The job waits until the node has joined, and runs on both, for any of the two releases."""
     if wheels:
         bring(scene, tmp_path)
     ask = "runuser -u alice -- srun --chdir=/tmp -p main -N2 sh -c 'hostname; getent hosts gpu-002'"
@@ -220,7 +220,7 @@ def test_a_node_starts_with_its_job(scene: Scene, wheels: bool, tmp_path: Path) 
             raise
         found = f"{scene.elastic.address:<15} gpu-002"
         assert sorted(job.result().splitlines()) == [*(found, found), "gpu-001", "gpu-002"], "both know where it is"
-    scene.machines.shell("gpu-002", "! test -e /run/stampworks-join")  # with its secrets
+    scene.machines.shell("gpu-002", "! test -e /run/stampworks-join")  # the folder holds the node's secrets
     scene.machines.shell("head", "scontrol update nodename=gpu-002 state=power_down_force reason=enough")
     until = time.monotonic() + 120
     states = {"running"}

@@ -35,7 +35,7 @@ setsid /usr/lib/systemd/systemd-journald >/tmp/journald 2>&1 </dev/null &
 for i in 1 2 3 4 5 6 7 8 9; do sleep 0.5; systemd-cat true && exit; done
 cat /tmp/journald; exit 1
 """
-"""Nothing starts journald where systemd is not the first process; kernel messages are those of the test's machine."""
+"""Start journald without systemd as the first process; kernel messages are those of the test's machine."""
 
 
 @dataclass
@@ -106,20 +106,20 @@ def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Telling]:
 
 
 def test_what_was_said_before_comes_when_there_is_somebody_to_take_it(telling: Telling) -> None:
-    """Until then the journal keeps it."""
+    """The journal keeps the lines until the service answers."""
     telling.aws.client("logs").create_log_group(logGroupName=log_group(telling.plan.name))
     [said] = telling.kept("early")
     assert {name: said[name] for name in ("name", "level", "text")} == {"name": "slurmd", "level": "4", "text": "early"}
 
 
 def test_a_second_run_changes_nothing(telling: Telling) -> None:
-    """And a look finds nothing."""
+    """A check finds nothing."""
     assert telling.play().changed == 0
     assert telling.look().drift == ()
 
 
 def test_an_aws_that_has_no_time_is_asked_again(telling: Telling) -> None:
-    """Nothing is lost, and nothing comes twice."""
+    """No line is lost or sent twice."""
     telling.aws.fail("logs:PutLogEvents", "ThrottlingException", times=2)
     telling.says("busy")
     assert [said["text"] for said in telling.kept("busy")] == ["early", "busy"]
@@ -135,7 +135,7 @@ def test_a_stop_loses_nothing(telling: Telling) -> None:
 
 
 def test_what_is_never_taken_holds_nothing_up(telling: Telling) -> None:
-    """It is left out, and the node says so."""
+    """The line is left out, and the node reports it."""
     telling.aws.fail("logs:PutLogEvents", "InvalidParameterException", times=1, where="unloved")
     telling.says("unloved")
     telling.cluster.until(

@@ -128,7 +128,7 @@ def repository(folder: Path, plan: Plan) -> None:
 
 @pytest.fixture(scope="module")
 def mounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounting]:
-    """After the first run. What would be mounted is there, for nothing here can mount it."""
+    """Yield the node after the first run. Mount points exist already, because nothing can be mounted here."""
     folder, plan, local = tmp_path_factory.mktemp("lustre"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
     with booted(local, folder) as cluster:
         repository(cluster.share / "repository", plan)
@@ -147,7 +147,7 @@ def mounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounting]:
 
 
 def test_the_client_of_this_kernel_comes_in_the_releases_version(mounting: Mounting) -> None:
-    """And no upgrade brings another one, or another kernel."""
+    """An upgrade changes neither the client nor the kernel."""
     assert mounting.shell(f"dpkg-query -W -f '${{Version}}' {CLIENT}") == "2.15.6-1fsx34"
     held = set(mounting.shell("apt-mark showhold").split())
     kernel = {f"linux-{each}-{KERNEL}" for each in ("image", "headers", "modules-extra")}
@@ -163,13 +163,13 @@ def test_rendered_files(mounting: Mounting, golden: Callable[[Path, str], None])
 
 
 def test_a_second_run_changes_nothing(mounting: Mounting) -> None:
-    """And a look finds nothing."""
+    """A check finds nothing."""
     assert mounting.play() == 0
     assert mounting.look() == ()
 
 
 def test_what_somebody_changed_is_found(mounting: Mounting) -> None:
-    """And put right: the client, what is booted, what is mounted."""
+    """The check finds changes of the client, the boot settings and the mounts, and a run repairs them."""
     mounting.shell(f"apt-mark unhold {CLIENT}; rm /etc/default/grub.d/60-stampworks.cfg; sed -i /lustre/d /etc/fstab")
     said = {what for _, what in mounting.look()}
     assert {f"package {CLIENT} is not held", "/etc/fstab differs"} <= said
@@ -179,7 +179,7 @@ def test_what_somebody_changed_is_found(mounting: Mounting) -> None:
 
 
 def test_another_version_of_the_module_needs_another_start(mounting: Mounting) -> None:
-    """It is not taken from what uses it: the node is noted."""
+    """The loaded module stays while it is in use, and the reboot is noted."""
     mounting.shell("echo 2.12.8 >/sys/module/lustre/version")
     try:
         why = "module lustre 2.12.8 is loaded, the release says 2.15.6"
@@ -200,7 +200,7 @@ def told(mounting: Mounting) -> list[str]:
 
 
 def test_lustre_uses_efa(mounting: Mounting) -> None:
-    """As many of the node's interfaces as the plan says, spread over its buses, before anything is mounted."""
+    """The number of interfaces follows the plan, spread over the node's buses, before the first mount."""
     own = mounting.shell("ip route show default | sed 's/.* dev \\([^ ]*\\).*/\\1/'")
     assert told(mounting) == [
         "modprobe lnet",
@@ -215,7 +215,7 @@ def test_lustre_uses_efa(mounting: Mounting) -> None:
 
 
 def test_lustre_that_uses_other_interfaces(mounting: Mounting) -> None:
-    """Each is said, and put right; a look changes nothing."""
+    """Each difference is reported and repaired; a check changes nothing."""
     mounting.shell("/usr/local/sbin/lnetctl net del --net efa --if rdmap21s0")
     mounting.shell("/usr/local/sbin/lnetctl net add --net efa --if rdmap22s0 --peer-credits 32; rm /tmp/lnet.said")
     assert mounting.look() == ((NODE, "Lustre does not use rdmap21s0"), (NODE, "Lustre uses rdmap22s0"))
@@ -229,14 +229,14 @@ def test_lustre_that_uses_other_interfaces(mounting: Mounting) -> None:
 
 
 def test_it_is_so_at_every_boot(mounting: Mounting) -> None:
-    """By the same program, with the same number."""
+    """The same program runs at boot, with the same number."""
     run = mounting.shell("cat /etc/stampworks/services/lustre-efa/run")
     assert "/usr/local/libexec/stampworks/lustre-efa 8\n" in run
     assert mounting.shell("ls /etc/stampworks/services/lustre-efa") == "log\nrun\nsupervise"
 
 
 def test_a_node_with_too_few_cards_is_said(mounting: Mounting) -> None:
-    """Nothing is told to LNet then."""
+    """LNet is then not configured."""
     said = mounting.cluster.module(NODE, "lustre_efa", {"interfaces": 17}, False)["msg"]
     assert said.endswith(
         "lustre-efa: 17 EFA interfaces of this node are to carry Lustre, and it shows 16: is the module efa loaded, "

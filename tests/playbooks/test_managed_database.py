@@ -1,4 +1,4 @@
-"""Accounting in a database that somebody else runs, on another machine, which talks TLS and nothing else."""
+"""Accounting in a managed database on another machine, which requires TLS."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 SERVER = "gpu-001"
 """A node that runs the database as well, for want of another machine."""
 PUBLISHED, KNOWN = "/run/authorities.pem", "/etc/slurm/database-authorities.pem"
-"""On the head, for want of the world: who vouches for the database, and where slurmdbd looks."""
+"""Files on the head, which has no internet: the published authorities, and those that slurmdbd trusts."""
 SCHEDULER = {"accounting": True, "accounts": [{"name": "research"}]}
 USERS = [{"name": "alice", "uid": 2001, "accounts": ["research"]}]
-# As RDS has it: the database is there, who uses it is nobody's superuser, and what is saved all the time is a log of
-# changes.
+# Set up the database as RDS does: it exists, its user is no superuser, and a binary log is kept.
 START = f"""
 install -d -o mysql -g mysql /run/managed /var/lib/managed
 cd /run/managed
@@ -43,7 +42,7 @@ setsid mariadbd --no-defaults --user=mysql --datadir=/var/lib/managed --socket=/
 
 
 class WithDatabase(Cluster):
-    """As on a cloud that runs a database."""
+    """A cluster with a database of the cloud."""
 
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
         roster, found = (
@@ -86,7 +85,7 @@ def test_a_second_run_changes_nothing(cluster: WithDatabase) -> None:
 
 
 def test_who_shows_another_certificate_is_not_believed(cluster: WithDatabase) -> None:
-    """Whoever could stand in for the database would get the password."""
+    """An impostor of the database would get the password."""
     other = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={SERVER} -keyout /dev/null"
     cluster.shell("head", f"{other} -out {KNOWN} 2>/dev/null")
     with pytest.raises(Exception, match="TLS/SSL error") as refused:
@@ -98,7 +97,7 @@ def test_who_shows_another_certificate_is_not_believed(cluster: WithDatabase) ->
 
 
 def test_a_wrong_password_is_said(cluster: WithDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the service and what the server answered, and without the password."""
+    """The error names the service and the server's answer, without the password."""
     monkeypatch.setitem(SECRETS, "database_password", "another1")
     with pytest.raises(Exception, match="Access denied") as refused:
         cluster.play()

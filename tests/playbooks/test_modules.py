@@ -28,7 +28,7 @@ COLLECTIONS = Path(__file__).parents[2] / "playbooks" / "collections"
 
 
 def test_what_a_command_said_is_in_the_error() -> None:
-    """With its exit code and itself."""
+    """The error has the command and its exit status."""
     with pytest.raises(Refused, match=r"^sh -c echo no >&2; exit 4: exit code 4: no$"):
         run(["sh", "-c", "echo no >&2; exit 4"])
 
@@ -40,13 +40,13 @@ def test_a_missing_program_is_said_with_the_cause() -> None:
 
 
 def test_a_command_that_hangs_is_ended() -> None:
-    """Nothing on a node may keep a run from ending."""
+    """No command on a node keeps a run from ending."""
     with pytest.raises(Refused, match=r"sleep 9: no answer within 0\.1 s"):
         run(["sleep", "9"], timeout=0.1)
 
 
 def test_a_refusal_is_an_answer() -> None:
-    """A module fails with its message, not with a traceback; in check mode it is one more thing that was found."""
+    """A module fails with its message, not with a traceback; in check mode it is an additional finding."""
 
     def work(check: bool) -> dict[str, Any]:
         raise Refused("no")
@@ -62,7 +62,7 @@ OTHERS = "UUID=1 / ext4 defaults 0 1\n"
 
 
 def test_fstab_keeps_the_lines_of_others() -> None:
-    """Only what stands between our marks is ours."""
+    """Only lines between our marks are changed."""
     text, had = mounts.OURS.put(OTHERS, [mounts.fstab_line(SHARED)])
     assert text == f"{OTHERS}{mounts.OURS.begin}/exports/shared /shared none bind 0 0\n{mounts.OURS.end}"
     assert had == {}
@@ -117,7 +117,7 @@ def mount(
 
 
 def test_a_missing_mount_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when fstab is right already."""
+    """This includes a mount whose line in fstab is already right."""
     result, commands = mount(tmp_path, monkeypatch, "/")
     assert result["changed"]
     assert commands == [f"mount {tmp_path}/here"]
@@ -134,13 +134,13 @@ def test_checking_mounts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_missing_source_is_said() -> None:
-    """With what to look at."""
+    """The error names the command to look with."""
     with pytest.raises(Refused, match="/shared: there is no /not/there on this node to mount: is its storage declared"):
         mounts.mount_now({**SHARED, "source": "/not/there"})
 
 
 def test_a_busy_mount_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mount that could not be unmounted stays in fstab until it was: the next run finds it there."""
+    """A mount that cannot be unmounted stays in fstab, so that the next run tries again."""
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
     umount = Umount()
     umount.busy = True
@@ -167,7 +167,7 @@ def test_what_is_no_longer_declared_is_unmounted(tmp_path: Path, monkeypatch: py
 
 
 def test_nothing_to_mount_makes_no_fstab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a node that never had any storage."""
+    """The node never had any storage."""
     monkeypatch.setattr(mounts, "FSTAB", tmp_path / "fstab")
     assert not mounts.answer({"mounts": []}, False)["changed"]
     assert not mounts.FSTAB.exists()
@@ -195,7 +195,7 @@ def test_what_comes_from_another_source_is_mounted_anew(tmp_path: Path, monkeypa
 
 
 def test_a_replaced_mount_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until nobody uses it, at every run: its line stays, and nothing else is mounted over it."""
+    """The run fails while it is in use: its line stays, and nothing is mounted over it."""
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
     umount = Umount()
     umount.busy = True
@@ -208,7 +208,7 @@ def test_a_replaced_mount_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_file_system_that_does_not_answer_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is deleted, and would be waited for without end."""
+    """The storage is deleted, and a normal unmount would hang."""
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
     umount = Umount()
     umount.silent = True
@@ -237,7 +237,7 @@ print(json.dumps(said))
 
 
 def test_a_mount_that_is_replaced_and_goes_on_a_node(tmp_path: Path) -> None:
-    """With mount and umount themselves, in mounts of the test's own."""
+    """mount and umount themselves run, in a mount namespace of the test."""
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", ON_A_NODE, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(COLLECTIONS), "LIBMOUNT_FSTAB": str(tmp_path / "fstab")}
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
@@ -265,7 +265,7 @@ def test_a_number_is_never_taken_over() -> None:
 
 
 def test_only_accounts_we_made_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who left the declaration goes; one that somebody else made stays."""
+    """A user who left the declaration is removed; an account of other origin stays."""
     commands: list[list[str]] = []
     monkeypatch.setattr(accounts, "RECORD", tmp_path / "users.json")
     monkeypatch.setattr(accounts, "run", commands.append)
@@ -333,7 +333,7 @@ def test_a_home_that_moves_takes_no_file_along(tmp_path: Path, monkeypatch: pyte
 
 
 def test_homes_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what a new user gets; what is in one stays, its owner and mode are kept, and no link is followed."""
+    """A home gets the skeleton; existing files, owner and mode stay, and no link is followed."""
     me, mine = os.getuid(), os.getgid()
     skeleton = tmp_path / "skel"
     skeleton.mkdir()
@@ -415,7 +415,7 @@ def test_all_that_is_not_as_expected_is_said() -> None:
         "rail2: the node has no such NIC",
     ]
     assert node_facts.unexpected(FACTS, rails[:1], "debian 13") == []
-    without = {"interface": "rail1", "address": ""}  # as one of InfiniBand
+    without = {"interface": "rail1", "address": ""}  # for example InfiniBand
     assert node_facts.unexpected(FACTS, [without], "debian 13") == []
 
 

@@ -58,7 +58,7 @@ def dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_what_the_repository_has_is_noted(dpkg: list[str], tmp_path: Path) -> None:
-    """Only that: nothing else could be installed again from it."""
+    """Other packages could not be reinstalled from it, and are left out."""
     (tmp_path / "x_Packages").write_text("Package: slurmd\nVersion: 24.11.5\n\nPackage: iperf3\n")
     dpkg.append("base-files installed 13")
     assert packages.answer({"record": True}, True)["changed"]
@@ -69,7 +69,7 @@ def test_what_the_repository_has_is_noted(dpkg: list[str], tmp_path: Path) -> No
 
 
 def test_only_what_differs_is_installed_again(dpkg: list[str], tmp_path: Path) -> None:
-    """In the version of the image; a look installs nothing."""
+    """The version is that of the image; a check installs nothing."""
     (tmp_path / "packages.json").write_text('{"slurmd": "24.11.5", "iperf3": "3.18"}')
     assert packages.answer({"record": False}, True)["drift"] == ["package iperf3 is deinstalled"]
     assert len(dpkg) == 2
@@ -81,7 +81,7 @@ def test_only_what_differs_is_installed_again(dpkg: list[str], tmp_path: Path) -
 
 
 def test_lists_that_somebody_else_reads_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a machine does that has just booted: apt gives up at once. What else stands in the way is said at once."""
+    """apt gives up at once, and a machine that has just booted may hold the lock. Other errors are reported at once."""
     said = ["E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)"] * 3
     clock = [0.0]
 
@@ -125,7 +125,7 @@ def test_an_installation_says_itself_that_it_takes_too_long(
 
 
 def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
-    """Packages that belong there cannot be told from those that are there."""
+    """The packages that belong to the image cannot be known."""
     assert dpkg
     (word,) = packages.answer({"record": False}, True)["drift"]
     assert word.startswith("unknown: which packages belong here: there is no ")
@@ -151,7 +151,7 @@ def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
     ],
 )
 def test_a_version_is_one_of_a_series(version: str, beginning: str, is_one: bool) -> None:
-    """As far as the release says it; an epoch is Debian's, and a letter behind it the module's of EFA."""
+    """The release decides how exactly; epochs are Debian's, and a letter is added by EFA's module."""
     assert packaging.begins(version, beginning) is is_one
 
 
@@ -182,7 +182,7 @@ def test_a_kernel_of_amazon_linux_is_called_by_its_version(monkeypatch: pytest.M
 
 
 def test_pins_of_a_role_leave_those_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what a person has locked; a version may say an epoch, and what is behind a hyphen."""
+    """Locks of users stay, too; a version may have an epoch, and a part behind a hyphen."""
     monkeypatch.setattr(Dnf, "LOCKS", tmp_path / "versionlock.list")
     monkeypatch.setattr(packaging, "write", lambda path, text: path.write_bytes(text))
     Dnf.LOCKS.write_text("mine-0:1-1.*\n")
@@ -254,7 +254,7 @@ def test_a_module_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert commands == [["modprobe", "efa"]]
     assert kernel_module.answer(call, False) == {"changed": False, "drift": [words]}
     assert (marks / "efa").read_text() == words
-    (marks / "efa").unlink()  # the node was started anew, and that changed nothing
+    (marks / "efa").unlink()  # the node was restarted, without effect
     refusal = f"{words}, also since the node was started anew: see dkms status and dmesg on it"
     assert kernel_module.answer(call, False) == {"changed": False, "failed": True, "msg": refusal}
     assert kernel_module.answer(call, True) == {"changed": True, "drift": [words]}

@@ -81,7 +81,7 @@ def test_the_trial_shares_nothing_with_the_real_controller(tmp_path: Path) -> No
 
 
 def test_the_complaint_is_what_was_fatal_first() -> None:
-    """Each line once."""
+    """Each line appears once."""
     expected = "Unable to process configuration file; Parse error in file slurm.conf line 7"
     assert slurm_controller.complaint(BAD, 20) == expected
     assert slurm_controller.complaint("", 20) == "no answer within 20 s: it said nothing"
@@ -133,7 +133,7 @@ def test_a_refused_configuration_stays_out(
 def test_an_accepted_configuration_goes_in_once(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second run does not even try it."""
+    """A second run does not try the same configuration again."""
     monkeypatch.setattr(slurm_controller, "listen", lambda *_: GOOD)
     drift = [f"{controller['directory']}/slurm.conf is missing"]
     assert slurm_controller.answer(controller, False) == {"changed": True, "drift": drift, "files": ["slurm.conf"]}
@@ -160,7 +160,7 @@ def test_the_old_files_go_back_when_the_controller_is_gone(
 def test_a_queue_from_before_the_accounting_forgets_its_number(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """slurmctld would die of it; without accounting, or where nothing starts anew, it stays."""
+    """slurmctld would end because of it; without accounting, or without a restart, it stays."""
     number = tmp_path / "clustername"
     number.write_text("stand|3167")
     monkeypatch.setattr(slurm_controller, "listen", lambda *_: GOOD)
@@ -205,7 +205,7 @@ def test_nodes_that_slurm_never_heard_of_are_held(
 def test_a_controller_with_another_key_or_program_is_restarted(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reads both only when it starts."""
+    """slurmctld reads both only at its start."""
     (tmp_path / "slurm.conf").write_text("new")
     monkeypatch.undo()
     monkeypatch.setattr(slurm_controller, "group_id", lambda _: tmp_path.stat().st_gid)
@@ -231,7 +231,7 @@ def rows(text: str, *columns: str) -> dict[str, dict[str, str]]:
 
 
 def test_priorities_are_made_before_they_are_said_to_preempt() -> None:
-    """And changed only where they differ."""
+    """Only differing priorities are changed."""
     found = rows("normal|0||cluster\nlow|1||requeue\nold|5||requeue\n", "name", "priority", "preempt", "preemptmode")
     assert slurm_accounting.qos_commands(PRIORITIES, "requeue", found) == [
         ["add", "qos", "high"],
@@ -259,7 +259,7 @@ def test_accounts_are_made_with_their_limits() -> None:
 
 
 def test_root_may_use_every_priority() -> None:
-    """Its jobs prove the nodes of every queue; slurmdbd makes it with one priority alone."""
+    """Root's jobs prove nodes of every queue; slurmdbd creates root with one priority alone."""
     command = ["modify", "account", "root", "where", "cluster=c", "set", "qos=high,low,normal"]
     for text in ("", "root||1||normal\n"):
         assert slurm_accounting.root_commands("cluster=c", PRIORITIES, associations(text)) == [command]
@@ -267,7 +267,7 @@ def test_root_may_use_every_priority() -> None:
 
 
 def test_accounts_that_are_right_are_left_alone() -> None:
-    """Also one without a limit, which sacctmgr shows as nothing."""
+    """This includes an account without a limit, which sacctmgr shows as empty."""
     found = associations(
         "root||1||normal\nresearch||2|gres/gpu=16|high,low,normal\nresearch|alice|1||normal\nfree||1||high,low,normal\n"
     )
@@ -304,7 +304,7 @@ def test_a_lifted_limit_and_people_who_left() -> None:
 
 
 def test_sacctmgr_is_asked_again_until_slurmdbd_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A daemon that was just started needs a moment; any other error is told at once."""
+    """A daemon that was just started needs a moment; any other error is raised at once."""
     answers = ["error: Unable to connect to slurmdbd", ""]
 
     def fake(argv: list[str], check: bool) -> subprocess.CompletedProcess[str]:
@@ -319,7 +319,7 @@ def test_sacctmgr_is_asked_again_until_slurmdbd_answers(monkeypatch: pytest.Monk
 
 
 def test_members_of_a_group_are_users_of_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the node knows them now, each once; a group that is not there is no empty one."""
+    """Members are those that the node knows now, each once; a missing group is an error, not an empty one."""
     known = {"ml": ["dora", "alice"], "ops": ["dora"]}
     monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_mem=known[name]))
     account = {"name": "research", "users": ["alice"], "share": 1}
@@ -365,8 +365,8 @@ def test_nodes_that_slurm_has_not_heard_of(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_node_that_came_back_takes_jobs_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After two silences Slurm does not recognise its own reason, and never returns a restarted node itself;
-    a node that is still silent, or has another reason, stays down."""
+    """After two silences Slurm does not recognize its own reason, and never resumes a restarted node; a node that is
+    silent, or has another reason, stays down."""
     twice = "Not responding : Not responding"
     states = {"a": ("down", twice), "b": ("down", "Not responding"), "c": ("drained", twice), "d": ("down", "new fans")}
     states |= {"e": ("down", f"{twice} : new fans"), "f": ("down", "Node unexpectedly rebooted")}

@@ -57,7 +57,7 @@ BOTH = [accelerator(0), accelerator(1, ecc_uncorrected=3)]
 
 
 def test_a_list_of_accelerators(tmp_path: Path) -> None:
-    """As the real tool writes it, one line each."""
+    """The form is that of the real tool, one line each."""
     done = nvidia_smi(tmp_path, "-L", accelerators=BOTH)
     assert done.stdout == "GPU 0: Simulated H100 (UUID: GPU-0)\nGPU 1: Simulated H100 (UUID: GPU-1)\n"
 
@@ -71,21 +71,21 @@ def test_a_list_of_accelerators(tmp_path: Path) -> None:
     ],
 )
 def test_a_query(tmp_path: Path, options: str, lines: list[str]) -> None:
-    """In the forms that scripts read."""
+    """The forms are those that scripts read."""
     query = "--query-gpu=index,memory.total,memory.free"
     done = nvidia_smi(tmp_path, query, f"--format={options}", accelerators=BOTH[:1])
     assert done.stdout.splitlines() == lines
 
 
 def test_a_lost_accelerator_is_not_there(tmp_path: Path) -> None:
-    """As one that fell off the bus: gone from the list, and from the count."""
+    """The accelerator fell off the bus: it is missing in list and count."""
     found = [accelerator(0, lost=True), accelerator(1)]
     done = nvidia_smi(tmp_path, "--query-gpu=index,count", "--format=csv,noheader", accelerators=found)
     assert done.stdout == "1, 1\n"
 
 
 def test_it_says_that_it_is_simulated(tmp_path: Path) -> None:
-    """Nobody shall take its table for a measurement."""
+    """Its table must not be taken for a measurement."""
     assert "SIMULATED" in nvidia_smi(tmp_path, accelerators=BOTH).stdout.splitlines()[0]
 
 
@@ -145,7 +145,7 @@ def in_a_job(tmp_path: Path, title: str, *variables: str) -> str:
     ],
 )
 def test_a_job_sees_its_own_accelerators(tmp_path: Path, title: str, variables: list[str], shown: list[int]) -> None:
-    """Numbered from 0, as a driver numbers what a control group leaves; whoever is in no job sees all."""
+    """Numbers start at 0, as a driver numbers those in a control group; outside of a job all are visible."""
     lines = [f"GPU {index}: Simulated H100 (UUID: GPU-{which})\n" for index, which in enumerate(shown)]
     assert in_a_job(tmp_path, title, *variables) == "".join(lines)
 
@@ -185,7 +185,7 @@ def test_what_is_handed_over_together_is_of_one_day(tmp_path: Path, monkeypatch:
 
 
 def test_metrics_are_in_prometheus_form() -> None:
-    """Each line a name, labels and a number; each collector says whether it could look."""
+    """Each line has a name, labels and a number; each collector reports whether it could read."""
     done = subprocess.run(
         [sys.executable, "-IS", METRICS, "--once"], capture_output=True, text=True, timeout=30, check=True
     )
@@ -195,7 +195,7 @@ def test_metrics_are_in_prometheus_form() -> None:
 
 
 def test_metrics_are_served() -> None:
-    """One answer for each connection, and a client that says nothing does not stop the next one for long."""
+    """Each connection gets one answer, and a silent client delays the next one only briefly."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     process = subprocess.Popen([sys.executable, "-IS", METRICS, str(port)])
@@ -233,7 +233,7 @@ def around_a_job(folder: Path, program: str) -> str:
 
 @pytest.mark.parametrize("plant", ["touch tmp/job-7", "mkdir tmp/job-7", "ln -s ../elsewhere tmp/job-7"])
 def test_nobody_can_put_something_where_a_job_will_have_its_files(plant: str, tmp_path: Path) -> None:
-    """Under a name that is only the job's number it would keep the node from taking it, or be what the job reads."""
+    """A file named by the job's number alone could block the job, or be read by it."""
     for program in ("sbin/stampworks-health", "libexec/stampworks/names"):
         stub = tmp_path / "usr/local" / program
         stub.parent.mkdir(parents=True)
@@ -316,7 +316,7 @@ def test_a_task_knows_its_peers(tmp_path: Path) -> None:
     [("gpu-[001-004]", "gpu-001"), ("gpu-[003,007]", "gpu-003"), ("gpu-009", "gpu-009"), ("a-1,b-[2-3]", "a-1")],
 )
 def test_a_script_knows_where_its_peers_meet(tmp_path: Path, nodes: str, name: str) -> None:
-    """It has no rank itself: one that was submitted from within a step would hand that step's rank on."""
+    """The script has no rank: one submitted from within a step would pass on that step's rank."""
     said = told(tmp_path, "slurmstepd: [7.batch]", STEP | {"SLURM_JOB_NODELIST": nodes})
     master = f"MASTER_ADDR={name}\nMASTER_PORT=20056\nSTAMPWORKS_MASTER={name}:20056\n"
     assert said == master + "unset RANK\nunset WORLD_SIZE\nunset LOCAL_RANK\n"
@@ -408,7 +408,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]
 
 
 def test_nodes_of_a_job_that_started_with_it_are_known_by_name(names: Callable[..., str]) -> None:
-    """And not those that always are; who has moved, or whose address somebody else has now, is forgotten."""
+    """Permanent nodes are left out; nodes that left, or whose address changed, are removed."""
     assert names(gpu_001="10.0.0.1:6818") == ""
     assert names(gpu_001="10.0.0.1:6818", gpu_002="10.0.0.7:6818") == "10.0.0.7 gpu-002\n"
     assert names(gpu_003="10.0.0.8:6818") == "10.0.0.7 gpu-002\n10.0.0.8 gpu-003\n"
@@ -418,7 +418,7 @@ def test_nodes_of_a_job_that_started_with_it_are_known_by_name(names: Callable[.
 
 
 def test_what_slurm_says_is_not_taken_for_an_address_that_is_none(names: Callable[..., str], tmp_path: Path) -> None:
-    """It would be the line of a file that everybody believes."""
+    """Otherwise the text would become a line of a trusted file."""
     with pytest.raises(ValueError, match="does not appear to be an IPv4 or IPv6 address"):
         names(gpu_002="10.0.0.7 head\n10.0.0.8:6818")
     assert "head" not in (tmp_path / "hosts").read_text()

@@ -43,7 +43,7 @@ def table(role: Path) -> dict[str, list[str]]:
 
 
 def test_who_logs_out_leaves_what_their_job_shares() -> None:
-    """systemd by itself removes all shared memory of a user whose last session ends, and no job of Slurm is one."""
+    """systemd removes all shared memory of a user whose last session ends, and jobs of Slurm are no sessions."""
     role = PLAYBOOKS / "roles/base"
     [task] = [each for each in load(role / "tasks/configure.yml") if "_base_files" in each.get("vars", {})]
     sources = {each["path"]: each.get("source") for each in task["vars"]["_base_files"]}
@@ -64,7 +64,7 @@ echo $$ >/run/sshd.pid
 
 @pytest.mark.parametrize(("role", "settings"), [("base", "60-stampworks"), ("slurm_worker", "50-stampworks-jobs")])
 def test_sshd_is_told_of_its_settings_where_one_runs(role: str, settings: str) -> None:
-    """Where systemd listens, none does before somebody connects, and to a node that configures itself nobody has."""
+    """Under systemd, sshd starts with the first connection, and a node that configures itself had none."""
     tasks = load(PLAYBOOKS / "roles" / role / "tasks/configure.yml")
     commands = [argv for task in tasks for argv in task.get("stampworks.node.files", {}).get("then", ())]
     [told] = [argv for argv in commands if "sshd" in argv[-1]]
@@ -229,7 +229,7 @@ def test_few_tasks_run_on_a_worker() -> None:
 
 @each_role
 def test_a_service_is_defined_once(role: Path) -> None:
-    """Where a role has a service, its install part, if it has one, and its configure part mean the same one."""
+    """Install and configure parts of a role define the same service."""
     tasks = {path.stem: path.read_text() for path in (role / "tasks").glob("*.yml")}
     defining = {part for part, text in tasks.items() if "stampworks.node.service_unit:" in text}
     importing = {part for part, text in tasks.items() if "import_tasks: service.yml" in text}
@@ -244,7 +244,7 @@ def test_a_service_is_defined_once(role: Path) -> None:
     ],
 )
 def test_a_role_that_is_told_nothing_stops_its_service(role: str, service: str, told: dict[str, Any]) -> None:
-    """And brings nothing: what ran until its role was switched off would ask for ever what has gone."""
+    """Otherwise a service that ran before would keep asking for removed parts. Nothing is installed."""
     folder = PLAYBOOKS / "roles" / role
     tasks = [task for part in ("configure", "service") for task in load(folder / f"tasks/{part}.yml")]
 
@@ -305,7 +305,8 @@ def test_what_is_secret_is_said_to_be() -> None:
     for path in PLAYBOOKS.rglob("tasks/*.yml"):
         for task in load(path) or []:
             files = (task.get("stampworks.node.files") or {}).get("files", [])
-            if "_base_files" in files or "_base_own_files" in files:  # and those of the node's package manager
+            # these include the files of the node's package manager
+            if "_base_files" in files or "_base_own_files" in files:
                 by_manager, always = task["vars"].values()
                 files = [*always, *(each for manager in by_manager.values() for each in manager)]
             if isinstance(files, str):  # our own, continued by the user's, or by a folder for each of them
@@ -333,7 +334,7 @@ def test_what_runs_on_nodes_is_for_the_oldest_python() -> None:
 
 
 def test_names_of_nodes_leave_out_rails_without_address() -> None:
-    """As those of InfiniBand: the second rail keeps its number, and no line begins with nothing."""
+    """Rails of InfiniBand have no address: the second rail keeps its number, and no line begins with a blank."""
     member = {"name": "gpu-001", "address": "10.0.0.1", "rail_addresses": ["", "10.1.0.1"], "host_key": "ssh-ed25519 K"}
     hosts, keys = (
         Environment(trim_blocks=True).from_string((PLAYBOOKS / "roles/base/templates" / name).read_text())  # noqa: S701

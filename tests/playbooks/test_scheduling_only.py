@@ -29,7 +29,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def placed(cluster: Cluster, *options: str) -> list[str]:
-    """Where a job would start."""
+    """Return the nodes on which a job would start."""
     asked = f"sbatch --test-only --partition scheduling-only {' '.join(options)} --wrap hostname 2>&1"
     found = re.search(r"Job \d+ to start at \S+ using \d+ processors on nodes (\S+)", cluster.shell("head", asked))
     assert found, asked
@@ -41,7 +41,7 @@ def leaf(node: str) -> int:
 
 
 def test_jobs_are_placed_by_leaf(large: Cluster) -> None:
-    """As many whole leaves as the job has nodes for; the scheduler knows accelerators and refuses too many."""
+    """A job gets as many whole leaves as it needs; the scheduler counts accelerators, and refuses too many."""
     nodes = placed(large, "--nodes 256", "--gres gpu:8", "--exclusive")
     assert len(nodes) == 256
     assert len({leaf(node) for node in nodes}) == 256 // LEAF_NODES
@@ -53,7 +53,7 @@ def test_jobs_are_placed_by_leaf(large: Cluster) -> None:
 
 
 def test_a_job_that_is_meant_to_run_there_is_told_so(large: Cluster) -> None:
-    """It is cancelled at once with the reason, instead of waiting for ever, and the nodes are as before."""
+    """The job is cancelled at once with the reason, and the nodes are unchanged."""
     said = large.shell("head", "timeout 60 srun -p scheduling-only -N 2 hostname 2>&1; true")
     assert "are for scheduling only: no job can run there" in said
     job = large.shell("head", "sbatch --parsable -p scheduling-only -N 2 --wrap hostname")
@@ -62,6 +62,6 @@ def test_a_job_that_is_meant_to_run_there_is_told_so(large: Cluster) -> None:
 
 
 def test_the_real_node_runs_jobs_and_stays_on(large: Cluster) -> None:
-    """It is in the default queue, alone."""
+    """The default queue has this node alone."""
     assert large.shell("head", "srun --nodes 1 hostname") == "gpu-001"
     large.until("head", "sinfo --noheader --partition main --format '%T %D'", "idle 1")

@@ -1,4 +1,4 @@
-"""The disks inside a machine: joined once, made anew when they came back blank, and never made of somebody's data."""
+"""The disks inside a machine: joined once, created again when they are blank, and never used if they hold data."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_blank_disks_become_one_file_system(node: Node) -> None:
 
 
 def test_an_array_is_started_again_with_what_it_holds(node: Node) -> None:
-    """After a boot that did not start it."""
+    """A boot may not have started it."""
     node.work()
     before = node.contents()
     node.boot()
@@ -168,7 +168,7 @@ def test_a_run_that_was_killed_is_taken_up(node: Node) -> None:
     ],
 )
 def test_what_somebody_keeps_is_left_alone(node: Node, make: list[str], holds: str) -> None:
-    """Nothing of the other disk is touched either."""
+    """The other disk is not touched either."""
     subprocess.run([*make, node.devices / "nvme2n1"], check=True, capture_output=True)
     assert node.refused() == (
         f"nvme2n1 holds {holds}: not made by Stampworks, and left alone: wipefs --all, if nobody wants it"
@@ -176,7 +176,7 @@ def test_what_somebody_keeps_is_left_alone(node: Node, make: list[str], holds: s
 
 
 def test_an_array_of_somebody_else_is_left_alone(node: Node) -> None:
-    """It is known by its name, whichever machine it was made on."""
+    """Our arrays are known by name, whichever machine created them."""
     for name in ("nvme1n1", "nvme2n1"):
         mark(node.devices / name, uuid.UUID(int=1), "other:data")
     assert node.refused() == (

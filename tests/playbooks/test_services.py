@@ -65,14 +65,14 @@ def test_a_unit_is_readable() -> None:
 
 
 def test_a_unit_behaves_as_under_runit() -> None:
-    """Jobs outlive a slurmd that is started anew, however many processes they have; what ends is started for ever."""
+    """Jobs survive a restart of slurmd with any number of processes; a service that ends is restarted for ever."""
     unit = Systemd.unit(SERVICE).splitlines()
     assert {"KillMode=process", "TasksMax=infinity", "StartLimitIntervalSec=0"} <= set(unit)
     assert "KillMode=process" not in Systemd.unit(Service("boot", ("/bin/true",), once=True))
 
 
 def test_a_unit_waits_for_the_volume_that_its_directory_is_on() -> None:
-    """Before it is mounted there is an empty directory, with which a queue would begin anew."""
+    """Before the mount the directory is empty, and a queue would start empty."""
     service = Service("x", ("/bin/true",), directories=(("/var/lib/a b 100%", "slurm"),), follows=("one", "two"))
     unit = Systemd.unit(service).splitlines()
     assert 'RequiresMountsFor="/var/lib/a b 100%%"' in unit
@@ -101,7 +101,7 @@ def test_units_of_others_are_none_of_ours(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_last_words_under_systemd_are_the_journals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to look for them."""
+    """Users need not search for them."""
 
     def journal(argv: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         assert argv == ["journalctl", "--unit", "slurmd", "--lines", "8", "--output", "cat"]
@@ -113,14 +113,14 @@ def test_last_words_under_systemd_are_the_journals(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_service_that_comes_before_mounts() -> None:
-    """systemd mounts what is somewhere else after that target, which nothing wants by itself."""
+    """systemd mounts remote file systems after that target, which nothing requires by default."""
     first = Systemd.unit(Service("first", ("/bin/true",), once=True, before_mounts=True)).splitlines()
     assert {"Before=remote-fs-pre.target", "Wants=remote-fs-pre.target"} <= set(first)
     assert not any("remote-fs" in line for line in Systemd.unit(SERVICE).splitlines())
 
 
 def test_a_service_that_runs_once_stays_down() -> None:
-    """Its supervisor would start it again and again."""
+    """Its supervisor would otherwise restart it for ever."""
     script = Runit.run_script(Service("boot", ("/bin/true",), once=True))
     assert script.endswith("/bin/true\nexec sv down /etc/stampworks/services/boot\n")
     assert "Type=oneshot" in Systemd.unit(Service("boot", ("/bin/true",), once=True))
@@ -167,7 +167,7 @@ def test_the_verb_that_is_needed(state: str, runs: bool, outdated: bool, redefin
 
 
 def test_a_service_that_is_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It starts at no boot either; of one that never was, nothing has to be done."""
+    """The service does not start at boot either; an undefined one needs no action."""
     stopped: list[tuple[str, str]] = []
     monkeypatch.setattr(services, "RUNIT", tmp_path)
     monkeypatch.setattr(service_unit, "LOGS", tmp_path / "logs")
@@ -240,7 +240,7 @@ def test_a_start_that_cannot_be_noted_is_a_start(tmp_path: Path, monkeypatch: py
 
 
 def test_a_script_that_nobody_can_run_is_defined_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its supervisor says nothing of it."""
+    """Its supervisor does not report the fault."""
     monkeypatch.setattr(services, "RUNIT", tmp_path / "services")
     monkeypatch.setattr(services, "write", lambda path, content, mode=0o644: put(path, content, mode))
     assert Runit().define(SERVICE, check=False)
@@ -285,12 +285,12 @@ class Slow:
 
 
 def test_a_slow_supervisor_is_waited_for() -> None:
-    """On a busy node a start takes longer than the command that asked for it."""
+    """On a busy node a start takes longer than the command that requests it."""
     service_unit.settled(cast(Any, Slow("", "", "one")), "test", 0.01)
 
 
 @pytest.mark.parametrize("answers", [("one", ""), ("one", "other")])
 def test_a_service_that_comes_and_goes_has_not_started(answers: tuple[str, ...]) -> None:
-    """Its supervisor would start it for ever."""
+    """Its supervisor would restart it for ever."""
     with pytest.raises(Refused, match="service test does not stay up"):
         service_unit.settled(cast(Any, Slow(*answers)), "test", 0.01)

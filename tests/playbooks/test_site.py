@@ -22,7 +22,7 @@ STATES = "sinfo -h -N -p main -o %T | sort -u"
 
 
 def test_progress_says_how_far_it_is(cluster: Cluster) -> None:
-    """Each line a role, a task and a stage; the last stage is the last."""
+    """Each line has role, task and stage; the last one names the last stage."""
     lines = [line for line in cluster.said if " : " in line]
     assert re.fullmatch(r"validate : .* \(1 of (\d+)\)", lines[0])
     assert re.fullmatch(r"slurm_controller : Wait until every node answers \((\d+) of \1\)", lines[-1])
@@ -57,7 +57,7 @@ def test_a_machine_that_booted_another_image_is_made_like_ours_first(cluster: Cl
 
 
 def test_check_mode_says_what_would_change(cluster: Cluster) -> None:
-    """In one pass, and nothing changes."""
+    """One pass is enough, and nothing changes."""
 
     def edit(inventory: dict[str, Any]) -> None:
         inventory["vars"]["base_users"] = [{"name": "bob", "uid": 2002}]
@@ -78,7 +78,7 @@ def test_check_mode_says_what_would_change(cluster: Cluster) -> None:
 
 
 def test_a_job_spans_the_nodes_and_sees_its_accelerators(cluster: Cluster) -> None:
-    """As an ordinary user, with its accelerators, its NICs and a folder of its own, whatever else is in /tmp."""
+    """The job runs as an ordinary user, with its accelerators, NICs and a private folder, whatever is in /tmp."""
     cluster.shell("gpu-001", "su alice -c 'seq -f /tmp/job-%g 999 | xargs touch'")
     assert cluster.shell("head", "srun -N3 hostname | sort").split() == list(GPUS)
     job = (
@@ -90,14 +90,14 @@ def test_a_job_spans_the_nodes_and_sees_its_accelerators(cluster: Cluster) -> No
 
 
 def test_users_go_from_node_to_node(cluster: Cluster) -> None:
-    """Within their job, without a key of their own and without a question."""
+    """Within a job, users need neither a key nor a confirmation."""
     step = "test $SLURM_PROCID = 1 || ssh -o BatchMode=yes gpu-002 hostname"
     within = f"srun --nodelist=gpu-[001-002] sh -c '{step}'"
     cluster.until("gpu-001", f"su alice -c {shlex.quote(within)} 2>&1 || true", "gpu-002")
 
 
 def test_nodes_get_packages_from_the_head(cluster: Cluster) -> None:
-    """There is no other way out."""
+    """No other way out exists."""
     command = "apt-get clean && apt-get update && apt-get install --reinstall --download-only -y iperf3 2>&1"
     said = cluster.shell("gpu-001", command)
     assert "http://" in said
@@ -112,7 +112,7 @@ def test_the_rails_answer_for_themselves_only(cluster: Cluster) -> None:
 
 
 def test_what_is_in_the_shared_directory_is_on_every_node(cluster: Cluster) -> None:
-    """One directory, mounted from fstab."""
+    """One directory is mounted on all of them from fstab."""
     cluster.shell("gpu-001", "echo here >/shared/proof")
     assert {cluster.shell(node, "cat /shared/proof") for node in (*GPUS, "head")} == {"here"}
 
@@ -164,7 +164,7 @@ def test_a_changed_configuration_disturbs_no_job(cluster: Cluster) -> None:
 
 
 def test_a_node_comes_back_by_itself(cluster: Cluster) -> None:
-    """After a power cut: services, mounts and kernel settings, with nobody configuring anything."""
+    """After a power loss services, mounts and kernel settings return without a playbook."""
     cluster.power_cycle("gpu-002")
     cluster.until("gpu-002", "sysctl -n net.ipv4.conf.rail1.arp_ignore", "1")
     assert "/shared" in cluster.shell("gpu-002", "cat /proc/mounts")
@@ -176,7 +176,7 @@ def test_a_node_comes_back_by_itself(cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_the_head_comes_back_by_itself(cluster: Cluster) -> None:
-    """With its jobs, since slurmctld keeps its state on disk; then nothing is left to configure anywhere."""
+    """Jobs survive, because slurmctld keeps its state on disk; no other node needs a playbook."""
     job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'")
     cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
     # slurmctld writes down all jobs at once, late: with one that came after, that this one runs is there
@@ -190,7 +190,7 @@ def test_the_head_comes_back_by_itself(cluster: Cluster) -> None:
 
 
 def test_a_node_that_is_not_well_is_drained_and_given_back(cluster: Cluster) -> None:
-    """By its own look at itself, with the reason, and never against a person's will."""
+    """The node's own check drains it with a reason, never against a user's drain."""
     reason = "sinfo -h -n gpu-003 -N -o '%T %E' | sort -u"
     cluster.shell("gpu-003", "ip link set rail1 down; stampworks-health || true")
     cluster.until("head", reason, "drained health: rail1 has no carrier")
@@ -218,7 +218,7 @@ def test_a_job_goes_around_a_node_that_has_just_become_unwell(cluster: Cluster) 
 
 @pytest.mark.long
 def test_all_hosts_that_fail_are_named_at_once(cluster: Cluster) -> None:
-    """One that cannot be reached and one where something is wrong come in the same message."""
+    """Unreachable and failed hosts are in the same message."""
     conflict = "useradd --uid 3001 carol"
     cluster.shell("gpu-001", conflict)
     cluster.shell("gpu-003", conflict)
@@ -283,7 +283,7 @@ def test_a_clock_that_is_wrong_is_drift(cluster: Cluster) -> None:
 
 
 def test_sshd_reads_its_settings_again_whatever_the_clock_says(cluster: Cluster) -> None:
-    """It was last started in what is the future now, with settings that are put right."""
+    """Its last start seems to be in the future, and its settings are repaired."""
     settings, both = "/etc/ssh/sshd_config.d/60-stampworks.conf", "printf 'Port 22\\nPort 2222\\n'"
     listens = "ss -4Hltn 'sport = :2222' | wc -l"
     cluster.shell("gpu-001", f"{both} >>{settings}; kill -HUP $(cat /run/sshd.pid)")
@@ -294,7 +294,7 @@ def test_sshd_reads_its_settings_again_whatever_the_clock_says(cluster: Cluster)
 
 
 def test_nothing_of_a_run_stays_behind(cluster: Cluster) -> None:
-    """No process, no socket, no folder, also when it is cancelled in the middle."""
+    """No process, socket or folder is left, even after a cancel."""
 
     async def cancel_in_the_middle() -> None:
         roster = cluster.roster
@@ -382,7 +382,7 @@ def test_a_real_service_under_runit(cluster: Cluster) -> None:
     assert unit(True, state="started") == ["restart"]
     assert unit(state="started") == ["restart"]
     assert unit(state="started") == []
-    # somebody else restarts it with an edited file, and puts the file back
+    # Another process restarts it with an edited file, and restores the file.
     proof = "/etc/stampworks/services/proof"
     cluster.shell("head", f"cp /tmp/conf /tmp/kept; echo wrong >/tmp/conf; sv restart {proof}")
     # runsv waits a second before it starts a young service again
@@ -393,7 +393,7 @@ def test_a_real_service_under_runit(cluster: Cluster) -> None:
     assert unit(state="stopped", enabled=False) == ["disabled", "stop"]
     assert unit(state="stopped", enabled=False) == []
     dying = {**call, "name": "dying", "command": ["sh", "-c", "echo no teapot; exit 1"], "state": "started"}
-    dying["settle_s"] = 5  # on a busy machine a shell takes its time to die
+    dying["settle_s"] = 5  # on a busy machine a shell needs time to end
     said = cluster.module("head", "service_unit", dying)
     assert said["failed"]
     assert said["msg"].startswith("service dying does not stay up: its last words are:\n")

@@ -1,4 +1,4 @@
-"""Disks that outlive their node: found by serial number, made once, and never made over what somebody keeps."""
+"""Disks that outlive their node: found by serial number, formatted once, and never if they hold data."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def kind(disk: Path) -> str:
 
 
 def test_a_blank_disk_is_made_once(node: Node) -> None:
-    """Found under whatever name the kernel has for it; the second time there is nothing to do."""
+    """The kernel's name of the disk does not matter; a second run changes nothing."""
     node.attach("nvme1n1", "AWS1234")
     disk = node.attach("nvme2n1", "vol0abc")
     found = node.work(check=True)

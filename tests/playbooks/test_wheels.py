@@ -40,14 +40,14 @@ def wheel(folder: Path, name: str, version: str) -> str:
 
 
 class Node:
-    """Where the module runs: pip's settings name a folder, as a site's name its own index."""
+    """The machine of the module: pip's settings name a folder in place of a site's index."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wheels, self.lock, self.directory = folder / "wheels", folder / "lock.txt", folder / "torch"
         settings = folder / "pip.conf"
         settings.write_text(f"[global]\nno-index = true\nfind-links = {self.wheels}\n")
         for variable in [each for each in os.environ if each.startswith("PIP_")]:
-            monkeypatch.delenv(variable)  # they go before settings
+            monkeypatch.delenv(variable)  # these override the settings
         monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
 
     def has(self, *distributions: tuple[str, str]) -> None:
@@ -86,7 +86,7 @@ def test_another_version_is_found_and_put_right(node: Node) -> None:
 
 
 def test_an_environment_that_does_not_work_is_made_anew(node: Node) -> None:
-    """As when its making was killed, or the system's Python went from under it."""
+    """Its creation was killed, or the system's Python was replaced."""
     node.keep()
     (node.directory / "bin/python3").unlink()
     (node.directory / "bin/python3").symlink_to("/nowhere")
@@ -95,7 +95,7 @@ def test_an_environment_that_does_not_work_is_made_anew(node: Node) -> None:
 
 
 def test_another_wheel_of_the_same_name_is_refused(node: Node) -> None:
-    """Whoever changes what an index has changes nothing on nodes."""
+    """A changed index changes nothing on nodes."""
     file = node.wheels / "torch-2.11.0-py3-none-any.whl"
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("torch/__init__.py", "")
@@ -113,7 +113,7 @@ def test_a_lock_that_says_nothing_is_refused(node: Node) -> None:
 
 @pytest.mark.parametrize("release", catalog.releases().values(), ids=lambda release: release.name)
 def test_every_release_has_the_lock_of_its_torch(release: catalog.Release) -> None:
-    """And with it the NCCL that the release takes from NVIDIA for everything else; a suite's own may be newer."""
+    """Each lock has the NCCL that the release takes from NVIDIA; a suite's own NCCL may be newer."""
     version = release.hardware["torch"].packages["torch"]
     locked = dict(wheels.LOCKED.findall((LOCKS / f"torch-{version}.txt").read_text()))
     assert locked["torch"] == version
@@ -152,7 +152,7 @@ print(json.dumps([torch.__version__, torch.version.cuda, list(torch.cuda.nccl.ve
 
 
 def test_every_release_has_the_lock_of_its_ansible() -> None:
-    """And none is left over. The SDK is in it, by which a node gets what it configures itself with."""
+    """No lock is left over. Each contains the SDK with which a node configures itself."""
     named = {each for release in catalog.releases().values() for each in release.boot if "==" in each}
     locked = {lock: dict(wheels.LOCKED.findall(lock.read_text())) for lock in OF_BOOT.iterdir()}
     assert {f"ansible-core=={each['ansible-core']}" for each in locked.values()} == named
@@ -163,7 +163,7 @@ def test_every_release_has_the_lock_of_its_ansible() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("lock", sorted(OF_BOOT.iterdir()), ids=lambda file: file.stem)
 def test_the_real_ansible(lock: Path, tmp_path: Path) -> None:
-    """It plays a module of ours as a node does that configures itself, and the module runs with the system's Python."""
+    """Ansible plays a module of ours as on a node that configures itself; the module runs with the system's Python."""
     own = tmp_path / "boot/bin/python3"
     wheels.work(False, str(tmp_path / "boot"), str(lock), sys.executable)
     said = subprocess.run([own.with_name("ansible-playbook"), "--version"], capture_output=True, text=True, check=True)

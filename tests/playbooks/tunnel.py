@@ -48,7 +48,7 @@ def relay(address: str, port: int) -> None:
 
 
 def forward(there: socket.socket) -> None:
-    """Whoever is there hears that ssh has gone: a server waits two minutes for one that says nothing."""
+    """Close the connection when ssh has ended: a server waits two minutes for a silent one."""
     pump(0, there.fileno())
     there.shutdown(socket.SHUT_WR)
 

@@ -18,7 +18,7 @@ EARLIER: dict[str, Any] = {
 
 
 def test_a_network_that_was_planned_earlier() -> None:
-    """Its differences are unknown; the declaration is another one now, and `up` brings it."""
+    """Its differences are unknown: the declaration has changed, and `up` applies it."""
     state: Any = SimpleNamespace(instance="i-1")
     assert local_network._outputs(state, EARLIER) == {"instance": "i-1", "drift": []}
 

@@ -1,4 +1,4 @@
-"""Whatever the engine sends, what comes of it is plain data, or words about what is wrong with it."""
+"""Any message of the engine becomes plain data, or an error that describes it."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def structs(draw: st.DrawFn) -> Struct:
         data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
     try:
         return Struct.FromString(bytes(data))
-    except DecodeError:  # so would the engine's message have been, before it came here
+    except DecodeError:  # the engine could not have sent this message
         assume(False)
         raise
 
 
 def is_plain(value: Any) -> bool:
-    """Without a wrapper, and without a member that has no value."""
+    """Return whether data has neither wrappers nor members without a value."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and item is not None and is_plain(item) for name, item in value.items())
     if isinstance(value, list):
@@ -74,7 +74,7 @@ def is_plain(value: Any) -> bool:
 @relaxed
 @given(st.dictionaries(TEXT, PLAIN, max_size=4), st.sets(TEXT, max_size=3))
 def test_any_data_comes_back(data: dict[str, Any], secrets: set[str]) -> None:
-    """As it was, with everything that is secret marked and nothing else."""
+    """Data is unchanged, and exactly the secrets are marked."""
     secrets |= set(list(data)[:1])
     sent = encode(data, secrets)
     assert decode(Struct.FromString(sent.SerializeToString())) == data
@@ -94,7 +94,7 @@ def test_any_struct_is_plain_data(sent: Struct) -> None:
 @relaxed
 @given(st.sampled_from(PACKAGE.handlers), structs(), structs())
 def test_any_inputs_are_refused_in_words(handler: Any, news: Struct, olds: Struct) -> None:
-    """Each of our resources says what is wrong with them, and finds where those that count differ from before."""
+    """Each resource describes the problems, and finds relevant differences from before."""
     urn = f"urn:pulumi:test::test::{handler.token}::one"
 
     async def ask() -> tuple[pb.CheckResponse, pb.DiffResponse]:

@@ -41,7 +41,7 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_who_is_there_and_until_when() -> None:
-    """As Kubernetes and the cloud say it, after an `up` and at every look."""
+    """Members are those of Kubernetes, and ends those of the cloud, after an `up` and at every look."""
     expected: dict[str, Any] = {
         "members": [plan.to_dict(MEMBER)],
         "drift": [],
@@ -52,7 +52,7 @@ def test_who_is_there_and_until_when() -> None:
 
 
 def test_a_cloud_that_does_not_answer_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kubernetes lists the nodes; the known end of capacity stays, and waiting users are told why."""
+    """Kubernetes lists the nodes; the known end of capacity stays, and waiting users learn the reason."""
     said: list[str] = []
 
     def refused(*_: str) -> tuple[plan.Ending, ...]:
@@ -70,7 +70,7 @@ def test_a_cloud_that_does_not_answer_stops_nobody(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_keeps_a_claim_is_closed_before_the_claim_goes(closed: list[str]) -> None:
-    """By an `up` that has other claims; a look ends nothing."""
+    """An `up` with other claims closes the pod; a look does not."""
     asyncio.run(KubernetesNodes().read(call(1)))
     assert closed == []
     asyncio.run(KubernetesNodes().ensure(call(1)))

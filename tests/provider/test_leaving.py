@@ -91,7 +91,7 @@ def test_machines_that_are_busy_stay(done: list[str], monkeypatch: pytest.Monkey
 
 
 def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would run there, before they are proven. A machine that starts as who it was is kept from pods before."""
+    """Otherwise it would run there before they are proven. A returning machine is cordoned before."""
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
     release = dataclasses.replace(the_plan().release, kubernetes=(("kubernetes", "1.35.4"),))
     inputs = {
@@ -116,7 +116,7 @@ def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatc
 def test_a_pool_that_goes_leaves_alone_who_has_its_names_by_now(
     done: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are no nodes of it: nobody is kept from them, nor waited for."""
+    """The nodes with these names belong to another pool: they are neither cordoned nor waited for."""
     inputs = {"cluster": "c", "claim": "", "addresses": dict.fromkeys(NAMES, ""), "drainTimeoutMinutes": 3}
     asyncio.run(JoinedPool().delete(Call("urn", "c/gpu", inputs)))
     monkeypatch.setattr(joined, "members", lambda *_: [])

@@ -54,7 +54,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_read_looks_at_the_nodes_that_are_up(looked: list[Any]) -> None:
-    """New differences replace earlier ones, and hold no secret, whatever a node says."""
+    """New differences replace earlier ones, and contain no secret from any node."""
     outputs = asyncio.run(Playbook().read(call()))
     assert looked == [["head"]]
     assert outputs == {
@@ -71,7 +71,7 @@ def test_a_read_looks_at_the_nodes_that_are_up(looked: list[Any]) -> None:
 
 
 def test_a_stack_that_an_earlier_version_stamped_is_looked_at(looked: list[Any]) -> None:
-    """It knows of no roles of the user's."""
+    """Such a stack has no roles of the user."""
     before = call()
     before.inputs = {name: value for name, value in before.inputs.items() if name != "roles"}
     asyncio.run(Playbook().read(before))
@@ -79,7 +79,7 @@ def test_a_stack_that_an_earlier_version_stamped_is_looked_at(looked: list[Any])
 
 
 def test_no_part_of_a_secret_is_left_where_words_are_cut(monkeypatch: pytest.MonkeyPatch, looked: list[Any]) -> None:
-    """Half of one would be recognised by nobody."""
+    """A half secret could no longer be masked."""
 
     async def look(*_: Any, **__: Any) -> CheckModeResult:
         return CheckModeResult(drift=(("head", "x" * 235 + "s3cret-key"),))
@@ -91,7 +91,7 @@ def test_no_part_of_a_secret_is_left_where_words_are_cut(monkeypatch: pytest.Mon
 
 
 def test_a_room_that_is_gone_is_not_looked_at(looked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is started where nobody is, and the refresh goes on."""
+    """No process is started, and the refresh continues."""
     monkeypatch.setattr(operations, "members", lambda *_: roster())
     outputs = asyncio.run(Playbook().read(call()))
     assert looked == []
@@ -106,7 +106,7 @@ def test_what_a_failed_run_leaves_is_not_looked_for(looked: list[Any]) -> None:
 
 
 def test_elastic_nodes_that_leave_finish_their_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No roster has them, and Slurm is about to forget them. Who starts with the work from now on stays."""
+    """They are in no roster, and Slurm is about to forget them. Nodes that become elastic stay."""
 
     def told(names: list[str], *nodes: str) -> dict[str, Any]:
         pools = {"gpu": {"nodes": names}} if names else {}

@@ -72,7 +72,7 @@ def test_what_an_earlier_version_said_in_plain_data_is_the_same_as_text() -> Non
 
 
 def test_a_pass_is_signed(found: list[Any]) -> None:
-    """With the stack's key, so that anybody can check it."""
+    """The signature is by the stack's key, so that anybody can check it."""
     found.append(PASSED)
     outputs = asyncio.run(Qualification().ensure(call()))
     assert outputs["verdict"] == "pass"
@@ -97,7 +97,7 @@ def test_a_failure_keeps_its_evidence(found: list[Any]) -> None:
 
 
 def test_a_failure_of_the_whole_is_not_forgotten() -> None:
-    """No node is to blame for it, and the next `up` measures all the same."""
+    """No node is blamed, and the next `up` measures again."""
     trunk = CheckFinding("trunks", "fail", (), "rail0", "", "", 0, None, None, "rail0 between leaves is slow", False)
     whole = dataclasses.replace(PASSED, verdict="fail", findings=(trunk,))
     drift = Qualification().drift({"certificate": qualification.signed(whole, PRIVATE)})
@@ -106,13 +106,13 @@ def test_a_failure_of_the_whole_is_not_forgotten() -> None:
 
 @pytest.mark.parametrize("certificate", [None, "", "{}", "no JSON"])
 def test_a_proof_that_cannot_be_read_is_none(certificate: str | None) -> None:
-    """Then nothing is known, which is never a pass."""
+    """Unreadable counts as unknown, never as a pass."""
     outputs = {} if certificate is None else {"certificate": certificate}
     assert Qualification().drift(outputs) == {"verdict": ["proof: no certificate exists yet"]}
 
 
 def test_a_certificate_that_somebody_changed_is_not_believed(found: list[Any]) -> None:
-    """It is measured again as if there had never been one."""
+    """The cluster is measured again, as without a certificate."""
     text = qualification.signed(PASSED, PRIVATE).replace("fedcba9876543210", "0000000000000000")
     found.append(PASSED)
     asyncio.run(Qualification().ensure(call(certificate=text)))
@@ -158,7 +158,7 @@ def test_who_failed_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_person_holds_is_as_that_person_wants_it() -> None:
-    """It is shown by status, and no reason to measure again."""
+    """Status shows the drain, and the proof is not repeated."""
     held = dataclasses.replace(PASSED.nodes[0], verdict="unknown", held=True, why=("held by alice: new cable",))
     certificate = dataclasses.replace(PASSED, nodes=(held,))
     assert Qualification().drift({"certificate": qualification.signed(certificate, PRIVATE)}) == {}

@@ -29,7 +29,7 @@ def call() -> Call:
 
 
 class World:
-    """Answers for a cloud: who is there at each look, and who was told to join and to go."""
+    """A fake cloud that answers with members at each look, and records the nodes that join and leave."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: plan.Roster) -> None:
         self.looks, self.joined, self.misplaced = list(looks), 0, list[str]()
@@ -75,7 +75,7 @@ def refused(at: str, lasting: bool = True, hint: str = "ask for more") -> tuple[
 
 
 def test_what_waiting_does_not_change_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the cloud has tried twice: the first time may be from before somebody has mended it."""
+    """The wait ends after the cloud's second failure: the first may be older than a repair."""
     world = World(monkeypatch, members("gpu-001"))
     world.refused = [refused("1"), refused("1"), refused("2"), refused("3")]
     with pytest.raises(MembersMissingError) as caught:
@@ -103,7 +103,7 @@ def test_who_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_is_not_wanted_leaves_when_its_jobs_are_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only then: a group whose cloud takes none away by itself has one too many until that."""
+    """The node stays until then: a group that removes none by itself has one too many."""
     world = World(monkeypatch, members("gpu-001", "gpu-002", "gpu-004"), members("gpu-001", "gpu-002"))
     world.misplaced = ["gpu-003", "gpu-004"]
     asyncio.run(Roster().ensure(call()))
@@ -112,8 +112,8 @@ def test_who_is_not_wanted_leaves_when_its_jobs_are_through(monkeypatch: pytest.
 
 
 def test_who_is_to_run_always_takes_no_jobs_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At every look, as long as its machine is waited for: a job would start another one of that name. An earlier
-    version of the toolkit has kept the groups in plain data."""
+    """The drain is repeated at each look while the machine is awaited: a job would start another one of that name. An
+    earlier version of the toolkit kept groups as plain data."""
     world = World(monkeypatch, members("gpu-001"), members("gpu-001"), members("gpu-001", "gpu-002"))
     update = call()
     [group] = json.loads(update.inputs["groups"])
@@ -123,7 +123,7 @@ def test_who_is_to_run_always_takes_no_jobs_until_then(monkeypatch: pytest.Monke
 
 
 def test_capacity_that_ends_is_an_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a look at the members finds it, and as each `up` does."""
+    """Refresh and `up` both report it."""
     World(monkeypatch, members("gpu-001", "gpu-002"))
     block = plan.Ending("gpu", "cr-1", "2026-12-01T11:30Z", "")
     monkeypatch.setattr(operations, "endings", lambda *_: (block,))
@@ -136,7 +136,7 @@ def test_capacity_that_ends_is_an_output(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_bills_are_read_by_comes_to_machines_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what was taken out since; where there is none, and was none, nobody asks."""
+    """Removed tags are deleted; without tags no request is made."""
     World(monkeypatch, members("gpu-001", "gpu-002"))
     told: list[tuple[object, ...]] = []
     monkeypatch.setattr(operations, "retag", lambda *what: told.append(what))
@@ -152,5 +152,5 @@ def test_what_bills_are_read_by_comes_to_machines_that_run(monkeypatch: pytest.M
 
 
 def test_the_local_cloud_is_impatient() -> None:
-    """Its nodes are up when their group is made."""
+    """Its nodes run as soon as their group exists."""
     assert local.PATIENCE_S < 60

@@ -90,7 +90,7 @@ def test_a_preview_knows_what_stays_and_what_may_change(project: ToyProject) -> 
 
 
 def test_what_an_operation_settles_is_what_counts(project: ToyProject) -> None:
-    """An input that is as the operation left it is no change, whatever was asked for then."""
+    """An input that equals the operation's result is no change."""
     program = """
         f = File("one", lines=["a"], weight={})
         File("two", lines=["a"], labels={{"weight": f.weight}})
@@ -146,7 +146,7 @@ def test_what_exists_in_spite_of_a_failure_is_kept(project: ToyProject) -> None:
 
 
 def test_a_creation_that_left_nothing_is_not_in_the_state(project: ToyProject) -> None:
-    """When nothing was made there is nothing to remember."""
+    """Nothing was created, so the state has nothing to remember."""
     project.write('File("one", lines=["a"], mode="fail early", password="")')
     assert "error: the password  is too short" in failed_up(project)
     assert project.state() == {}
@@ -171,7 +171,7 @@ def test_a_machine_that_ran_out_is_no_bug(project: ToyProject) -> None:
 
 
 def test_a_plain_preview_sees_a_changed_and_a_gone_thing(project: ToyProject) -> None:
-    """Without any flag, what happened behind the stack's back shows as an update or a creation, and up repairs it."""
+    """Without a flag, changes outside of the stack appear as updates or creations, and `up` repairs them."""
     project.write('File("one", lines=["a"])')
     project.up()
     file = project.world / project.state()["one"]["id"]

@@ -82,7 +82,7 @@ class SimulatedCluster:
     fades: Mapping[str, float] = field(default_factory=dict)
     """node -> the part of its arithmetic that each window leaves it of what it had in the one before."""
     windows: int = 0
-    """How many there were so far."""
+    """Number of windows so far."""
     asked: list[Ask] = field(default_factory=list)
     takes: float = 5.0
     """Seconds of each start."""
@@ -219,7 +219,7 @@ class SimulatedCluster:
         return self.exchange([one for one, _ in ring], rail) if operation == "all_to_all" else self.ring(ring, rail)
 
     def exchange(self, nodes: Sequence[str], rail: str) -> float:
-        """Everybody with everybody: the nodes of a leaf send to all others through its trunk, in whatever order."""
+        """Let all nodes exchange data: nodes of a leaf send to all others through its trunk, in any order."""
         declared = next(each for each in self.subject.fabric.rails if each.interface == rail)
         there = Counter(map(self.subject.leaf, nodes))
         shares = [declared.rate_mbps * self.links.get((node, rail), 1.0) for node in nodes]

@@ -89,7 +89,7 @@ class Fault:
 
     kind: str
     node: str
-    """Empty where no node is to blame."""
+    """Empty if no node is to blame."""
     leaf: str = ""
     rail: str = ""
 
@@ -118,7 +118,7 @@ def sound(chance: Random) -> NoisyCluster:
 
 
 def broken(chance: Random, count: int) -> tuple[NoisyCluster, list[Fault]]:
-    """So many faults at once, each on a node, or a leaf, of its own."""
+    """Return a cluster with this many faults, each on another node or leaf."""
     cluster = sound(chance)
     nodes = chance.sample(sorted(cluster.subject.nodes), count)
     kinds = [chance.choice(KINDS) for _ in nodes]

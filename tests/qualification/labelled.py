@@ -34,7 +34,7 @@ class Labelled:
     verdict: Verdict
     """The one that is right."""
     how: str
-    """Where it comes from: `published`, `alike`, or the slip."""
+    """Origin: `published`, `alike`, or the kind of slip."""
 
     def judged(self) -> Judgement:
         return audit(self.threshold)
@@ -112,7 +112,7 @@ VENDORS = (
 def _alike() -> Iterator[Labelled]:
     """Yield thresholds of machines without published figures, as good as those with some."""
     for machine in modelled():
-        for nodes in (1, *NODES) if machine.accelerators > 1 else NODES:  # one by itself has no busbw
+        for nodes in (1, *NODES) if machine.accelerators > 1 else NODES:  # a single rank has no busbw
             for quantity, gbs in _collectives(machine, nodes):
                 yield Labelled(_row(machine.name, nodes, quantity, PLATEAU, "GB/s", gbs), "ok", "alike")
         for quantity, unit, value in _devices(machine):
@@ -178,7 +178,8 @@ def _own_slips() -> Iterator[Labelled]:
     """Yield slips that only some quantities can have."""
     for machine in modelled():
         row = _accelerator(machine)
-        one_node = _known(machine.nvlink_nodes) == 1 and machine.accelerators > 1  # one alone has nobody on its node
+        # a single accelerator has no peer on its node
+        one_node = _known(machine.nvlink_nodes) == 1 and machine.accelerators > 1
         best, nic_gbs = IN_A_NODE[_known(row.nvlink_gbs)][-1] * _known(row.nvlink_gbs), _nic_gbs(machine)
         nics = nic_gbs * machine.accelerators
         for nodes in (nodes for nodes in NODES if one_node and machine.fabric_reduces is False):

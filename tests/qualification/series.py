@@ -20,7 +20,7 @@ SLOWED = "8"
 
 Fleet = dict[str, list[float]]
 Seconds = Callable[[Random, int], float]
-"""How long a step takes, by its number."""
+"""Duration of a step, by its number."""
 
 
 def log_normal(chance: Random, _: int) -> float:
@@ -47,7 +47,7 @@ def fleet(chance: Random, seconds: Seconds, nodes: int = NODES) -> Fleet:
 
 
 def one_big_sample(chance: Random) -> Fleet:
-    """Each node once takes up to fifty times as long."""
+    """Return a fleet whose nodes each have one step that takes up to fifty times as long."""
     made = fleet(chance, lambda chance, _: chance.lognormvariate(0, 0.03))
     for steps in made.values():
         steps[chance.randrange(STEPS)] /= chance.uniform(3, 50)
@@ -55,7 +55,7 @@ def one_big_sample(chance: Random) -> Fleet:
 
 
 def resembling(chance: Random) -> Fleet:
-    """Each step is much like the one before: noise that comes and goes over many steps."""
+    """Return a fleet with correlated noise, which comes and goes over many steps."""
     made: Fleet = {}
     for node in range(NODES):
         noise, steps = chance.gauss(0, 0.015), list[float]()

@@ -59,7 +59,7 @@ class Accelerated(SimulatedCluster):
 
 
 def of_eight(nodes: int = 4, **more: object) -> Subject:
-    """As if the nodes had accelerators that are real."""
+    """Return a subject whose nodes have eight accelerators, which count as real."""
     found = subject(nodes, **more)  # type: ignore[arg-type]
     [pool] = found.pools
     return dataclasses.replace(
@@ -74,7 +74,7 @@ def matmul(cluster: SimulatedCluster) -> list[tuple[str, tuple[str, ...], str]]:
 
 
 def test_all_alike_pass() -> None:
-    """And each has its own measured value."""
+    """Each accelerator has its own measured value."""
     cluster = Accelerated(of_eight())
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard")
     assert {each.verdict for each in evidence.findings} == {"pass"}
@@ -117,7 +117,7 @@ def test_of_one_node_alone_its_accelerators_are_the_peers() -> None:
     ],
 )
 def test_one_of_eight_that_is_broken(broken: dict[str, Mapping[Place, object]], why: str) -> None:
-    """It is named, and what the other seven measured stands."""
+    """The broken accelerator is named, and the values of the other seven count."""
     cluster = Accelerated(of_eight(), **broken)  # type: ignore[arg-type]
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard")
     [found] = [each for each in evidence.findings if each.verdict != "pass"]
@@ -127,7 +127,7 @@ def test_one_of_eight_that_is_broken(broken: dict[str, Mapping[Place, object]], 
 
 
 def test_fewer_than_declared_are_no_pass() -> None:
-    """Also where nobody complains: what torch does not see, no job has."""
+    """Accelerators that torch does not find are missing for jobs, too, even without a complaint."""
 
     class Seven(Accelerated):
         def multiplied(self, asked: Ask, rank: int, node: str, windows: int) -> Result:

@@ -44,7 +44,7 @@ CASES = [
 
 @pytest.mark.parametrize(("check", "quantity", "value", "why"), CASES, ids=[case[1] for case in CASES])
 def test_one_that_differs(check: str, quantity: str, value: float, why: str) -> None:
-    """It fails for that, and nobody else does."""
+    """The node fails for this reason, and no other does."""
     cluster = SimulatedCluster(subject(4), says={("gpu-003", quantity): value})
     failed = [each for each in cluster.prove() if each.verdict != "pass"]
     assert [(each.check, each.nodes, each.why) for each in failed] == [(check, ("gpu-003",), why)]
@@ -71,7 +71,7 @@ def test_a_node_that_failed_is_asked_nothing_more() -> None:
 
 
 def test_the_quick_level_starts_once() -> None:
-    """It is what a prolog can afford."""
+    """A prolog has time for one start only."""
     cluster = SimulatedCluster(subject(4))
     assert {each.verdict for each in cluster.prove("quick")} == {"pass"}
     assert [asked.programs for asked in cluster.asked] == [("limits", "inventory")]
@@ -103,7 +103,7 @@ def test_memory_that_no_peer_may_lock_either(kind: str, rails: int, few: bool) -
 
 
 def test_huge_pages_where_none_are_set_aside() -> None:
-    """On nodes that get EFA from us; elsewhere whoever makes the image knows what for."""
+    """The check applies to nodes with our EFA; elsewhere the image's author decides."""
     heard = Heard((answer("limits", [number("hugepages", 0, "gpu-001"), number("hugepages", 5128, "gpu-002")]),), ())
     plain = subject(4)
     assert [*_limits(plain, heard)] == []
@@ -113,7 +113,7 @@ def test_huge_pages_where_none_are_set_aside() -> None:
 
 
 def test_versions_that_differ_or_lack() -> None:
-    """One that differs and one that lacks what most have are named; without a majority nobody is."""
+    """A differing version, and a missing one that most nodes have, are named; without a majority none is."""
     texts = [Text("library_version", f"gpu-00{n}", "torch", "2.6" if n < 4 else "2.5") for n in range(1, 5)]
     heard = Heard(tuple(answer("inventory", [], (text,), rank) for rank, text in enumerate(texts)), ())
     assert [*_differing(heard)] == [("gpu-004", "torch is 2.5, where its peers have 2.6")]
@@ -125,7 +125,7 @@ def test_versions_that_differ_or_lack() -> None:
 
 
 def test_a_product_that_is_always_wrong() -> None:
-    """It repeats itself, and differs from what the peers come to."""
+    """The result is stable, and differs from the peers'."""
     cluster = SimulatedCluster(subject(4), texts={("gpu-002", "matmul_digest"): "cd"})
     [failed] = [each for each in cluster.prove() if each.verdict != "pass"]
     assert (failed.nodes, failed.why) == (
@@ -135,7 +135,7 @@ def test_a_product_that_is_always_wrong() -> None:
 
 
 def test_a_torn_checkpoint_is_its_writers_fault() -> None:
-    """Whoever else reads it; where nothing is shared, there is no checkpoint that others could read."""
+    """The writer is blamed for any reader; without shared storage there is no such check."""
     shared = [{"name": "shared", "kind": "directory", "mount": "/shared"}]
     why = "part 1 of gpu-003 is not what it wrote and synced: 9 of 10 bytes are there"
     cluster = NoisyCluster(subject(4, storage=shared), misses={("gpu-003", "checkpoint"): why})
@@ -146,7 +146,7 @@ def test_a_torn_checkpoint_is_its_writers_fault() -> None:
 
 
 def test_packets_that_do_not_fit() -> None:
-    """A NIC with smaller packets is its node's fault; packets lost on the way are nobody's."""
+    """A smaller MTU is its node's fault; lost packets blame no node."""
     narrow = Heard((answer("limits", [number("mtu", 1400, "gpu-002", rail="rail1")]),), ())
     assert [*_packets(subject(4), narrow)] == [("gpu-002", "rail1 takes packets of 1400 bytes, not 1500")]
     lost = Heard((answer("limits", [number("path_mtu", 576, "gpu-001", rail="rail0", peer="gpu-002")]),), ())
@@ -171,7 +171,7 @@ def test_packets_that_do_not_fit() -> None:
 def test_what_accelerators_say(
     values: list[tuple[str, float]], texts: list[tuple[str, str, str]], why: list[str]
 ) -> None:
-    """Faults of hardware are told from faults of programs, and a link that rests from one that is narrow."""
+    """Faults of hardware differ from faults of programs, and an idle link from a narrow one."""
     said = tuple(Text(quantity, "gpu-001", name, text) for quantity, name, text in texts)
     result = answer("inventory", [number(quantity, value, "gpu-001", device="3") for quantity, value in values], said)
     assert [*complaints(result)] == why

@@ -14,7 +14,7 @@ from stampworks.qualification.thresholds import NODES_MAX, QUANTITIES, SIZE_BYTE
 
 from tests.qualification.labelled import labelled, modelled
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 GIB, MIB = 1 << 30, 1 << 20
 
@@ -58,7 +58,7 @@ def judged(machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, 
         # AWS
         ("p4d.24xlarge", 1, "all_reduce_busbw", 128 * MIB, "GB/s", 200),
         ("p6-b200", 1, "all_reduce_busbw", 128 * MIB, "GB/s", 600),
-        # by measurements of healthy machines
+        # near the measurements of healthy machines
         ("p5", 16, "all_reduce_busbw", 16 * GIB, "GB/s", 350),
         ("p5", 2, "all_reduce_busbw", 16 * MIB, "GB/s", 50),
         ("p6-b200", 4, "all_reduce_busbw", 16 * MIB, "GB/s", 50),
@@ -76,7 +76,7 @@ def judged(machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, 
         ("BM.GPU.B300.8", 1, "nic_bandwidth", 0, "GB/s", 760),
     ],
 )
-def test_what_honest_people_wrote(
+def test_published_thresholds(
     machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float
 ) -> None:
     """Floors of vendors' own health checks, and such as healthy machines were measured to reach."""
@@ -276,10 +276,10 @@ def test_what_honest_people_wrote(
         ),
     ],
 )
-def test_what_is_refused(
+def test_refused_thresholds(
     machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float, said: str
 ) -> None:
-    """With the arithmetic, and with what was probably meant."""
+    """The reason has the arithmetic and the probable intention."""
     judgement = judged(machine, nodes, quantity, size_bytes, unit, value)
     assert judgement.verdict == "refused", judgement.reason
     assert said in judgement.reason
@@ -321,7 +321,7 @@ def test_what_is_refused(
         ("sim-cpu", "storage_read", "GB/s", 1, "sim-cpu is simulated and has no speed of its own"),
     ],
 )
-def test_what_cannot_be_told(machine: str, quantity: str, unit: str, value: float, reason: str) -> None:
+def test_undecided_thresholds(machine: str, quantity: str, unit: str, value: float, reason: str) -> None:
     """The missing fact is named, and nothing is guessed in its place."""
     judgement = judged(machine, 2, quantity, 0, unit, value)
     assert (judgement.verdict, judgement.reason) == ("cannot-tell", reason)
@@ -358,7 +358,7 @@ def test_what_is_the_same_whatever_the_fabric_does(value: float, verdict: str) -
 
 @pytest.mark.parametrize("quantity", [each for each in QUANTITIES if each.endswith("busbw")])
 def test_one_accelerator_by_itself_has_no_busbw(quantity: str) -> None:
-    """Whatever is asked of it; of two such nodes it depends on what is known of the way between them."""
+    """It has none for any question; two such nodes depend on the link between them."""
     alone = judged("g6-8xlarge", 1, quantity, 16 * GIB, "GB/s", 10)
     words = "no healthy machine passes: one accelerator by itself transfers nothing, and its busbw is 0"
     assert (alone.verdict, alone.reason) == ("refused", words)
@@ -366,7 +366,7 @@ def test_one_accelerator_by_itself_has_no_busbw(quantity: str) -> None:
 
 
 def test_the_reason_of_one_that_is_fine() -> None:
-    """It carries the arithmetic, too."""
+    """The reason has the arithmetic."""
     assert judged("p5", 1, "nic_bandwidth", 0, "Gb/s", 96).reason == (
         "96 Gb/s is 97% of what one NIC can reach, 99 Gb/s (a NIC of 100 Gb/s, 0.99 of it data)"
     )
@@ -391,7 +391,7 @@ BANDWIDTHS = [quantity for quantity in QUANTITIES if quantity != "matmul_bf16"]
 def test_every_row_gets_a_verdict_and_a_reason(
     machine: str, nodes: int, quantity: str, size_bytes: int, unit: str, value: float
 ) -> None:
-    """Whatever can be written, nothing falls over."""
+    """Any row gets an answer."""
     judgement = judged(machine, nodes, quantity, size_bytes, unit, value)
     assert judgement.verdict in ("ok", "refused", "cannot-tell")
     assert judgement.reason
@@ -403,7 +403,7 @@ def test_every_row_gets_a_verdict_and_a_reason(
 def test_what_is_above_the_ceiling_stays_there(
     machine: str, nodes: int, quantity: str, size_bytes: int, value: float, more: float
 ) -> None:
-    """As a value rises it is too low, then fine, then impossible, and never fine again."""
+    """With a rising value the verdict goes from too low to fine to impossible, and never back."""
     unit = "TFLOP/s" if quantity == "matmul_bf16" else "GB/s"
     here, above = (judged(machine, nodes, quantity, size_bytes, unit, each) for each in (value, value * more))
     if quantity == "nic_bandwidth":  # may be about one of them, or about all of them
@@ -457,7 +457,7 @@ def test_a_number_for_all_nics_of_eight_is_one_of_a_single_nic_times_eight() -> 
     ],
 )
 def test_a_machine_that_nobody_has_looked_up(name: str, hint: str) -> None:
-    """Nothing is said of it but what it may have been meant to be."""
+    """The message only suggests similar names."""
     judgement = judged(name, 2, "all_reduce_busbw", GIB, "GB/s", 200)
     assert judgement.verdict == "cannot-tell"
     assert judgement.reason == f"the catalog knows no machine of this name: {hint}"
@@ -466,7 +466,7 @@ def test_a_machine_that_nobody_has_looked_up(name: str, hint: str) -> None:
 @relaxed
 @given(real, st.integers(2, 200), st.integers(1, SIZE_BYTES_MAX), st.floats(0.55, 0.95))
 def test_generous_to_what_lies_well_below_the_ceiling(machine: str, nodes: int, size_bytes: int, share: float) -> None:
-    """From 55 to 95 % of what can be reached, nothing is refused."""
+    """Thresholds from 55 to 95 % of the reachable rate are never refused."""
     reason = judged(machine, nodes, "all_reduce_busbw", size_bytes, "GB/s", 1e12).reason
     ceiling = float(reason.split(" can reach, ")[1].split(" ")[0])
     assert judged(machine, nodes, "all_reduce_busbw", size_bytes, "GB/s", share * ceiling).verdict != "refused"
@@ -475,15 +475,15 @@ def test_generous_to_what_lies_well_below_the_ceiling(machine: str, nodes: int, 
 LABELLED = labelled()
 
 
-def test_what_is_right_is_never_refused() -> None:
+def test_right_thresholds_are_never_refused() -> None:
     """Published of healthy machines, or alike."""
     right = [each for each in LABELLED if each.verdict == "ok"]
     assert len(right) > 1500
     assert [judgement.reason for each in right if (judgement := each.judged()).verdict != "ok"] == []
 
 
-def test_what_nobody_knows_is_not_guessed() -> None:
-    """Not even where the number looks fine."""
+def test_unknown_facts_are_not_guessed() -> None:
+    """The verdict is unknown even for a plausible number."""
     assert {each.judged().verdict for each in LABELLED if each.verdict == "cannot-tell"} == {"cannot-tell"}
 
 
@@ -498,6 +498,6 @@ def test_slips_are_refused() -> None:
     assert len(not_storage) < 0.003 * len(wrong)
     # a start of 40 us is healthy, one of 5 us is possible, and small payloads are little else
     assert all(row.size_bytes <= 2 * MIB for row in not_storage)
-    # how large a file system is decides what it can, so that only too much is seen
+    # The size of a file system is unknown, so that only impossible values are noticed.
     of_files = {each.how for each in missed if each.threshold.quantity.startswith("storage")}
     assert of_files.isdisjoint({"8 times as much", "1,000 times as much"})

@@ -25,7 +25,7 @@ def named(values: list[float]) -> dict[str, float]:
 @settings(deadline=None, derandomize=True)
 @given(ALIKE, st.data(), st.floats(0.05, 0.9))
 def test_one_far_below_is_found_alone(values: list[float], data: st.DataObject, part: float) -> None:
-    """Whatever its peers look like, as long as they look alike."""
+    """Its peers may have any values, as long as they are similar."""
     number = data.draw(st.integers(0, len(values) - 1))
     values[number] *= part
     assert list(slow(named(values))) == [f"n{number}"]
@@ -34,7 +34,7 @@ def test_one_far_below_is_found_alone(values: list[float], data: st.DataObject, 
 @settings(deadline=None, derandomize=True)
 @given(ALIKE)
 def test_those_that_are_alike_are_not_told_apart(values: list[float]) -> None:
-    """Less than 3 % matters to nobody, however many deviations it is."""
+    """A difference of less than 3 % does not count, for any number of deviations."""
     assert slow(named(values)) == {}
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_compared_with_nothing() -> None:
 
 
 def test_the_words() -> None:
-    """How much, among how many, and how far beyond what is usual."""
+    """The reason has the difference, the number of peers, and the usual spread."""
     values = named([*(0.985 + 0.001 * number for number in range(31)), 0.931])
     its = standing(values, "n31")
     assert its is not None
@@ -87,7 +87,7 @@ def test_the_end_of_a_long_row_is_no_outlier() -> None:
 
 @pytest.mark.parametrize("make", NOISE.values(), ids=NOISE)
 def test_a_slow_one_in_noise(make: Callable[[Random], Fleet]) -> None:
-    """It is found at 5 %, also two at once, and without it nobody is."""
+    """A slowdown of 5 % is found, also on two nodes, and healthy nodes are not named."""
     chance = Random(1)  # noqa: S311
     windows, right, both = 30, 0, 0
     for _ in range(windows):
@@ -101,7 +101,7 @@ def test_a_slow_one_in_noise(make: Callable[[Random], Fleet]) -> None:
 
 
 def test_too_much_noise_names_nobody() -> None:
-    """Where a window cannot tell, also eight nodes that look alike by chance, nobody is named."""
+    """Windows that cannot tell name no node, even if eight nodes look alike by chance."""
     chance = Random(1)  # noqa: S311
     made = [fleet(chance, lambda chance, _: chance.lognormvariate(0, 0.2), 8) for _ in range(100)]
     assert [slow_over_time(each) for each in made] == [{}] * 100
@@ -117,7 +117,7 @@ def test_two_kinds_of_nodes_are_no_slow_ones() -> None:
     ("begin", "end", "part"), [(0, 30, 0.3), (100, 128, 0.92), (50, 51, 0.001)], ids=["ramping", "backup", "stall"]
 )
 def test_what_passes_is_not_slow(begin: int, end: int, part: float) -> None:
-    """Clocks that are low at first, a load of somebody else's for a while, one stall: no quarter of the window."""
+    """Low clocks at first, load of another user for a while, and a stall cover less than a quarter of the window."""
     made = NOISE["drifting"](Random(2))  # noqa: S311
     steps = made["n3"]
     made["n3"] = [*steps[:begin], *scaled(steps[begin:end], part), *steps[end:]]
@@ -140,7 +140,7 @@ def test_recorded_series() -> None:
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=4, max_size=100), st.data())
 def test_the_middle_is_deaf_to_a_quarter(values: list[float], data: st.DataObject) -> None:
-    """Whatever a quarter of the samples is, the middle stays within the others."""
+    """Any quarter of the samples leaves the middle within the others."""
     lost = data.draw(st.integers(0, len(values) // 4))
     rest = values[lost:]
     wild = data.draw(st.lists(st.floats(-1e12, 1e12), min_size=lost, max_size=lost))
@@ -162,7 +162,7 @@ def test_enough_peers_find_what_a_fixed_part_would_not() -> None:
 
 
 def test_the_floor_holds_where_peers_are_far_apart() -> None:
-    """Peers that are all over the place excuse nobody who is below the fixed part."""
+    """Widely spread peers excuse no node below the fixed part."""
     rates = {f"gpu-{number:03}": 100.0 + 8 * (-1) ** number for number in range(1, 17)}
     failed = [each for each in cluster({**rates, "gpu-003": 80.0}).prove() if each.verdict != "pass"]
     assert [(each.check, each.nodes) for each in failed] == [("matmul", ("gpu-003",))]

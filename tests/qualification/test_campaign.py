@@ -1,4 +1,4 @@
-"""A campaign goes on without those who drop out, and never takes silence for an answer."""
+"""A campaign continues without lost nodes, and never takes silence for an answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_findings(cluster: SimulatedCluster) -> list[CheckFinding]:
 
 
 class Mute(SimulatedCluster):
-    """One program never answers anything."""
+    """A cluster on which one program never answers."""
 
     program = "pairs"
 
@@ -25,7 +25,7 @@ class Mute(SimulatedCluster):
 
 
 def test_rails_that_were_not_measured_are_nobodys_fault() -> None:
-    """A program that did not run says nothing about any node: unknown, and nobody is held back for it."""
+    """A program that did not run is unknown, and no node is held for it."""
     found = open_findings(Mute(subject(4)))
     assert {(each.check, each.verdict) for each in found} == {("rails", "unknown")}
     assert {each.nodes for each in found} == {("gpu-001", "gpu-002", "gpu-003", "gpu-004")}
@@ -53,7 +53,7 @@ def test_a_collective_that_is_slow_by_itself(nodes: int, part: float) -> None:
 
 
 def test_more_than_can_be_is_no_pass() -> None:
-    """Then something else was measured."""
+    """Such a value must be of another quantity."""
     found = open_findings(SimulatedCluster(subject(4), together=1.5))
     assert {(each.check, each.verdict) for each in found} == {("collectives", "unknown")}
     assert all("more than is possible" in each.why for each in found)
@@ -88,7 +88,7 @@ def test_nodes_that_drop_out_fail_and_the_rest_is_asked_again() -> None:
 
 
 def test_nobody_is_believed_about_others() -> None:
-    """A rank that is not the first may say what it likes of its peers, or of nodes that nobody asked."""
+    """Only the first rank may report about others, and only about nodes of the start."""
 
     class Slander(SimulatedCluster):
         def answers(self, program: str, asked: Ask) -> list[Result]:
@@ -105,7 +105,7 @@ def test_nobody_is_believed_about_others() -> None:
 
 
 def with_rails(nodes: Subject, rails: dict[str, int]) -> Subject:
-    """As if some nodes had only their first rails."""
+    """Return a subject in which some nodes have only their first rails."""
     [pool] = nodes.pools
     cut = tuple(
         dataclasses.replace(node, rail_addresses=node.rail_addresses[: rails.get(node.name, 2)]) for node in pool.nodes
@@ -115,7 +115,7 @@ def with_rails(nodes: Subject, rails: dict[str, int]) -> Subject:
 
 @pytest.mark.parametrize("level", ["standard", "burn-in"])
 def test_a_rail_that_not_all_nodes_have(level: str) -> None:
-    """Its collective is that of those who have it; a node with none at all keeps nobody's from being measured."""
+    """Its collective spans the nodes that have it; a node without rails prevents no measurement."""
     found = subject(5, leaf_nodes=8, proof={"budget_minutes": 30})
     cluster = SimulatedCluster(with_rails(found, {"gpu-004": 1, "gpu-005": 0}), together=0.5)
     failed = [each for each in cluster.prove(level) if each.check == "collectives" and not each.why.startswith("in a")]

@@ -28,8 +28,8 @@ CERTIFICATE = Certificate(
 FILE = signed(CERTIFICATE, PRIVATE)
 
 
-def test_what_was_signed_is_believed() -> None:
-    """Also when somebody formatted the file anew."""
+def test_signed_certificates_are_accepted() -> None:
+    """The format of the file does not matter."""
     for text in (FILE, json.dumps(json.loads(FILE), sort_keys=True)):
         checked = verify(text, PUBLIC)
         assert (checked.signature, checked.certificate) == ("pass", CERTIFICATE)
@@ -63,7 +63,7 @@ def test_any_change_shows(path: tuple[Any, ...]) -> None:
 
 
 def test_somebody_elses_key() -> None:
-    """It is said whose it is and whose it is not."""
+    """The error names both keys."""
     checked = verify(FILE, new_key()[1])
     assert checked.signature == "fail"
     assert checked.why.startswith("it is signed by key ")
@@ -80,8 +80,8 @@ def test_somebody_elses_key() -> None:
         ("[" * 100_000, "it is not a certificate"),
     ],
 )
-def test_what_is_none_is_refused(text: str, why: str) -> None:
-    """In words, whatever it is."""
+def test_invalid_certificates_are_refused(text: str, why: str) -> None:
+    """The error is a sentence, whatever the text is."""
     with pytest.raises(CertificateError, match=why.replace("(", r"\(")):
         verify(text, PUBLIC)
 
@@ -96,7 +96,7 @@ def test_a_key_that_is_none_is_refused() -> None:
 @settings(deadline=None, max_examples=100, derandomize=True)
 @given(st.binary(max_size=200), st.integers(0, len(FILE)))
 def test_garbage_never_passes(garbage: bytes, at: int) -> None:
-    """Whatever is put into the file, it is refused or does not verify, and nothing else happens."""
+    """Any content is refused or does not verify, without another effect."""
     text = FILE[:at] + garbage.decode(errors="replace") + FILE[at:]
     try:
         checked = verify(text, PUBLIC)
@@ -106,7 +106,7 @@ def test_garbage_never_passes(garbage: bytes, at: int) -> None:
 
 
 def test_the_worst_wins() -> None:
-    """And nothing looked at is unknown."""
+    """The worst verdict counts; no verdict at all is unknown."""
     assert worst(["pass", "pass"]) == "pass"
     assert worst(["pass", "unknown"]) == "unknown"
     assert worst(["unknown", "fail", "pass"]) == "fail"

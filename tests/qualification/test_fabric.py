@@ -1,4 +1,4 @@
-"""A collective that goes past the fabric is found by what NICs have counted, and whoever had it go there is named."""
+"""Byte counters of NICs show a collective that bypasses the fabric, and the node at fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def open_findings(cluster: SimulatedCluster) -> list[tuple[str, tuple[str, ...]]
 
 @pytest.mark.parametrize("nodes", [2, 3, 4, 8])
 def test_a_collective_that_goes_over_the_rails_passes(nodes: int) -> None:
-    """By numbers that follow from its size and its ranks alone."""
+    """The expected bytes follow from size and ranks alone."""
     cluster = SimulatedCluster(subject(nodes))
     [found] = judged(cluster)
     [asked] = [each for each in cluster.asked if each.programs == ("fabric",)]
@@ -36,7 +36,7 @@ def test_a_collective_that_goes_over_the_rails_passes(nodes: int) -> None:
 
 
 def test_the_words_of_a_collective_that_is_past_the_fabric() -> None:
-    """How much of how much went where, and what it had to be."""
+    """The reason has the share of bytes on each network, and the required one."""
     cluster = SimulatedCluster(subject(4), addresses=frozenset(["gpu-002"]))
     [failed] = [each for each in judged(cluster) if each.verdict == "fail"]
     assert failed.nodes == ("gpu-002",)
@@ -51,22 +51,22 @@ def test_the_words_of_a_collective_that_is_past_the_fabric() -> None:
 
 @pytest.mark.parametrize("nodes", [4, 8])
 def test_neighbours_of_a_node_with_a_wrong_address_are_not_to_blame(nodes: int) -> None:
-    """Their traffic to it takes the wrong way, too; without it they do as they should."""
+    """Their traffic to that node is diverted, too; without it they are correct."""
     cluster = SimulatedCluster(subject(nodes), addresses=frozenset(["gpu-003"]))
     assert open_findings(cluster) == [("fail", ("gpu-003",))]
     [passed] = [each for each in judged(cluster) if each.verdict == "pass"]
     assert passed.nodes == tuple(name for name in cluster.subject.nodes if name != "gpu-003")
 
 
-def test_of_a_wrong_route_the_sender_is_to_blame() -> None:
-    """Whoever receives it can do nothing about it."""
+def test_senders_with_wrong_routes_are_blamed() -> None:
+    """The receiver cannot change the route."""
     cluster = SimulatedCluster(subject(4), routes=frozenset(["gpu-004"]))
     assert open_findings(cluster) == [("fail", ("gpu-004",))]
 
 
 @pytest.mark.parametrize(("nodes", "wrong"), [(4, 4), (2, 1), (2, 2)])
 def test_when_nobody_does_better_the_whole_fails(nodes: int, wrong: int) -> None:
-    """As when all are told the same wrong thing, which no comparison of nodes would find; no node is held for it."""
+    """All nodes have the same wrong setting, which no comparison finds; no node is held."""
     names = list(subject(nodes).nodes)
     cluster = SimulatedCluster(subject(nodes), addresses=frozenset(names[:wrong]))
     assert open_findings(cluster) == [("fail", ())]
@@ -105,7 +105,7 @@ class Once(SimulatedCluster):
 
 
 def test_somebody_elses_traffic_is_not_there_twice() -> None:
-    """It is looked at once more before anybody is blamed."""
+    """The measurement is repeated before a node is blamed."""
     assert open_findings(Once(subject(4), elsewhere=2000.0)) == []
 
 
@@ -127,7 +127,7 @@ def test_counters_that_cannot_be_read_are_unknown() -> None:
 
 
 class Half(SimulatedCluster):
-    """Nobody says what went over the network for management."""
+    """A cluster that does not report the traffic on the management network."""
 
     words: Sequence[str] = ()
 
@@ -151,7 +151,7 @@ def test_half_an_answer_is_none() -> None:
 
 
 def test_what_accelerators_reduce_need_not_be_a_ring() -> None:
-    """NCCL may go over trees, and a switch may add up: what has to leave a node once is demanded, and no more."""
+    """NCCL may use trees, and a switch may reduce: only traffic that must leave a node is required."""
 
     class Nccl(SimulatedCluster):
         def fabric(self, asked: Ask) -> list[Result]:
@@ -162,7 +162,7 @@ def test_what_accelerators_reduce_need_not_be_a_ring() -> None:
 
 
 def test_rails_that_are_rdma_devices_are_counted_as_such() -> None:
-    """No interface sees what goes over them."""
+    """Interfaces do not count RDMA traffic."""
     local = subject(4)
     efa = dataclasses.replace(local, fabric=dataclasses.replace(local.fabric, kind="efa"))
     for of, rdma in ((local, False), (efa, True)):

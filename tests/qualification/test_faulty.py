@@ -16,12 +16,12 @@ def test_faults_are_found_and_their_culprits_named() -> None:
 
 
 def test_a_sound_cluster_raises_no_alarm() -> None:
-    """Disks that differ, neighbours that take their share now and then: nobody is to blame."""
+    """Disks differ, and neighbours take their share at times: no node is blamed."""
     chance = Random(2)  # noqa: S311
     assert [each for _ in range(30) for each in sound(chance).prove() if each.verdict != "pass"] == []
 
 
-def test_who_is_not_to_blame_must_not_be_named() -> None:
+def test_innocent_nodes_are_not_named() -> None:
     """A campaign that finds the fault and blames another as well counts as wrong."""
     chance = Random(2)  # noqa: S311
     cluster, faults = broken(chance, 1)

@@ -19,8 +19,8 @@ def failed(evidence: Evidence) -> set[tuple[str, tuple[str, ...]]]:
     return {(each.check, each.nodes) for each in evidence.findings if each.verdict == "fail"}
 
 
-def test_what_tells_most_a_second_comes_first() -> None:
-    """At every level, and each level has all that the one below it has."""
+def test_most_informative_steps_come_first() -> None:
+    """Each level has this order, and all steps of the level below."""
     for level in ("quick", "standard", "burn-in"):
         worth = [step.tells / step.seconds for step in steps(level)]
         assert worth == sorted(worth, reverse=True)
@@ -28,7 +28,7 @@ def test_what_tells_most_a_second_comes_first() -> None:
 
 
 def test_what_is_asked_follows_that_order() -> None:
-    """Nobody reorders it on the way."""
+    """No later step changes the order."""
     cluster = SimulatedCluster(subject(4))
     cluster.prove()
     asked = [program for each in cluster.asked for program in each.programs]
@@ -37,8 +37,8 @@ def test_what_is_asked_follows_that_order() -> None:
     ]
 
 
-def test_what_does_not_fit_is_not_begun() -> None:
-    """It is unknown, with the reason; something shorter that comes later is asked all the same."""
+def test_steps_without_time_are_not_started() -> None:
+    """The step is unknown, with the reason; a shorter step after it still runs."""
     cluster = SimulatedCluster(subject(4), takes=2.0)
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard", seconds=9)
     everybody = tuple(cluster.subject.nodes)
@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_not_begun() -> None:
 
 
 def test_what_was_found_before_the_time_was_up_counts() -> None:
-    """No node passes by an unfinished step, whatever it has reported so far."""
+    """An unfinished step passes no node, whatever it has reported so far."""
     cluster = SimulatedCluster(subject(4), {("gpu-003", "rail0"): 0.2}, takes=6.0)
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard", seconds=20)
     why = "the budget of 10 min was used up during: rail0: gpu-003 for the last time"
@@ -73,7 +73,7 @@ def test_a_second_look_that_was_cut_short_blames_nobody() -> None:
 
 
 def test_a_rail_that_failed_is_asked_nothing_more() -> None:
-    """Its verdict is settled; the other one is measured on."""
+    """Its verdict is final; the other rail is measured further."""
     cluster = SimulatedCluster(subject(4), trunks={("leaf1-1", "rail0"): 0.4})
     assert ("trunks", ()) in failed(cluster.evidence(tuple(cluster.subject.nodes), "standard"))
     rails = [asked.options["collectives"]["rails"] for asked in cluster.asked if "collectives" in asked.programs]
@@ -83,7 +83,7 @@ def test_a_rail_that_failed_is_asked_nothing_more() -> None:
 
 @pytest.mark.parametrize("level", ["standard", "burn-in"])
 def test_when_all_have_failed_nothing_more_is_asked(level: str) -> None:
-    """No further answer could change a verdict."""
+    """No answer could change a verdict."""
     nodes = tuple(subject(4).nodes)
     cluster = SimulatedCluster(subject(4), says={(node, "accelerators"): 7 for node in nodes})
     assert failed(cluster.evidence(nodes, level)) == {("inventory", (node,)) for node in nodes}
@@ -117,14 +117,14 @@ def test_burn_in_goes_round_and_round() -> None:
 
 
 def test_burn_in_without_time_for_a_second_round() -> None:
-    """Nobody has been shown not to get slower."""
+    """It cannot be known whether nodes become slower."""
     evidence = burnt_in(SimulatedCluster(subject(4), takes=60.0), 12)
     nodes, why = unknown(evidence)["burn-in"]
     assert len(nodes) == 4
     assert why == "the budget of 10 min holds no second round, and a node that gets slower shows only in two"
 
 
-def test_what_fails_in_a_later_round() -> None:
+def test_failures_in_a_later_round() -> None:
     """The failure is reported, and the node is not measured further."""
 
     class Later(SimulatedCluster):
@@ -143,7 +143,7 @@ def test_what_fails_in_a_later_round() -> None:
 
 @pytest.mark.parametrize(("nodes", "part"), [(4, 0.995), (2, 0.99), (16, 0.997)])
 def test_a_node_that_gets_slower_is_found(nodes: int, part: float) -> None:
-    """Window by window, beside its peers: in few nodes and in many, and nobody else."""
+    """The node is found in windows beside its peers, among few nodes and many, and no other is."""
     cluster = SimulatedCluster(subject(nodes), fades={"gpu-002": part})
     found = [each for each in burnt_in(cluster, 60).findings if each.verdict != "pass"]
     assert [(each.check, each.nodes) for each in found] == [("burn-in", ("gpu-002",))]

@@ -1,4 +1,4 @@
-"""The slow ones of many are named, in few rounds, and nobody else is."""
+"""Exactly the slow ones of many are named, in few rounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def search(items: list[str], bad: Collection[str], leaf_nodes: int = 4) -> tuple
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.data(), st.integers(3, 1024), st.integers(1, 9))
 def test_one_bad_among_many(data: st.DataObject, count: int, leaf_nodes: int) -> None:
-    """It and it alone is named, within ceil(log2 n) + 1 rounds."""
+    """Exactly this item is named, within ceil(log2 n) + 1 rounds."""
     items = [f"n{number}" for number in range(count)]
     bad = data.draw(st.sampled_from(items))
     located, rounds = search(items, [bad], leaf_nodes)
@@ -61,13 +61,13 @@ def test_nobody_good_is_ever_named(count: int, bad: set[int]) -> None:
 
 
 def test_all_well_takes_one_round() -> None:
-    """An odd one is paired in the second round, with somebody who has just been cleared."""
+    """An odd item is paired in the second round, with one that was just cleared."""
     items = [f"n{number}" for number in range(9)]
     assert search(items[:8], [])[0] == Located((), (), 1)
     assert search(items, [])[0] == Located((), (), 2)
 
 
-def test_of_two_nobody_can_be_named() -> None:
+def test_two_items_cannot_be_told_apart() -> None:
     """A slow pair has no third that would clear one of them."""
     located, _ = search(["a", "b"], ["b"])
     assert located.bad == ()

@@ -28,7 +28,7 @@ def test_a_sound_cluster_passes(nodes: int, oversubscription: int) -> None:
 
 @pytest.mark.parametrize("left", [0.0, 0.2, 0.6, 0.8])
 def test_a_slow_rail_is_its_nodes_fault(left: float) -> None:
-    """The node and the rail are named, and nobody else."""
+    """The node and the rail are named, and no other."""
     cluster = SimulatedCluster(subject(8, leaf_nodes=4), {("gpu-006", "rail1"): left})
     assert failures(cluster) == [("rails", ("gpu-006",), "rail1")]
 
@@ -53,7 +53,7 @@ def test_a_rail_that_loses_packets_is_its_nodes_fault(oversubscription: int) -> 
 
 
 def test_what_a_queue_drops_is_no_loss() -> None:
-    """Where a trunk is narrower than the rails, TCP finds its rate by losing packets."""
+    """On a trunk narrower than the rails, TCP finds its rate by losing packets."""
     of = subject(8, leaf_nodes=4, oversubscription=4)
 
     class Queues(SimulatedCluster):
@@ -89,7 +89,7 @@ def test_a_little_that_is_sent_again_is_no_fault() -> None:
 
 
 def test_a_rail_that_is_down_says_so() -> None:
-    """Nothing is measured, and the reason is the program's message."""
+    """There is no measurement, and the reason is the program's message."""
     cluster = SimulatedCluster(subject(4, leaf_nodes=4), {("gpu-001", "rail0"): 0.0})
     [failed] = [each for each in cluster.prove() if each.verdict == "fail"]
     assert failed.why == "rail0 to gpu-002: no answer from gpu-002 within 5 s; gpu-002 is fast with others"
@@ -108,7 +108,7 @@ def test_a_slow_trunk_is_no_nodes_fault(oversubscription: int) -> None:
 
 
 def test_all_rails_slow_blames_nobody() -> None:
-    """When nobody is fast, nobody can be told apart: the rail has failed, and no node is drained for it."""
+    """Without a fast node none can be blamed: the rail has failed, and no node is drained."""
     broken = {(f"gpu-00{number}", "rail0"): 0.5 for number in range(1, 5)}
     found = failures(SimulatedCluster(subject(4), broken))
     assert ("rails", (), "rail0") in found
@@ -124,7 +124,7 @@ class Noisy(SimulatedCluster):
 
 
 def test_noise_of_the_host_blames_nobody() -> None:
-    """When nobody was fast, all are measured for longer before the rail is called slow."""
+    """Without a fast node all are measured for longer, before the rail counts as slow."""
     cluster = Noisy(subject(4))
     assert [failed for failed in failures(cluster) if failed[0] == "rails"] == []
     longest = {
@@ -138,14 +138,14 @@ def test_noise_of_the_host_blames_nobody() -> None:
 
 
 def test_who_stays_slow_when_the_noise_has_gone_is_named() -> None:
-    """The other end of its last pair turned out to be fast with somebody else."""
+    """The other end of its last pair was fast with another partner."""
     cluster = Noisy(subject(3), {("gpu-002", "rail0"): 0.5})
     [failed] = [failed for failed in failures(cluster) if failed[0] == "rails"]
     assert failed == ("rails", ("gpu-002",), "rail0")
 
 
 class Halting(SimulatedCluster):
-    """Half of the time its host does nothing of what it is to do: most samples of a rate are low, and one is not."""
+    """A host that is halted half of the time: most samples of a rate are low, and one is not."""
 
     def result(
         self,
@@ -161,7 +161,7 @@ class Halting(SimulatedCluster):
 
 
 def test_nodes_that_share_a_host_are_judged_by_the_best_sample() -> None:
-    """Where the median is not enough. Who is slow is so in each sample, and real machines have no such excuse."""
+    """The median does not suffice there. Slow nodes are slow in each sample, and real machines are not excused."""
     shared = subject(4)
     found = Halting(shared).prove()
     assert {each.verdict for each in found} == {"pass"}
@@ -175,7 +175,7 @@ def test_nodes_that_share_a_host_are_judged_by_the_best_sample() -> None:
 
 
 def test_two_faults_at_once() -> None:
-    """On two rails of two nodes of one leaf, each is named with its own."""
+    """Faults are on two rails of two nodes of a leaf: each is named with its own."""
     cluster = SimulatedCluster(subject(8, leaf_nodes=4), {("gpu-001", "rail0"): 0.5, ("gpu-002", "rail1"): 0.5})
     assert failures(cluster) == [("rails", ("gpu-001",), "rail0"), ("rails", ("gpu-002",), "rail1")]
 

@@ -77,14 +77,14 @@ def about(evidence: Evidence, check: str) -> list[CheckFinding]:
     ],
 )
 def test_one_that_is_slower_than_its_peers(step: Any, quantity: str, value: float, why: str) -> None:
-    """It is measured again beside one of them, and fails when it is slow each time."""
+    """The node is measured again beside a peer, and fails if it is slow each time."""
     cluster = SimulatedCluster(subject(4, storage=SHARED), says={("gpu-003", quantity): value})
     [failed] = [each for each in carried_out(step, cluster).findings if each.verdict != "pass"]
     assert (failed.nodes, failed.why) == (("gpu-003",), why)
     assert [asked.nodes for asked in cluster.asked[1:]] == [("gpu-003", "gpu-002")] * 3
 
 
-def test_what_was_skipped_is_no_finding() -> None:
+def test_skipped_checks_are_no_finding() -> None:
     """Neither a pass nor unknown: there was nothing to measure."""
     evidence = carried_out(of_devices, SimulatedCluster(subject(4, storage=SHARED)))
     assert about(evidence, "copies") == []
@@ -139,7 +139,7 @@ def test_what_is_known_of_a_machine(value: float, verdict: str) -> None:
 
 
 def test_one_accelerator_of_many_below_what_its_machine_can() -> None:
-    """It is named with its number; the node's others, and the other nodes, have passed."""
+    """The accelerator is named by its number; all others have passed."""
     evidence = carried_out(of_devices, on_accelerators("h2d_bandwidth", 52.0, 20.0))
     passed, failed = [each for each in about(evidence, "copies") if each.quantity]
     assert (passed.verdict, passed.nodes) == ("pass", ("gpu-001", "gpu-002", "gpu-004"))
@@ -148,7 +148,7 @@ def test_one_accelerator_of_many_below_what_its_machine_can() -> None:
 
 
 def test_a_processor_is_not_an_accelerator() -> None:
-    """Its memory is not that of the machine's accelerators, of which the catalog speaks, and proves nothing of them."""
+    """Its memory proves nothing about the accelerators of the catalog."""
     evidence = carried_out(of_devices, Measuring(of_machine("p5")))
     assert {each.expected for each in evidence.measured if each.quantity == "memory_copy"} == {None}
     assert {(each.verdict, each.why) for each in about(evidence, "memory")} == {
@@ -157,7 +157,7 @@ def test_a_processor_is_not_an_accelerator() -> None:
 
 
 def test_a_smaller_size_than_that_of_the_peers_is_no_pass() -> None:
-    """It cannot be compared with theirs, and is not passed over either."""
+    """The value is not comparable, and is not ignored either."""
 
     class Smaller(SimulatedCluster):
         def value(
@@ -175,7 +175,7 @@ def test_a_smaller_size_than_that_of_the_peers_is_no_pass() -> None:
 
 @pytest.mark.parametrize(("value", "verdict"), [(0.19, "pass"), (0.1, "fail")])
 def test_writes_over_rdma_are_judged_by_the_declared_rate(value: float, verdict: str) -> None:
-    """No node is blamed for a slow pair, but it is no pass."""
+    """A slow pair blames no node, and is no pass."""
     more = {"tools": [("ib_write_bandwidth", "Gb/s", value, "mlx5_0", 65536)]}
     evidence = carried_out(of_storms, Measuring(subject(4), more=more, peer="gpu-001"))
     found = about(evidence, "tools")

@@ -56,8 +56,8 @@ def test_an_answer_among_noise() -> None:
         ({"backend": 7, "device": "x" * 9_000}, "Result.backend: expected str, got 7"),
     ],
 )
-def test_what_is_no_answer(change: dict[str, Any], why: str) -> None:
-    """It is said of which program and rank, and why."""
+def test_invalid_answers(change: dict[str, Any], why: str) -> None:
+    """The reason has program and rank."""
     heard = read("\n".join(lines({**DATA, **change})))
     assert heard.results == ()
     assert heard.unreadable == (f"pairs, rank 0: {why}",)
@@ -72,7 +72,7 @@ def test_nobody_speaks_for_another_rank() -> None:
 
 
 def test_depth_is_bounded() -> None:
-    """Lists in lists without end are an answer that cannot be read, and no more."""
+    """Endlessly nested lists are an unreadable answer."""
     text = base64.b64encode(zlib.compress(b"[" * 200_000)).decode()
     parts = [text[at : at + 900] for at in range(0, len(text), 900)]
     said = [f"stampworks-result pairs 0 {n}/{len(parts)} {part}" for n, part in enumerate(parts, 1)]
@@ -100,7 +100,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.lists(st.one_of(st.text(max_size=80), st.sampled_from(lines(DATA))), max_size=20), st.binary(max_size=300))
 def test_anything_at_all(said: list[str], garbage: bytes) -> None:
-    """Nothing raises, and nothing is made up."""
+    """Parsing never raises, and invents nothing."""
     wrapped = base64.b64encode(garbage).decode() or "A"
     heard = read("\n".join([*said, f"stampworks-result matmul 1 1/1 {wrapped}"]))
     assert {result.workload for result in heard.results} <= {"pairs"}

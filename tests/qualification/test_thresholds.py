@@ -100,7 +100,7 @@ SIZE = "is not a whole number from 0 to 1125899906842624: 16 MiB are 16777216, a
     ],
 )
 def test_a_row_that_says_nothing(tmp_path: Path, row: str, problems: tuple[str, ...]) -> None:
-    """All that is wrong with it at once, with what to write instead; the rows around it are read all the same."""
+    """All problems of a row are listed at once, with hints; other rows are still read."""
     fine = "p5,1,h2d_bandwidth,0,GB/s,48\n"
     before, between, after = reading(tmp_path, f"{HEAD}{fine}{row}\n{fine}")
     assert isinstance(before, Threshold)
@@ -139,7 +139,7 @@ def test_a_row_that_says_nothing(tmp_path: Path, row: str, problems: tuple[str, 
     ],
 )
 def test_files_that_are_none(tmp_path: Path, content: str | bytes, text: str) -> None:
-    """Also what nobody meant to be one."""
+    """Other files are refused with the reason."""
     assert text in refusal(tmp_path, content)
 
 
@@ -160,7 +160,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_file_without_end(tmp_path: Path) -> None:
-    """No more is read than a file may have."""
+    """Reading stops at the size limit."""
     with pytest.raises(ThresholdsError, match="is larger than 4 MiB"):
         read_thresholds(Path("/dev/zero"))
 
@@ -180,7 +180,7 @@ def test_very_many_problems(tmp_path: Path) -> None:
     st.one_of(st.binary(max_size=400), st.text(max_size=200).map(lambda text: (HEAD + text).encode("utf-8", "replace")))
 )
 def test_whatever_is_in_a_file(tmp_path: Path, content: bytes) -> None:
-    """It is read or refused, and what is said of it can be shown on a terminal."""
+    """A file is read or refused, and every message is printable."""
     file = tmp_path / "thresholds.csv"
     file.write_bytes(content)
     said = ""

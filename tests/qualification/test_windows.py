@@ -50,7 +50,7 @@ def test_once_may_be_a_neighbour(rounds: str, found: list[str]) -> None:
 
 @pytest.mark.parametrize("missed", [(), (1,), (1, 2)])
 def test_a_missed_round_does_not_end_the_watch(missed: tuple[int, ...]) -> None:
-    """One that was faster than all others and falls back among them is found over the rounds that it was there in."""
+    """The fastest node that falls back among the others is found over the rounds in which it took part."""
     over_time, said = OverTime([NODES]), list[str]()
     for turn in range(6):
         measured = a_round({"gpu-003": functools.partial(falling, 1.4 - 0.08 * turn)}, turn)
@@ -63,7 +63,7 @@ def without(node: str, evidence: Evidence) -> Evidence:
 
 
 def test_windows_are_summed_up() -> None:
-    """They are many, and say something only together."""
+    """Many windows are summarized together."""
     over_time, evidence = OverTime([NODES]), a_round({}, 1)
     over_time.end_of_round(evidence)
     assert evidence.measured == []
@@ -81,14 +81,14 @@ def test_those_of_another_machine_are_no_measure() -> None:
     assert found[1] == {}
 
 
-def test_who_comes_back_has_not_fallen() -> None:
-    """It was slower in between, and is as fast as ever."""
+def test_recovered_nodes_have_not_fallen() -> None:
+    """The node was slower for a while, and is as fast as before."""
     assert list(slowing(series(60, {"gpu-002": lambda turn: 1 - 0.005 * turn}))) == ["gpu-002"]
     assert slowing(series(60, {"gpu-002": lambda turn: 0.6 if 20 < turn < 45 else 0.88 if turn >= 45 else 1.0})) == {}
 
 
-def test_who_is_overtaken_has_not_fallen() -> None:
-    """With three nodes, one that gets faster moves the median of the others."""
+def test_overtaken_nodes_have_not_fallen() -> None:
+    """With three nodes, a faster one moves the median of the others."""
     three = NODES[:3]
     assert slowing(series(60, {"gpu-001": lambda turn: 1 + 0.01 * turn}, three)) == {}
     assert list(slowing(series(60, {"gpu-001": lambda turn: 1 - 0.005 * turn}, three))) == ["gpu-001"]

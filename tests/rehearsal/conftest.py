@@ -39,7 +39,7 @@ class Trial:
         return code, out.getvalue(), errors.getvalue()
 
     def files(self) -> Mapping[str, str]:
-        """Everything in the project, by a digest of its content."""
+        """Return all files of the project with digests of their content."""
         found = (file for file in self.folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
         return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in found}
 

@@ -150,7 +150,7 @@ def test_a_duration_is_counted_and_not_waited_for(found: Mapping[str, Any]) -> N
 
 
 def test_throttling_is_the_providers_own_business(found: Mapping[str, Any]) -> None:
-    """As long as it is over before the provider's last attempt."""
+    """Throttling that ends before the provider's last attempt is no finding."""
     throttled = phase(found, "failure: throttle at aws:ec2/vpc:Vpc")
     assert (throttled["verdict"], throttled["found"]) == ("pass", "the provider tried again, and went on")
     [note] = throttled["notes"]

@@ -64,7 +64,7 @@ def rehearsed(trial: Trial, tmp_path_factory: pytest.TempPathFactory) -> Rehears
 
 
 def test_every_phase_goes_as_it_must(rehearsed: Rehearsed) -> None:
-    """From nothing to nothing, with nothing changed by a second up and by a refresh."""
+    """A second up and a refresh change nothing, and nothing is left at the end."""
     assert (rehearsed.code, rehearsed.found["verdict"], rehearsed.found["rehearsal"]) == (0, "pass", True)
     assert [each["name"] for each in rehearsed.found["phases"]] == [
         "preview",
@@ -85,7 +85,7 @@ def test_creations_come_in_the_order_of_the_design(rehearsed: Rehearsed) -> None
     chain += ["Playbook local", "Qualification local"]
     assert [each for each in order if each in chain] == chain
     assert len(order) == 13
-    assert phase(rehearsed.found, "up")["found"] == "12 created"  # and a component
+    assert phase(rehearsed.found, "up")["found"] == "12 created"  # the resources and a component
 
 
 def test_a_change_says_what_it_does_and_why(rehearsed: Rehearsed) -> None:
@@ -143,14 +143,14 @@ def test_an_interrupt_leaves_nothing(trial: Trial, tmp_path: Path, number: int, 
 
 
 def _of(folder: Path) -> list[Path]:
-    """The processes that were told of a folder."""
+    """Return the processes that have the folder as an argument."""
     return [file for file in Path("/proc").glob("[0-9]*/environ") if str(folder).encode() in content(file)]
 
 
 def content(file: Path) -> bytes:
     try:
         return file.read_bytes()
-    except OSError:  # gone by now, or somebody else's
+    except OSError:  # it has ended, or belongs to another user
         return b""
 
 

@@ -49,7 +49,7 @@ def test_a_provider_of_which_nobody_says_that_it_tries_again_gives_up_at_once() 
 
 
 def throttled(urn: str, times: int, refused: int, there: bool) -> None:
-    recording = Recording({token_of(urn): 0}, lambda: None, None)  # no attempt takes any time
+    recording = Recording({token_of(urn): 0}, lambda: None, None)  # attempts take no time here
     recording.begin(InjectedFailure("throttle", name="net", times=times))
     text = "UNKNOWN: rehearsed throttle: told to try later until the last attempt"
     with contextlib.nullcontext() if there else pytest.raises(RuntimeError, match=text):

@@ -107,7 +107,7 @@ def test_who_tries_again_does_so_as_documented() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_rules_name_what_the_sdk_has(package: str) -> None:
-    """Each type is one, and each input that replaces and each output is a property of it."""
+    """Each type exists, and has each replacing input and each output as a property."""
     spec = importlib.util.find_spec(f"pulumi_{package}")
     assert spec
     assert spec.origin

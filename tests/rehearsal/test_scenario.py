@@ -101,7 +101,7 @@ def test_what_is_no_scenario(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_what_is_sound_is_read_all_the_same(tmp_path: Path) -> None:
-    """So that what the stack says of it is told together with what is wrong by itself."""
+    """Problems of the stack are reported together with problems of the scenario."""
     found = loaded(tmp_path, "changes: [{path: a}, {path: b, value: 1}]\nfailures: [{fail: fire, at: 1}]\n")
     assert [change.path for change in found.changes] == ["b"]
     assert (found.failures, len(found.problems)) == ((), 2)

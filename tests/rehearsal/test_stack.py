@@ -33,7 +33,7 @@ def after(stack: Stack, path: str, value: Any) -> Any:
 
 
 def test_a_changed_declaration_stands_alone(stack: Stack) -> None:
-    """It is in no file that could have a base."""
+    """The declaration is in no file that could have a base."""
     whole = load_value(after(stack, "pools.gpu.count", 6), "a change")
     whole.refuse_problems()
     assert whole.declaration.pools[0].count == 6
@@ -45,7 +45,7 @@ def test_without_a_change_the_configuration_is_that_of_the_file(stack: Stack) ->
 
 
 def test_a_change_is_made_in_what_the_file_and_its_base_say_together(stack: Stack) -> None:
-    """By the names of entries, or by their numbers; what is not declared yet is added, null takes out."""
+    """Entries are found by name or number; new ones are added, and null removes one."""
     assert after(stack, "pools.gpu.count", 6)["pools"] == [{"name": "gpu", "machine": "sim-h100", "count": 6}]
     assert after(stack, "pools[0].count", 6) == after(stack, "pools.gpu.count", 6)
     assert after(stack, "owner", "me")["owner"] == "me"
@@ -78,7 +78,7 @@ def test_a_path_that_leads_nowhere(stack: Stack, path: str, said: str) -> None:
 
 
 def test_rules_that_a_rehearsal_passes_over_are_those_at_which_an_up_stops(tmp_path: Path) -> None:
-    """Nobody looked up what this stack's nodes boot."""
+    """Images of this stack's nodes were not looked up."""
     folder = tmp_path / "stacks"
     shutil.copytree(ROOT / "stacks" / "base", folder / "base")
     shutil.copy(ROOT / "stacks" / "Pulumi.aws-p5.yaml", folder)

@@ -123,7 +123,7 @@ def test_what_a_reader_could_overlook_is_told_before_the_verdict() -> None:
 
 
 def test_secret_outputs_are_left_out() -> None:
-    """As the engine writes them into a state: encrypted, and marked."""
+    """The engine encrypts and marks them in the state."""
     secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:abc"}
     stack = {"type": "pulumi:pulumi:Stack", "outputs": {"head": "10.0.0.1", "inventory": secret}}
     assert outputs([resource(A), stack]) == {"head": "10.0.0.1"}

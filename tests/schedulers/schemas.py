@@ -29,7 +29,7 @@ def definitions() -> list[Path]:
 
 
 def wrong(manifest: Mapping[str, Any]) -> list[str]:
-    """Where an object of theirs is not what they say it is, and why."""
+    """Return the positions and reasons at which an object violates its published schema."""
     validator = _validators()[manifest["apiVersion"], manifest["kind"]]
     errors = sorted(validator.iter_errors(manifest), key=lambda error: error.json_path)
     return [f"{error.json_path}: {error.message[:200]}" for error in errors]

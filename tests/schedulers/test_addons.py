@@ -53,7 +53,7 @@ CASES = [(example, each.name) for example in DECLARED for each in charted(exampl
 
 @pytest.mark.parametrize("example", DECLARED)
 def test_what_they_are_told_is_what_was_reviewed(example: str, golden: Callable[[Path, str], None]) -> None:
-    """pytest --regenerate writes it anew."""
+    """pytest --regenerate writes it again."""
     plan = planned(example)
     told = {each.name: addons.values(plan, each) for each in plan.scheduler.addons if each.chart}
     golden(GOLDEN / f"{example}.json", json.dumps(told, indent=1) + "\n")
@@ -69,7 +69,7 @@ def test_nodes_say_into_which_parts_their_accelerators_are_divided() -> None:
 
 
 def test_what_looks_after_others_keeps_away_from_pools_where_it_can() -> None:
-    """Where the cloud makes nodes for it. What every node needs goes to every node."""
+    """Clouds that create nodes for controllers place them there. Parts that every node needs run on every node."""
     for example, there in (("aws", {"stampworks/pool": "head"}), ("azure", None)):
         plan = planned(example)
         told = {each.name: addons.values(plan, each) for each in plan.scheduler.addons if each.chart}
@@ -81,8 +81,8 @@ def test_what_looks_after_others_keeps_away_from_pools_where_it_can() -> None:
 
 
 def test_kueue_waits_for_no_kind_that_nobody_can_install() -> None:
-    """Where the cloud runs it, as `local` does, those of its add-ons are all that there are; elsewhere it is told the
-    same but for that."""
+    """On a cloud with its own Kubernetes only its add-ons exist; elsewhere Kueue has the same settings without that
+    list."""
     always = ["batch/job", "jobset.x-k8s.io/jobset"]
     for declared, more in (({}, []), ({"mpi_operator": True}, ["kubeflow.org/mpijob"])):
         told = addons.queueing(planned("local", **declared))
@@ -168,8 +168,8 @@ def test_the_gpu_operator_does_what_is_switched_on(
 
 @pytest.mark.parametrize("example", DECLARED)
 def test_a_pod_has_no_accelerators_but_those_that_it_asks_for(example: str) -> None:
-    """A variable of its own, or of its image, is not believed; what it asks for is then named in another way, without
-    which nothing of it would arrive. Where the cluster does not bring that, nobody else's is disturbed."""
+    """A variable of the pod or its image is not trusted; requested accelerators are named in another way. If the
+    cluster does not install that, other plugins are left alone."""
     plan = planned(example)
     told = addons.values(plan, of(plan, "gpu-operator"))
     believed = {each["name"]: each["value"] for each in told["toolkit"]["env"]}
@@ -187,7 +187,7 @@ def of(plan: Plan, name: str) -> AddOn:
 
 
 def chart(one: AddOn) -> Path:
-    """Where it lies on this machine; nothing of anybody's charts is in the project."""
+    """Return the folder of a chart on this machine; the project contains no charts."""
     if not HELM.exists():
         pytest.skip("there is no Helm here: python3 -m tools.prepare --kubernetes")
     folders = (*HERE, Path(os.environ.get(CHARTS, "/nowhere")))

@@ -1,5 +1,5 @@
-"""Add-ons on a real kube-apiserver: it takes what their charts make of what they are told, and a second time changes
-nothing. Nothing of them runs here."""
+"""Charts of the add-ons on a real kube-apiserver, which accepts their objects; a second apply changes nothing. No
+add-on runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ApiServer]:
-    """One for each: webhooks of one that does not run would refuse objects of another."""
+    """Yield a server for each chart: webhooks of one that does not run would refuse objects of another."""
     with api_server(tmp_path) as found:
         yield found
 
@@ -39,7 +39,7 @@ def test_a_second_time_changes_nothing(server: ApiServer, name: str, example: st
 
 
 def install(server: ApiServer, plan: Plan, one: AddOn) -> None:
-    """With what is made beside it. Jobs that charts run before are left out: nothing runs them here."""
+    """Apply a chart with its extra objects. Hook jobs are left out, because nothing runs them here."""
     words = ("upgrade", "--install", one.name, str(chart(one)), "--namespace", one.namespace, "--create-namespace")
     server.run("helm", *words, "--no-hooks", "--values", "-", text=json.dumps(addons.values(plan, one)))
     for made in addons.objects(one):

@@ -31,7 +31,8 @@ from tests.schedulers.test_addons import DECLARED, ELSEWHERE, HELM, chart, plann
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 NEVER_GONE = ("kueue",)
-"""Two of whose roles add up others: Kubernetes' controller makes them anew while they go, and Helm waits in vain."""
+"""Add-ons with aggregated roles: Kubernetes' controller creates them again during a deletion, so that Helm waits in
+vain."""
 PROGRAM = Path(__file__).parent / "releases" / "__main__.py"
 PROJECT = "name: test\nruntime: {{name: python, options: {{virtualenv: {environment}}}}}\nmain: stacks\n"
 ROOM = {"cpu": "64", "memory": "64Gi", "pods": "110"}
@@ -43,13 +44,13 @@ NODE = {
 }
 STAGES = BIN.parent / "share" / "kwok"
 UNASKED = "--disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
-"""Nobody serves the webhooks of what only seems to run: they would refuse the objects of others."""
+"""Option that disables webhooks: no controller runs here, so they would refuse objects."""
 LIVES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
-"""How kwok's nodes and pods live, among what it publishes."""
+"""Stages of kwok's nodes and pods, among those that it publishes."""
 
 
 def released(example: str) -> dict[str, AddOn]:
-    """Return the add-ons that Helm installs, and whose charts are to be had here."""
+    """Return the add-ons that Helm installs, and whose charts are available here."""
     there = (one for one in planned(example).scheduler.addons if one.by == "helm")
     return {one.name: one for one in there if one.name not in ELSEWHERE}
 
@@ -100,7 +101,7 @@ def repository(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiServer]:
-    """With what a test tells the server beside what all are told."""
+    """Yield a server with the options of a test."""
     folder = tmp_path / "control-plane"
     folder.mkdir()
     lives = [file.read_text() for each in LIVES for file in sorted((STAGES / each).glob("*-*.yaml"))]
@@ -143,7 +144,7 @@ def made(project: Releases, example: str, wanted: dict[str, AddOn]) -> None:
 
 @pytest.mark.parametrize("name", sorted({name for example in DECLARED for name in released(example)}))
 def test_pulumis_own_plugin_makes_a_release(project: Releases, name: str) -> None:
-    """With what it needs, and no other."""
+    """The release is created after its dependencies, alone."""
     for example in (each for each in DECLARED if name in released(each)):  # with different values
         there = released(example)
         made(project, example, {each: there[each] for each in (*there[name].needs, name)})
@@ -156,6 +157,6 @@ def test_pulumis_own_plugin_makes_a_release(project: Releases, name: str) -> Non
 @pytest.mark.parametrize("control_plane", [(UNASKED,)], indirect=True, ids=["no webhook is asked"])
 @pytest.mark.parametrize("example", DECLARED)
 def test_all_releases_of_a_cluster_are_made_in_one_up(project: Releases, example: str) -> None:
-    """In the order of what they need; the next one changes nothing."""
+    """Releases come in the order of their dependencies; the next `up` changes nothing."""
     made(project, example, released(example))
     assert project.passes("up", "--yes", "--skip-preview", "--expect-no-changes")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 CREATOR = "arn:aws:sts::123456789012:assumed-role/ops/alice"
-"""As EKS calls whoever has made it: a name of no meaning to Kubernetes, and no group."""
+"""EKS's name of the creator, which has no meaning and no group in Kubernetes."""
 REFUSED = "objects of teams must not name an owner"
 EVERYTHING = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -32,7 +32,7 @@ EVERYTHING = {
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ApiServer]:
-    """With the namespaces of teams, their roles, and what is refused there."""
+    """Yield a server with the namespaces of teams, their roles, and the admission policies."""
     kinds = {"Namespace", "Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     made = kubernetes.objects(planning.plan(load_stack("aws-p5en-eks", ROOT / "stacks")))
     with api_server(tmp_path, "--authorization-mode=RBAC") as found:
@@ -43,7 +43,7 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
 
 
 BOUND_S = 30
-"""In which a server begins to go by a policy."""
+"""Seconds until a server applies a policy."""
 
 
 def owned(server: ApiServer, user: str) -> str:
@@ -60,7 +60,7 @@ def owned(server: ApiServer, user: str) -> str:
 
 
 def test_administrators_may_do_what_teams_may_not(server: ApiServer) -> None:
-    """Whoever may change what refuses, in whatever way the server knows that: on EKS they are in no group."""
+    """Administrators may change admission policies, however the server knows them: on EKS they are in no group."""
     assert owned(server, CREATOR) == ""
     assert REFUSED in owned(server, "alice")
     assert "cannot create resource" in owned(server, "bob"), "of another team"

@@ -42,7 +42,7 @@ esac
 
 @pytest.fixture
 def batch(tmp_path: Path) -> BatchJob:
-    """In a folder with a blank and a quote: everything must be quoted."""
+    """Return a job in a folder with a blank and a quote: everything must be quoted."""
     folder = tmp_path / "it's a run"
     folder.mkdir()
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("squeue", SQUEUE)):
@@ -80,7 +80,7 @@ def content(batch: BatchJob, name: str) -> str:
 
 
 def test_what_slurm_is_told(batch: BatchJob) -> None:
-    """One task a node, all of it, again after a failure; the log goes on where it was."""
+    """The job has one task per whole node, and restarts after a failure; the log is appended."""
     lines = script(batch).splitlines()
     assert lines[0] == "#!/bin/sh"
     told = [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")]
@@ -97,7 +97,7 @@ def test_what_slurm_is_told(batch: BatchJob) -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 75])
 def test_the_exit_code_is_kept(batch: BatchJob, code: int) -> None:
-    """For Slurm, and in the folder for later; that of an earlier start is forgotten."""
+    """Slurm gets it, and the folder keeps it; that of an earlier start is removed."""
     (Path(batch.folder) / "exit").write_text("9")
     assert begun(batch, CODE=str(code)).wait(20) == code
     assert (Path(batch.folder) / "exit").read_text() == f"{code}\n"
@@ -106,7 +106,7 @@ def test_the_exit_code_is_kept(batch: BatchJob, code: int) -> None:
 
 
 def test_time_is_up(batch: BatchJob) -> None:
-    """The programs are told and waited for, and the job goes back into the queue."""
+    """The programs are signalled and awaited, and the job is requeued."""
     process = begun(batch, LASTS="200")
     process.send_signal(signal.SIGUSR1)
     assert process.wait(20) == 0
@@ -116,7 +116,7 @@ def test_time_is_up(batch: BatchJob) -> None:
 
 
 def test_a_run_that_is_through_when_its_time_is_up(batch: BatchJob) -> None:
-    """A finished run is not started again, whatever the order of events."""
+    """A finished run is not restarted, in any order of events."""
     (Path(batch.folder).parent / "srun").write_text(SRUN.replace("exit 75", "exit 0"))
     process = begun(batch, LASTS="200")
     process.send_signal(signal.SIGUSR1)
@@ -143,7 +143,7 @@ def test_what_lies_in_the_folder(batch: BatchJob) -> None:
 
 
 def test_programs_know_since_when_they_were_waited_for(batch: BatchJob) -> None:
-    """And where the script runs, without which nobody ends the job."""
+    """Programs know the time of submission, and the node of the script, without which the job never ends."""
     assert begun(batch).wait(20) == 0
     assert content(batch, "srun.knows") == "1795287600 from gpu-001\n"
 
@@ -164,7 +164,7 @@ def test_an_end_of_an_earlier_start_is_forgotten(batch: BatchJob) -> None:
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_an_end_of_an_earlier_attempt_is_not_this_ones(batch: BatchJob, code: int) -> None:
-    """Its first program may say it late: a node that was taken for lost has come back."""
+    """A node that was taken for lost has returned, and reports its end late."""
     process = begun(batch, CODE=str(code), LASTS="15", SLURM_RESTART_COUNT="1", RESTARTS="1")
     assert node(batch, 75, "0").wait(20) == 75
     assert process.wait(20) == code
@@ -182,7 +182,7 @@ def test_the_script_of_an_earlier_attempt_has_nothing_to_say(batch: BatchJob, la
 
 
 def test_a_controller_that_is_silent_when_time_is_up(batch: BatchJob) -> None:
-    """It is asked until it answers: whose attempt it is must be known before the job goes back."""
+    """The script asks until it answers: it must know whether the attempt is still its own before a requeue."""
     silent = Path(batch.folder).parent / "silent"
     silent.touch()
     process = begun(batch, LASTS="200")
@@ -206,7 +206,7 @@ def test_what_nodes_do_at_the_end(batch: BatchJob, code: int) -> None:
 
 
 def test_a_first_node_that_is_lost(batch: BatchJob) -> None:
-    """Whoever finds nobody there puts the job back into the queue, once Slurm has taken that node from it."""
+    """A program without an answer of the first node requeues the job, once Slurm has removed that node from it."""
     nodes = Path(batch.folder).parent / "nodes"
     nodes.write_text("gpu-001,gpu-002\n")
     process = node(batch, 69, "1")
@@ -248,7 +248,8 @@ def test_a_node_of_an_earlier_attempt_puts_nothing_back(
 
 
 def test_a_first_node_that_slurm_never_takes_away(batch: BatchJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody answers there, and the job is still said to run: it goes back. Only what squeue has answered counts."""
+    """The node does not answer, and squeue still lists the job as running: the job is requeued. Only answers of squeue
+    count."""
     quick(monkeypatch, 2)
     here = Path(batch.folder).parent
     process = node(batch, 69, "1")
@@ -260,7 +261,7 @@ def test_a_first_node_that_slurm_never_takes_away(batch: BatchJob, monkeypatch: 
 
 
 def test_a_job_that_runs_no_more_is_not_put_back(batch: BatchJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else has ended it, or put it back."""
+    """A user has cancelled or requeued it."""
     quick(monkeypatch, 2)
     (Path(batch.folder).parent / "nodes").write_text("")
     assert node(batch, 69, "1").wait(20) == 69
@@ -268,7 +269,7 @@ def test_a_job_that_runs_no_more_is_not_put_back(batch: BatchJob, monkeypatch: p
 
 
 def test_a_run_that_goes_on_without_a_node_is_not_put_back(batch: BatchJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was cut off from the first one for a while, which trains on with the others."""
+    """The node was cut off from the first one for a while, which continues with the others."""
     quick(monkeypatch, 2)
     (Path(batch.folder).parent / "nodes").write_text("gpu-001,gpu-002\n")
     events = Path(batch.folder) / "events.jsonl"

@@ -35,13 +35,13 @@ def files(case_of: Callable[..., Case]) -> dict[str, str]:
     made = slurm.files(plan, dataclasses.replace(roster, members=members))
     text = made["slurm.conf"].replace(plan.scheduler.queue_directory, "/var/lib/slurm/slurmctld")
     text = re.sub(r"(?m)^(ResumeProgram|SuspendProgram)=.*$", r"\1=/usr/bin/true", text)
-    return {**made, "slurm.conf": text, "plugstack.conf": ""}  # its plug-in is on nodes, and in no image
+    return {**made, "slurm.conf": text, "plugstack.conf": ""}  # the plugin is on nodes, and in no image
 
 
 def test_slurm_takes_what_confines_jobs(
     slurmctld: Callable[[Mapping[str, str], str], str], files: Mapping[str, str]
 ) -> None:
-    """It knows each setting, and the suite's packages have each plug-in."""
+    """slurmctld knows each setting, and the suite's packages have each plugin."""
     commands = f"scontrol show config | grep -E '^({'|'.join(SETTINGS)}) '\nls /usr/lib/*/slurm-wlm"
     said = slurmctld(files, commands).splitlines()
     assert sorted(" ".join(line.split()) for line in said if " = " in line) == [

@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parent / "golden-kubernetes"
 
 @pytest.fixture
 def pods(tmp_path: Path) -> PodJob:
-    """In a folder with a blank and a quote: everything must be quoted."""
+    """Return a job in a folder with a blank and a quote: everything must be quoted."""
     folder = tmp_path / "it's a run"
     folder.mkdir()
     return PodJob(
@@ -48,7 +48,7 @@ def pods(tmp_path: Path) -> PodJob:
 
 
 def test_the_jobset_is_what_was_reviewed(pods: PodJob, golden: Callable[[Path, str], None]) -> None:
-    """pytest --regenerate writes it anew."""
+    """pytest --regenerate writes it again."""
     golden(GOLDEN / "jobset.json", json.dumps(manifest(replace(pods, folder="/shared/runs/demo")), indent=1) + "\n")
 
 
@@ -58,13 +58,12 @@ def test_only_training_goes_on_without_some_of_its_pods(pods: PodJob) -> None:
     assert job["backoffLimit"] == 0
     assert "successPolicy" not in job
     pod = job["template"]["spec"]
-    assert pod["containers"][0]["resources"] == {"limits": {"cpu": "1"}}  # else no quota counts it
+    assert pod["containers"][0]["resources"] == {"limits": {"cpu": "1"}}  # a pod without requests counts for no quota
     assert [one["whenUnsatisfiable"] for one in pod["topologySpreadConstraints"]] == ["DoNotSchedule"]
 
 
 def test_who_goes_on_without_a_pod_does_not_have_it_given_up(pods: PodJob) -> None:
-    """Kueue would look for another node, and where there is none stop all that go on. An MPIJob goes on without none
-    of its pods."""
+    """Kueue would search another node, and without one stop all others. An MPIJob needs all of its pods."""
     for elastic, mpi, given_up in ((True, False, False), (False, False, True), (True, True, True)):
         one = replace(pods, elastic=elastic, told="/etc/told")
         kind: Kind = "mpijob" if mpi else "jobset"
@@ -76,7 +75,8 @@ def test_who_goes_on_without_a_pod_does_not_have_it_given_up(pods: PodJob) -> No
 
 
 def test_a_run_is_forgotten_some_time_after_its_end(pods: PodJob) -> None:
-    """Its pods with it, of which a year would have thousands. Of what the Trainer makes its job would be made anew."""
+    """Its pods are deleted, too, because a year would have thousands. JobSets of the Trainer stay: it would create them
+    again."""
     assert manifest(pods)["spec"]["ttlSecondsAfterFinished"] == KEPT_S >= 24 * 3600
     runtime = manifests("trainjob", replace(pods, told="/etc/told"), "{}")[1]
     assert "ttlSecondsAfterFinished" not in runtime["spec"]["template"]["spec"]
@@ -84,7 +84,7 @@ def test_a_run_is_forgotten_some_time_after_its_end(pods: PodJob) -> None:
 
 def started(pods: PodJob, **environment: str) -> subprocess.Popen[str]:
     file = Path(pods.folder, POD)
-    if not file.exists():  # one shell may be reading it
+    if not file.exists():  # a shell may be reading it
         file.write_text(script(pods))
     told: Mapping[str, str] = {"RANK": "0", "JOB_ID": "job", "POD_IP": "10.0.0.1", **environment}
     return subprocess.Popen(
@@ -108,7 +108,7 @@ def test_only_the_first_one_says_how_it_ended(pods: PodJob) -> None:
 
 
 def test_the_others_are_told_where_the_first_one_is(pods: PodJob) -> None:
-    """As soon as it has said so, of this attempt and of none before."""
+    """Only the address of this attempt is passed on."""
     told = replace(pods, elastic=False, program=("sh", "-c", 'echo "$MASTER_ADDR"'))
     Path(pods.folder, "first-before").write_text("10.0.0.9\n")
     other = started(told, RANK="1", POD_IP="10.0.0.2")

@@ -43,7 +43,7 @@ def quota(groups: list[dict[str, Any]], flavor: str, resource: str) -> dict[str,
 
 
 def test_objects_of_the_demo_are_what_was_reviewed(golden: Callable[[Path, str], None]) -> None:
-    """pytest --regenerate writes them anew."""
+    """pytest --regenerate writes them again."""
     plan = planning.plan(load_stack("local-k8s", STACKS))
     golden(GOLDEN / "local-k8s.json", json.dumps(kubernetes.objects(plan), indent=1) + "\n")
 
@@ -81,7 +81,7 @@ def test_quotas_are_the_team_s_and_its_queues_borrow_from_it() -> None:
 
 
 def test_a_limit_is_what_may_be_borrowed_on_top() -> None:
-    """And where it is below the share, the team has no more than it."""
+    """If the limit is below the share, the team gets no more than its limit."""
     accounts = [{"name": "a", "share": 4, "accelerators_max": 72}, {"name": "b", "share": 1, "accelerators_max": 8}]
     plan = planned(accounts=accounts)
     cohorts, flavor = of_kind(plan, "Cohort"), kubernetes.flavors(plan)["gpu"]
@@ -90,7 +90,7 @@ def test_a_limit_is_what_may_be_borrowed_on_top() -> None:
 
 
 def test_what_limits_leave_over_is_everybodys() -> None:
-    """No accelerator is in nobody's quota."""
+    """Every accelerator is in a quota."""
     accounts = [{"name": "a", "share": 4, "accelerators_max": 24}, {"name": "b", "share": 1}]
     plan = planned(accounts=accounts)
     cohorts = of_kind(plan, "Cohort")
@@ -106,7 +106,7 @@ def test_what_limits_leave_over_is_everybodys() -> None:
 
 
 def test_what_a_team_has_of_its_own_is_what_its_quotas_say() -> None:
-    """Its nodes, as far as its limit goes: who shows it does not count anew."""
+    """The number is that of its nodes, up to its limit: views need not count again."""
     accounts = [{"name": "a", "share": 4, "accelerators_max": 24}, {"name": "b", "share": 1}]
     plan = planned(accounts=accounts)
     for team in kubernetes.teams(plan):
@@ -135,21 +135,21 @@ def test_queues_with_the_same_pools_are_one_to_kueue() -> None:
 
 
 def levels_of(plan: Plan, pool: str) -> list[str]:
-    """By which labels the nodes of a pool are chosen."""
+    """Return the labels by which the nodes of a pool are selected."""
     levels = of_kind(plan, "Topology")[flavored(plan, pool)["topologyName"]]["spec"]["levels"]
     return [each["nodeLabel"] for each in levels]
 
 
 def test_only_a_pool_whose_nodes_have_a_place_goes_by_the_fabric() -> None:
-    """On Azure nobody knows where nodes will be: they are nodes, and nothing more."""
+    """Places on Azure are unknown, so that its nodes have no levels."""
     plan = on("azure", "ND96isr_H100_v5", "eastus")
     assert (levels_of(plan, "gpu"), kubernetes.level_labels(plan)) == (["kubernetes.io/hostname"], ())
     assert levels_of(planned(), "many") == ["topology.stampworks/leaf", "kubernetes.io/hostname"]
 
 
 def test_every_flavor_of_a_queue_has_a_topology_or_none_has() -> None:
-    """To Kueue a job that says nothing of its place is for flavors without one, as soon as its queue has such a one:
-    accelerators beside a pool without a fabric would be out of its reach."""
+    """If one flavor of a queue has a topology, Kueue gives a job without a request only flavors without one:
+    accelerators beside a pool without a fabric would be out of reach."""
     plan = on("aws", "p5.48xlarge", "us-east-1", {"name": "small", "machine": "m7i.2xlarge", "count": 2})
     [queue] = of_kind(plan, "ClusterQueue").values()
     flavors = [each["name"] for each in queue["spec"]["resourceGroups"][0]["flavors"]]
@@ -176,7 +176,7 @@ def test_no_directory_of_a_node_is_promised_where_no_playbook_makes_nodes() -> N
 
 
 def test_a_volume_that_leads_elsewhere_is_another_one() -> None:
-    """No volume can be led anew, and a claim has its volume by name."""
+    """A volume's source cannot be changed, and a claim names its volume."""
     plan = planned()
     [team] = kubernetes.teams(plan)
     (one, claim), (other, _) = (
@@ -199,7 +199,7 @@ def test_how_many_objects_there_are_does_not_depend_on_how_many_nodes() -> None:
 
 
 def test_a_processor_is_to_kubernetes_what_runs_one_thread() -> None:
-    """Else a gang that asks for most of a node's would be refused, or wait for what no queue has."""
+    """Otherwise a gang that requests most of a node would be refused, or wait for ever."""
     [pool] = planning.plan(load_stack("aws-p5en-eks", STACKS)).pools
     assert (pool.machine.cores, pool.machine.threads) == (96, 2)
     assert kubernetes.capacity(pool)["cpu"] == "192"

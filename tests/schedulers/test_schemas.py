@@ -35,7 +35,7 @@ KEYS = ("id_rsa", "id_rsa.pub", "authorized_keys")
 
 
 def local() -> Plan:
-    """With the operators of all kinds."""
+    """Return a local plan with the operators of all kinds."""
     plan = planning.plan(load_stack("local-k8s", STACKS))
     return replace(plan, scheduler=replace(plan.scheduler, addons=planned().scheduler.addons))
 
@@ -108,7 +108,7 @@ def test_a_run_is_what_they_take(plan: str, kind: Kind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_run_asks_for_what_its_fabric_needs(plan: str, kind: Kind) -> None:
-    """By the word of our own judge of workloads, who has nothing to say of it."""
+    """Our own lint of workloads has no complaint."""
     assert [each for one in rendered(plan, kind) for each in lint(PLANS[plan](), one)] == []
 
 
@@ -126,7 +126,7 @@ def test_kueue_counts_what_a_run_asks_for_or_is_told_to_leave_it(plan: str) -> N
 
 
 def test_all_kinds_start_the_same_pods() -> None:
-    """The same image, what it mounts and takes, the same place; how each is told its rank is its kind's."""
+    """Image, mounts, resources and placement are the same; each kind passes the rank in its own way."""
     made = {kind: container(rendered("efa", kind)) for kind in KINDS}
     for name in ("image", "volumeMounts", "resources", "workingDir", "imagePullPolicy"):
         assert made["jobset"][name] == made["trainjob"][name] == made["mpijob"][name], name
@@ -157,8 +157,8 @@ def test_a_trainjob_is_its_jobset_by_another_name() -> None:
 
 
 def test_mpirun_is_told_what_no_worker_knows() -> None:
-    """It starts one program on each worker, over an ssh that believes the job's own key alone; the program is told the
-    job by it, and the rest by the sshd of its pod."""
+    """mpirun starts one program on each worker over ssh, with the job's own key; the options come from mpirun, and the
+    rest from the sshd of the pod."""
     told, job = rendered("efa", "mpijob")
     spec = job["spec"]
     replicas = spec["mpiReplicaSpecs"]
@@ -198,7 +198,7 @@ def test_the_launcher_takes_a_core_and_no_device() -> None:
 
 
 def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
-    """Open MPI says which one, and the program is told."""
+    """Open MPI passes the rank to the program."""
     [told, _] = rendered("local", "mpijob")
     script = told["data"]["pod.sh"].replace("/shared/runs/demo", str(tmp_path / "run"))
     began = script.replace("python3 -m training", "env; true")
@@ -212,7 +212,7 @@ def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["worker.sh", "launcher.sh"])
 def test_nobody_else_reads_the_keys_and_all_else_is_as_in_any_pod(tmp_path: Path, name: str) -> None:
-    """Otherwise children of sshd and mpirun would write files that nobody of the team can read."""
+    """Otherwise children of sshd and mpirun would write files that the team cannot read."""
     done = started(tmp_path, name, 'umask >"$0.umask"', ["gpu-001"])
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "bin" / "begun.umask").read_text() == "0022\n"
@@ -235,8 +235,8 @@ def test_a_launcher_starts_when_all_names_are_known(tmp_path: Path) -> None:
 
 
 def started(tmp_path: Path, name: str, begun: str, hosts: list[str]) -> subprocess.CompletedProcess[str]:
-    """A script of an MPIJob's pod, up to what it becomes; nobody sleeps, gpu-009 has no name, and gpu-later one when it
-    is asked for again."""
+    """Run the script of an MPIJob's pod up to its exec; sleeps are skipped, gpu-009 has no name, and gpu-later gets one
+    on the second request."""
     programs, given = tmp_path / "bin", tmp_path / "given"
     for folder in (programs, given):
         folder.mkdir()
@@ -271,7 +271,7 @@ exit $code"""
 
 
 def test_the_first_run_makes_room_for_those_of_others(tmp_path: Path) -> None:
-    """Nobody has submitted anything before: a run that was printed makes the folder of all of them."""
+    """The folder of all runs does not exist yet: a printed run creates it."""
     [told, _] = rendered("local", "jobset")
     script = told["data"]["pod.sh"].replace("/shared/runs", str(tmp_path / "runs"))
     began = script.replace("python3 -m training", "true")
@@ -298,8 +298,7 @@ def test_the_judge_refuses_what_nobody_knows() -> None:
 
 
 def test_what_cannot_be_written_down_says_why() -> None:
-    """For Slurm nothing; an MPIJob without an image where nodes bring no programs, or as somebody whom an image need
-    not know."""
+    """Slurm has no manifest; an MPIJob needs an image that has the programs and the user."""
     slurm = planning.plan(load_stack("local", STACKS))
     for plan, kind, image, user, words in (
         (slurm, "jobset", "", "root", "the scheduler of cluster local is Slurm, which does not use these objects"),

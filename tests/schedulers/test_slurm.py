@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def test_golden_files_of_every_stack(stack: Case, golden: Callable[[Path, str], None]) -> None:
-    """The input of slurmctld is the reviewed file; pytest --regenerate writes it anew."""
+    """The input of slurmctld is the reviewed file; pytest --regenerate writes it again."""
     files = slurm.files(*stack)
     for name, text in files.items():
         golden(GOLDEN / stack[0].name / name, text)
@@ -54,7 +54,7 @@ def test_a_node_that_is_not_there_is_not_configured(case_of: Callable[..., Case]
 
 
 def test_nodes_without_rails_stand_on_a_switch_too(case_of: Callable[..., Case]) -> None:
-    """Under topology/tree Slurm gives no job to a node it finds on no switch."""
+    """Under topology/tree, Slurm gives no job to a node without a switch."""
     pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}, {"name": "cpu", "machine": "sim-cpu", "count": 2}]
     text = slurm.files(*case_of(pools=pools, scheduler={"topology": "tree"}))["topology.conf"]
     assert "SwitchName=management Nodes=cpu-[001-002]\n" in text
@@ -62,7 +62,7 @@ def test_nodes_without_rails_stand_on_a_switch_too(case_of: Callable[..., Case])
 
 
 def test_a_tree_of_what_the_cloud_says_of_its_nodes(case_of: Callable[..., Case]) -> None:
-    """Where the fabric is the cloud's own, a roster knows where nodes stand; one that says nothing keeps its jobs."""
+    """The roster has the places of nodes on a cloud's fabric; a node without one still gets jobs."""
     plan, roster = case_of(pools=[{"name": "gpu", "machine": "sim-h100", "count": 3}], scheduler={"topology": "tree"})
     plan = dataclasses.replace(plan, fabric=dataclasses.replace(plan.fabric, leaf_nodes=None, leaves=()))
     ways = {"gpu-001": ("nn-a", "nn-b"), "gpu-003": ("nn-a", "nn-c")}
@@ -85,7 +85,7 @@ def test_a_flat_cluster_has_no_topology(case_of: Callable[..., Case]) -> None:
 
 
 def test_a_node_may_have_less_memory_than_it_is_sold_with(stack: Case) -> None:
-    """No machine has all of it for Linux; without a word, a node would be drained unless it starts with the work."""
+    """Linux never has all memory of a machine: without this setting such a node would be drained."""
     [said] = re.findall(r"^SlurmctldParameters=(.*)$", slurm.files(*stack)["slurm.conf"], re.MULTILINE)
     assert "node_reg_mem_percent=90" in said.split(",")
 
@@ -94,7 +94,7 @@ REAL: dict[str, Any] = {"cloud": "aws", "region": "us-east-1", "pools": [{"name"
 
 
 def test_jobs_are_confined_to_what_they_got(case_of: Callable[..., Case]) -> None:
-    """On machines: nodes that are simulated have no control groups of their own."""
+    """This applies to real machines: simulated nodes have no control groups of their own."""
     real, local = slurm.files(*case_of(**REAL)), slurm.files(*case_of())
     assert re.findall("^(Constrain.*)=yes$", real["cgroup.conf"], re.MULTILINE) == [
         "ConstrainDevices",
@@ -108,7 +108,7 @@ def test_jobs_are_confined_to_what_they_got(case_of: Callable[..., Case]) -> Non
 
 
 def test_what_computes_is_not_held_up(case_of: Callable[..., Case]) -> None:
-    """Nor is a machine given up that is silent for a while: all jobs that have a part of it would start anew."""
+    """A machine that is silent for a while is not given up either: all its jobs would restart."""
     real, local = (slurm.files(*case_of(**declared))["slurm.conf"] for declared in (REAL, {}))
     assert re.findall("^(?:SlurmdTimeout|HealthCheckInterval)=.*", real, re.MULTILINE) == [
         "SlurmdTimeout=300",
@@ -121,7 +121,7 @@ def test_what_computes_is_not_held_up(case_of: Callable[..., Case]) -> None:
 
 
 def test_every_program_of_a_job_hears_that_it_has_to_go(case_of: Callable[..., Case]) -> None:
-    """As on simulated nodes: shells that start programs wait for them and hand nothing on."""
+    """Simulated nodes do the same: shells wait for their programs and forward no signals."""
     assert "SignalChildrenProcesses=yes\n" in slurm.files(*case_of(**REAL))["cgroup.conf"]
 
 
@@ -161,13 +161,13 @@ def test_a_machine_without_accelerators_has_no_gres(case_of: Callable[..., Case]
     ],
 )
 def test_preemption(case_of: Callable[..., Case], preemption: str, lines: list[str]) -> None:
-    """Without accounting queues preempt each other by their tier."""
+    """Without accounting, queues preempt each other by their tier."""
     text = slurm.files(*case_of(scheduler={"preemption": preemption}))["slurm.conf"]
     assert [line for line in text.splitlines() if line.startswith("Preempt")] == lines
 
 
 def test_queues_have_tiers_by_the_weight_of_their_priority(case_of: Callable[..., Case]) -> None:
-    """A heavier priority stands higher, whatever the numbers; a queue without one stands lowest."""
+    """A heavier priority has a higher tier, for any numbers; a queue without one has the lowest."""
     plan, roster = case_of(scheduler={"preemption": "requeue"})
     priorities = (Priority("low", 7, ()), Priority("high", 70000, ("low",)))
     queues = tuple(Queue(name, ("gpu",), name == "low", 0, name) for name in ("low", "high", ""))
@@ -177,7 +177,7 @@ def test_queues_have_tiers_by_the_weight_of_their_priority(case_of: Callable[...
 
 
 def test_only_queues_that_some_priority_preempts_can_lose_jobs(case_of: Callable[..., Case]) -> None:
-    """A higher tier alone preempts nobody: the declaration says who may."""
+    """A higher tier alone preempts no job: the declaration decides."""
     plan, roster = case_of(scheduler={"preemption": "requeue"})
     priorities = (Priority("low", 1, ()), Priority("middle", 2, ()), Priority("high", 3, ("low",)))
     queues = tuple(Queue(each.name, ("gpu",), False, 0, each.name) for each in priorities)
@@ -187,7 +187,7 @@ def test_only_queues_that_some_priority_preempts_can_lose_jobs(case_of: Callable
 
 
 def test_a_growing_pool_changes_only_its_own_lines(case_of: Callable[..., Case]) -> None:
-    """One node more is one line more: nothing that runs is touched."""
+    """An additional node is one more line: running nodes are not touched."""
     four, five = (
         slurm.files(*case_of(pools=[{"name": "gpu", "machine": "sim-h100", "count": count}])) for count in (4, 5)
     )
@@ -219,20 +219,20 @@ def test_nodes_for_scheduling_only_are_a_line_a_pool(case_of: Callable[..., Case
 
 
 def test_a_cluster_of_real_nodes_switches_nothing_off(case_of: Callable[..., Case]) -> None:
-    """Without such a pool none of Slurm's power saving is on."""
+    """Without an elastic pool, Slurm's power saving is off."""
     text = slurm.files(*case_of())["slurm.conf"]
     assert not re.findall("Suspend|Resume|PrivateData|CLOUD", text)
 
 
 def elastic(case: Case, count_min: int) -> Case:
-    """As where a cloud starts the others: a roster has one of them."""
+    """Return a case in which a cloud starts all but one of the nodes."""
     plan, roster = case
     groups = tuple(dataclasses.replace(one, count_min=min(count_min, one.count)) for one in plan.groups[1:])
     return dataclasses.replace(plan, groups=(plan.groups[0], *groups)), roster
 
 
 def test_elastic_nodes_come_with_the_work(case_of: Callable[..., Case]) -> None:
-    """They are in the files whether they run or not, so that these stay the same; who always runs is left alone."""
+    """The files have them whether they run or not, and so stay the same; permanent nodes are never powered down."""
     pools = [{"name": "gpu", "machine": "sim-h100", "count": 4}, {"name": "cpu", "machine": "sim-cpu", "count": 1}]
     plan, roster = elastic(case_of(pools=pools), 2)
     files = slurm.files(plan, roster)
@@ -257,7 +257,7 @@ def test_who_has_no_work_ends_when_it_is_declared(case_of: Callable[..., Case]) 
 
 
 def test_elastic_nodes_beside_nodes_for_scheduling_only(case_of: Callable[..., Case]) -> None:
-    """The latter have times of their own, for whoever wants one is told at once."""
+    """The latter have timeouts of their own, so that their jobs end at once."""
     pools = [
         {"name": "gpu", "machine": "sim-h100", "count": 2},
         {"name": "big", "machine": "sim-h100", "count": 8, "scheduling_only": True},

@@ -1,4 +1,4 @@
-"""One model of the network, and what every scheduler is told of it: written, read back, refused when it is wrong."""
+"""The model of the network and its forms for schedulers: written, read back, and refused when wrong."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def test_what_is_written_can_be_read_back_at_length(made: Topology) -> None:
 @relaxed
 @given(topologies())
 def test_rank_order_keeps_domains_together(made: Topology) -> None:
-    """A ring leaves each domain once, on every level, whatever the order in which nodes were named."""
+    """A ring leaves each domain once on every level, for any order of names."""
     counts = [len(made.domains(level)) for level in range(len(made.levels))] if made.placed else []
     expected = tuple(count if count > 1 else 0 for count in counts) or (0,) * len(made.levels)
     assert ranks.crossings(made, ranks.order(made)) == expected
 
 
 def test_golden_files(golden: Callable[[Path, str], None]) -> None:
-    """Formats without a real reader here are at least as reviewed; pytest --regenerate writes them anew."""
+    """Formats without a real reader here are at least reviewed; pytest --regenerate writes them again."""
     made = three_tiers()
     golden(GOLDEN / "topology.json", topology.to_text(made))
     golden(GOLDEN / "tree.conf", slurm.tree(made))
@@ -140,7 +140,7 @@ def test_domains_get_names_that_everybody_takes() -> None:
 
 
 def test_one_name_in_two_places_becomes_two() -> None:
-    """Clouds count what is inside a block anew for each block."""
+    """Clouds number the inside of each block separately."""
     made = topology.of_places(("block", "subblock"), {"a": ("b1", "s1"), "b": ("b2", "s1"), "c": ("b1", "s1")})
     assert [len(nodes) for nodes in made.domains(1).values()] == [2, 1]
 
@@ -154,7 +154,7 @@ def test_blocks_of_outer_levels_are_powers_of_two() -> None:
 
 
 def test_ranks_meet_rails() -> None:
-    """As many ranks as rails: one each. Fewer ranks, or fewer rails: neighbours."""
+    """Equal numbers of ranks and rails give one each. With fewer of either, neighbours share."""
     assert [ranks.rail_of(rank, 8, 8) for rank in range(8)] == list(range(8))
     assert [ranks.rail_of(rank, 8, 4) for rank in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [ranks.rail_of(rank, 2, 8) for rank in range(2)] == [0, 4]
@@ -213,7 +213,7 @@ def test_manifests_keep_to_what_their_schemas_say() -> None:
     ],
 )
 def test_texts_that_say_no_topology(read: Callable[[str, tuple[str, ...]], Any], text: str, said: str) -> None:
-    """Where, what: a file that somebody else wrote is an error, never half a model."""
+    """The error has position and reason: an invalid file is never read as half a model."""
     with pytest.raises(TopologyError) as error:
         read(text, ("leaf",))
     assert said in str(error.value)
@@ -265,7 +265,7 @@ def test_a_domain_stands_in_one_place() -> None:
 @relaxed
 @given(st.text() | st.text("SwitchName=Nodes[]0123456789-,\n #BlockSizes", max_size=200))
 def test_any_text_is_a_topology_or_an_error(text: str) -> None:
-    """Nothing that a file may hold is a fault of ours."""
+    """No content of a file raises another error."""
     for read in (slurm.read_tree, slurm.read_tree_yaml, kubernetes.read_labels, kubernetes.read_volcano):
         try:
             read(text, ("leaf",))

@@ -66,7 +66,7 @@ def test_oracle() -> None:
 
 
 def test_rank_order_of_scattered_nodes() -> None:
-    """Nodes of one switch stand together, whatever they are called."""
+    """Nodes of one switch are adjacent, for any names."""
     made = places.of_ways({"gpu-001": ["nn-a"], "gpu-002": ["nn-b"], "gpu-003": ["nn-a"]})
     assert ranks.order(made) == ("gpu-001", "gpu-003", "gpu-002")
     assert ranks.crossings(made, ranks.order(made)) == (2,)
@@ -74,7 +74,7 @@ def test_rank_order_of_scattered_nodes() -> None:
 
 @pytest.mark.parametrize("cloud", catalog.cloud_nodes())
 def test_kueue_goes_by_the_labels_of_a_cloud(cloud: str) -> None:
-    """Its own labels are the levels; a node's are read back as the cloud has written them."""
+    """The cloud's own labels are the levels, read back as the cloud writes them."""
     keys = catalog.cloud_nodes()[cloud].place_labels
     made = Topology(tuple(f"level-{index}" for index in range(len(keys))), ())
     assert kubernetes.read_kueue(kubernetes.kueue(made, {}, "test", keys))[0] == keys

@@ -1,4 +1,4 @@
-"""A workload that would not run, or would run past the fabric, is told so before it is submitted."""
+"""Lint warns of workloads that would not run, or would bypass the fabric, before they are submitted."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def good_on_aws() -> dict[str, Any]:
 
 def good_on_azure() -> dict[str, Any]:
     made = good()
-    del pods(made)["metadata"]["annotations"]  # nobody knows of places there
+    del pods(made)["metadata"]["annotations"]  # the nodes of that pool have no places
     container(made)["resources"]["limits"]["rdma/shared"] = 1
     container(made)["env"] = [{"name": "NCCL_NET", "value": "IB"}]
     return made
@@ -118,7 +118,7 @@ def test_names_that_are_none_are_named_with_those_there_are() -> None:
 
 @pytest.mark.parametrize(("queue", "wrong"), [("default", False), ("gpu", False), ("fast", True), (None, True)])
 def test_the_default_queue_has_two_names(queue: str | None, wrong: bool) -> None:
-    """And is the one to take, wherever in the list it is: the first may be of simulated nodes."""
+    """The default queue is meant, at any place of the list: the first one may have simulated nodes."""
     plan = planning.plan(load_stack("local-k8s", STACKS))
     made = good()
     made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = queue
@@ -256,7 +256,7 @@ def test_nobody_falls_back_to_tcp_without_a_word(change: Any, id_: str, severity
 
 
 def test_nobody_is_told_to_ask_for_huge_pages() -> None:
-    """No node of ours sets any aside, nor does EKS's image: who asked for some would wait for them."""
+    """Our nodes and EKS's image reserve none: a pod that requests them would wait for ever."""
     made = good_on_aws()
     container(made)["env"].pop()
     [found] = lint(on_aws(), made)
@@ -333,7 +333,7 @@ def leading(accelerators: int, nodes: int = 1) -> dict[str, Any]:
 
 
 def test_a_leader_and_its_worker_are_two_pods_that_talk_to_each_other() -> None:
-    """In two templates of one pod each, neither of which says so."""
+    """They are in two templates of one pod each."""
     made = leading(8)
     assert said(lint(on_aws(), made)) == [
         ("topology", "warning", "2 pods without a required place in the fabric"),
@@ -356,7 +356,7 @@ def test_a_leader_and_its_worker_are_two_pods_that_talk_to_each_other() -> None:
 
 @pytest.mark.parametrize(("accelerators", "nodes", "judged"), [(4, 1, False), (0, 1, False), (4, 2, True)])
 def test_who_takes_fewer_accelerators_need_not_talk_to_the_others(accelerators: int, nodes: int, judged: bool) -> None:
-    """An evaluator, or what starts the others; but several of them talk to each other."""
+    """A single evaluator or launcher needs no fabric; several with accelerators do."""
     found = [one.id for one in lint(on_aws(), leading(accelerators, nodes))]
     assert found == ([] if not judged else [f"workload.{each}" for each in FABRIC])
 
@@ -440,7 +440,7 @@ def test_what_a_teams_namespace_refuses_is_said_before() -> None:
     ],
 )
 def test_what_the_server_refuses_of_teams_is_said_before(key: str | None, refused: bool) -> None:
-    """In its own words."""
+    """The message is that of the server."""
     made = good()
     pods(made)["spec"]["tolerations"] = [{"key": key, "operator": "Exists"}]
     found = lint(planned(), made)
@@ -455,7 +455,7 @@ def test_what_the_server_refuses_of_teams_is_said_before(key: str | None, refuse
 
 
 def test_what_no_queue_has_is_asked_for_in_vain() -> None:
-    """But for what nobody counts."""
+    """Resources that no quota counts are excepted."""
     made = good()
     limits = container(made)["resources"]["limits"]
     limits |= {"ephemeral-storage": "1Ti", "rdma/shared": "1"}
@@ -485,7 +485,7 @@ def test_what_makes_it_worse_than_it_could_be_is_a_warning() -> None:
     ],
 )
 def test_memory_to_share_is_memory(volume: dict[str, Any], memory: bool) -> None:
-    """Also of a pod with one accelerator, whose data loaders share some."""
+    """This includes a pod with one accelerator, whose data loaders share memory."""
     made = good(nodes=1)
     container(made)["resources"]["limits"]["nvidia.com/gpu"] = 1
     pods(made)["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}, {"name": "shm", **volume}]
@@ -523,7 +523,7 @@ AMAZON = on_aws()
 
 @given(st.sampled_from(["JobSet", "TrainJob", "Job"]), ANYTHING, ANYTHING)
 def test_no_manifest_breaks_it(kind: str, spec: Any, whole: Any) -> None:
-    """Whatever shape it has."""
+    """This holds for any shape."""
     for manifest in (
         whole,
         {"kind": kind, "spec": spec},
@@ -544,7 +544,7 @@ def mpi(workers: int) -> dict[str, Any]:
 
 
 def test_workers_of_an_mpijob_are_counted_by_their_replicas() -> None:
-    """One launcher talks to the fabric as little as one worker does."""
+    """A launcher alone uses the fabric as little as one worker."""
     assert not lint(on_aws(), mpi(4))
     for workers, wrong in ((4, [("environment", "error")]), (1, [])):
         made = mpi(workers)
@@ -580,7 +580,7 @@ def test_pods_of_a_runtime_are_judged_as_several(nodes: int) -> None:
 
 
 def test_a_trainjob_has_no_pods_and_is_judged_all_the_same() -> None:
-    """Its queue, and what it wants of each node; the rest is its runtime's."""
+    """The lint checks its queue and its requests per node; the runtime has the rest."""
     job: dict[str, Any] = {
         "kind": "TrainJob",
         "metadata": {"name": "mine", "namespace": "research"},
@@ -630,8 +630,8 @@ def trainjob(**trainer: Any) -> dict[str, Any]:
     ],
 )
 def test_what_a_trainjob_asks_for_is_all_that_its_pods_have(limits: dict[str, Any], id_: str, text: str) -> None:
-    """Whatever its runtime says: that is replaced. Where it says how a node is used, and not how many there are, they
-    are several. What it does not say of the environment its runtime may."""
+    """Requests of the TrainJob replace those of its runtime. If it says how to use a node but not how many, several are
+    assumed. Missing variables may come from the runtime."""
     for several in ({"numNodes": 4}, {}):
         found = lint(on_aws(), trainjob(resourcesPerNode={"limits": limits}, **several))
         place = ("spec", "trainer", "resourcesPerNode")
@@ -663,7 +663,7 @@ def test_what_a_trainjob_sets_stands_before_what_its_runtime_does(name: str, val
 
 
 def patched(job: dict[str, Any], pods: dict[str, Any]) -> dict[str, Any]:
-    """A TrainJob that says this anew of its pods' spec."""
+    """Return a TrainJob that overrides this in the spec of its pods."""
     pod = {"template": {"spec": pods}}
     jobs = {"template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": pod}}]}}}
     patches = [{"manager": "stampworks.dev/test", "trainingRuntimeSpec": jobs}]
@@ -698,7 +698,7 @@ OF_PODS = (*PATCHED, "template", "spec", "template", "spec")
 )
 @pytest.mark.prepared
 def test_what_a_trainjob_patches_is_judged_as_pods_are(patch: dict[str, Any], path: Any, text: str) -> None:
-    """With or without containers: whatever else it is about."""
+    """The patch may be about containers or about anything else."""
     job = patched(trainjob(numNodes=4), patch)
     made = {"apiVersion": "trainer.kubeflow.org/v1alpha1", **job}
     assert not schemas.wrong(made)

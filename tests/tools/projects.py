@@ -25,7 +25,7 @@ def sourced(shell: str = "sh", **variables: str) -> dict[str, str]:
 
 @dataclass
 class SourcedProject(Project):
-    """A project whose engine is found, and told where its state lives, by tools/env.sh."""
+    """A project whose engine and state come from tools/env.sh."""
 
     sourced: dict[str, str]
     limit_s: ClassVar[float] = 120

@@ -30,7 +30,7 @@ def test_every_long_test_has_an_area() -> None:
     ],
 )
 def test_a_change_reaches_the_areas_that_depend_on_it(file: str, reached: set[str], spared: set[str]) -> None:
-    """By imports, by programs that tests start, and by files that are no Python."""
+    """Dependencies are imports, programs that tests start, and files other than Python."""
     found = {one.area for one in areas.affected([file])}
     assert reached <= found
     assert not spared & found

@@ -77,7 +77,7 @@ def test_a_demo_with_another_passphrase_stops_with_a_hint(tmp_path: Path) -> Non
 
 @pytest.mark.engine
 def test_the_stack_of_the_demo_leaves_its_declaration_alone(tmp_path: Path) -> None:
-    """Its salt is tracked: making the stack and removing it, as the demo does, writes nothing into the clone."""
+    """Its salt is tracked: creating and removing the stack, as the demo does, changes no file of the clone."""
     clone = tmp_path / "clone"
     (clone / "stacks").mkdir(parents=True)
     shutil.copy(ROOT / "Pulumi.yaml", clone)

@@ -18,7 +18,7 @@ from tests.cluster.kubernetes import OWN, STAND_IN
 IDENTIFIER = "clusterIdentifier"
 URN = "urn:pulumi:test::test::pulumi:providers:kubernetes::test"
 NOBODY = "127.0.0.1:1"
-"""Where no engine listens: nothing is asked of it."""
+"""An address at which no engine listens and none is asked."""
 
 
 @pytest.fixture(
@@ -69,7 +69,7 @@ BEFORE, RENEWED, MOVED = config(6443, "first"), config(6443, "second"), config(7
 def test_a_cluster_stays_itself_as_long_as_its_identifier_does(
     plugin: provider_pb2_grpc.ResourceProviderStub, before: dict[str, str], after: dict[str, str], replaced: list[str]
 ) -> None:
-    """Neither another authority nor another port makes every object anew; another cluster does."""
+    """Another authority or port replaces no object; another cluster replaces all."""
     old = encode(before)
     told = plugin.DiffConfig(pb.DiffRequest(urn=URN, olds=old, old_inputs=old, news=encode(after)))
     assert told.changes == pb.DiffResponse.DIFF_SOME

@@ -193,7 +193,7 @@ def test_a_component_plugin_runs_from_its_source(project: SourcedProject) -> Non
     ],
 )
 def test_nothing_outlives_the_engine(project: SourcedProject, stop: Callable[[subprocess.Popen[str]], None]) -> None:
-    """Host and program are gone soon after the engine, however it went and whatever the program does about it."""
+    """Host and program end soon after the engine, for any end of the engine and any reaction of the program."""
     project.program(STUBBORN)
     with project.started("preview") as engine:
         pids = _appeared(project.folder / "pids").split()
@@ -203,7 +203,7 @@ def test_nothing_outlives_the_engine(project: SourcedProject, stop: Callable[[su
 
 
 def test_a_killed_host_takes_its_program_with_it(project: SourcedProject) -> None:
-    """The engine would wait for ever for a program that still talks to it and that nobody will end."""
+    """The engine would otherwise wait for ever for a program that still talks to it."""
     project.program(TALKING)
     with project.started("preview") as engine:
         program, host = map(int, _appeared(project.folder / "pids").split())
@@ -221,7 +221,7 @@ def _appeared(file: Path) -> str:
 
 
 def test_the_host_ends_quietly_when_asked(tmp_path: Path) -> None:
-    """Its port is the first and only thing it says; after SIGINT it ends at once, without a word."""
+    """The port is its only output; after SIGINT it ends at once without a message."""
     with subprocess.Popen(
         [sys.executable, "-m", "tools.language_host", tmp_path / "executor", "127.0.0.1:1"],
         cwd=ROOT,

@@ -92,7 +92,7 @@ def quiet() -> Step:
 
 
 def test_all_that_is_missing_is_said_at_once(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """One round names every missing program with its command; the other steps are done meanwhile."""
+    """One run names every missing program with its command, and carries out the other steps."""
     for name, _ in commands.HOST_PROGRAMS:
         if name not in ("ip", "tc", "mmdebstrap"):
             provide(programs, name)
@@ -152,7 +152,7 @@ def test_root_gets_missing_programs_installed(
 
 
 def test_programs_of_long_tests_are_installed_or_asked_for(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As root they are fetched; anybody else is told the command, and what works without."""
+    """Root installs them; another user gets the command, and a list of what works without."""
     firmware = programs / "firmware.fd"
     needed = (("runc", "runc", "to start it"), ("mcopy", "mtools", "to make disks"), (f"{firmware}", "ovmf", "to boot"))
     monkeypatch.setattr(system, "OF_LONG_TESTS", needed)
@@ -301,7 +301,7 @@ def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path)
 
 
 def test_pulumis_own_plugin_is_built_once(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """As the engine looks for it, in a folder that says which state of it that is."""
+    """The engine finds it in a folder that names its revision."""
     (tmp_path / "go.py").write_text(FAKE_GO)
     provide(programs, "go", f'exec {sys.executable} {tmp_path}/go.py {tmp_path} "$@"')
     cache = tmp_path / "cache"
@@ -312,11 +312,11 @@ def test_pulumis_own_plugin_is_built_once(clone: Path, programs: Path, tmp_path:
     link = clone / ".venv" / "plugin"
     assert re.fullmatch(r"plugin-20260115-f47bc2d6f199-[0-9a-f]{12}", link.resolve().name)
     module = (clone / "tools" / "plugin" / "go.mod").read_text().splitlines()[0]
-    assert module.endswith("/pulumi-resource-kubernetes")  # its last word is what Go calls the program
+    assert module.endswith("/pulumi-resource-kubernetes")  # the last element is the name of Go's program
 
 
-def test_what_others_publish_is_what_was_pinned(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """Nothing else is taken of a module; one whose content is another one leaves nothing."""
+def test_published_files_equal_the_pinned_ones(clone: Path, programs: Path, tmp_path: Path) -> None:
+    """Nothing else of a module is used; a changed content leaves no file."""
     modules = {"Dir": str(tmp_path / "module"), "Sum": "h1:other"}
     for _, _, files in published.PINNED:
         place = tmp_path / "module" / files.replace("*", "things")
@@ -354,7 +354,7 @@ def test_what_others_publish_is_what_was_pinned(clone: Path, programs: Path, tmp
 
 
 def test_an_engine_goes_with_the_last_clone_that_uses_it(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """Not before, and not one of which nobody knows who uses it."""
+    """An engine that is in use, or whose users are unknown, stays."""
     cache, other = tmp_path / "cache", tmp_path / "other"
     own = cache / f"engine-3.250.0-{engine._digest(clone, (3, 250, 0))}"
     old, unknown = cache / "engine-3.249.0-0123456789ab", cache / "engine-3.248.0-0123456789ab"
@@ -400,7 +400,7 @@ def test_an_engine_of_ours_on_path_is_not_the_users_own(clone: Path, programs: P
 
 
 def test_the_environment_of_training_is_made_once_for_all_clones(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """And anew when its lock changes; the old one goes with the last clone that uses it."""
+    """A changed lock creates it again; the old one is deleted with the last clone that uses it."""
     uv = provide(programs, "uv", f'echo $1 >>{programs}/calls\nif [ $1 = venv ]; then /bin/mkdir -p "$6"; fi')
     cache, other = tmp_path / "cache", tmp_path / "other"
     cache.mkdir()
@@ -446,11 +446,11 @@ def test_the_engine_and_the_sdk_have_one_version() -> None:
 
 @pytest.mark.parametrize("lock", ["requirements.lock", training.LOCK])
 def test_the_locks_name_no_index(lock: str) -> None:
-    """Each machine has its own place to get packages from."""
+    """Each machine has its own index."""
     assert "://" not in (ROOT / lock).read_text()
 
 
 def test_set_up_needs_the_standard_library_alone() -> None:
-    """It runs before anything is installed."""
+    """It runs before any package is installed."""
     code = "import sys; sys.path.insert(0, '.'); import tools.prepare.__main__"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=ROOT, check=True)

@@ -73,7 +73,7 @@ def contents(tree: Path) -> dict[str, bytes]:
 
 
 @each_kind
-def test_what_is_written_lints(kind: str, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_written_files_pass_lint(kind: str, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Python is checked and formatted as ours is, YAML too; what comes next is printed, and nothing else changes."""
     before = contents(tree)
     assert main(CASES[kind], tree) == 0

@@ -67,7 +67,7 @@ def test_paths_go_where_they_belong_and_all_else_to_each(
 def test_any_failure_fails_and_who_chose_nothing_does_not(
     codes: tuple[int, int, int, int], ended: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With ARGS='-k foo' most of the time some have nothing to run."""
+    """With ARGS='-k foo' some suites usually have nothing to run."""
     left = list(codes)
     monkeypatch.setattr(suites, "_ended", lambda _: left.pop(0))
     assert suites.main(["-k", "foo"]) == ended
@@ -85,7 +85,7 @@ def test_an_environment_that_is_not_there_is_said_with_the_command(
 
 
 def test_what_is_imported_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever Python is told to write nothing."""
+    """This holds where Python may not write bytecode."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert suites._ended([sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"]) == 0
 
@@ -99,7 +99,7 @@ def test_no_test_runs_twice() -> None:
 def test_each_suite_that_ran_has_a_line_with_its_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At the end of the output, where a reader looks."""
+    """The summary is at the end of the output."""
     codes = iter((0, 5, 1))
     seconds = iter((0.0, 61.4, 61.4, 62.0, 70.0, 79.6))
     monkeypatch.setattr(suites, "_ended", lambda _: next(codes))
@@ -114,7 +114,7 @@ def test_each_suite_that_ran_has_a_line_with_its_time(
 
 
 def test_the_quick_suite_is_the_pure_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that starts an engine or a cluster, or needs more than the Python environment."""
+    """No test needs an engine, a cluster or more than the Python environment."""
     called: list[list[str]] = []
 
     def ended(command: list[str]) -> int:

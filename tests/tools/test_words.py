@@ -1,7 +1,8 @@
-"""Refused beginnings of docstrings and comments, refused commit subjects, and the sample of sentences."""
+"""Refused beginnings of docstrings and comments, missing docstrings, commit subjects, and the sample of sentences."""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,43 @@ def test_lint_fails_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(words, "python_files", lambda: [Path("tools/one.py")])
     assert words.main([]) == 1
     assert capsys.readouterr().err.startswith("tools/one.py:1: opens with 'which'")
+
+
+def test_public_definitions_need_docstrings() -> None:
+    """Modules, classes, functions and methods; no private ones, and nothing within a function."""
+    source = """class Node:
+    def start(self): ...
+    def _stop(self): ...
+    async def wait(self):
+        'Wait.'
+
+class _Private:
+    def method(self): ...
+
+def public():
+    def inner(): ...
+"""
+    assert words.documentation_problems({Path("a.py"): ast.parse(source)}) == [
+        "a.py:1: the module has no docstring",
+        "a.py:1: Node has no docstring",
+        "a.py:10: public has no docstring",
+        "a.py:2: Node.start has no docstring",
+        "20.0% of 5 public definitions have a docstring: write 95% of them",
+    ]
+
+
+def test_a_few_docstrings_may_be_missing() -> None:
+    """19 of 20 are enough, 18 of 19 are not."""
+
+    def problems(count: int) -> list[str]:
+        documented = "".join(f"def f{number}():\n    'Return it.'\n" for number in range(count))
+        return words.documentation_problems({Path("a.py"): ast.parse(f"'A module.'\n{documented}def g(): ...\n")})
+
+    assert problems(18) == []
+    assert problems(17) == [
+        "a.py:36: g has no docstring",
+        "94.7% of 19 public definitions have a docstring: write 95% of them",
+    ]
 
 
 @pytest.mark.parametrize(

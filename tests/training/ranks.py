@@ -38,7 +38,7 @@ def together(world: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 def begun(world: int, work: Callable[[int], Any]) -> list[tuple[Any, Connection]]:
-    """So many ranks, for somebody who ends them."""
+    """Start this many ranks, which the caller ends."""
     store = Path(tempfile.mkdtemp()) / "store"
     return [start(functools.partial(_meeting, store, rank, world, work)) for rank in range(world)]
 

@@ -20,7 +20,7 @@ SMALL = {"layers": 2, "width": 32, "heads": 4, "length": 32}
 
 
 class Run:
-    """One run, and its nodes n0, n1, ..."""
+    """A run with nodes n0, n1, ..."""
 
     def __init__(
         self, folder: Path, nodes: int = 1, ranks: int = 2, accelerated: bool = False, **settings: Any
@@ -31,9 +31,9 @@ class Run:
         self.settings = {"name": folder.name, "folder": str(folder), "ranks": ranks, "model": SMALL, **settings}
         self.agents: list[subprocess.Popen[str]] = []
         self.kills: list[float] = []
-        """When something was killed."""
+        """Times at which a part was killed."""
         self.said: list[str] = []
-        """By each agent, when all have ended."""
+        """Output of each agent, after all have ended."""
 
     def start(self) -> None:
         told = ["--options", json.dumps(self.settings)]
@@ -48,7 +48,7 @@ class Run:
         self.attempt += 1
 
     def end(self) -> tuple[list[int], str]:
-        """How each agent ended, and what the first one said."""
+        """Return the exit status of each agent, and the output of the first."""
         self.said = [agent.communicate(timeout=WAIT_S)[0] for agent in self.agents]
         codes = [agent.returncode for agent in self.agents]
         self.agents = []
@@ -67,7 +67,7 @@ class Run:
         return [event for event in found if what in ("", event["what"])]
 
     def losses(self) -> dict[int, float]:
-        """By step; of one that came again the later."""
+        """Return the loss by step; of repeated steps the later one."""
         return {event["step"]: event["loss"] for event in self.events("step")}
 
     def until(self, true: Callable[[], Any]) -> Any:
@@ -88,7 +88,7 @@ class Run:
         os.kill(pid, signal.SIGKILL)
 
     def kill_node(self, place: int) -> None:
-        """Its agent, and with that all of its ranks."""
+        """Kill its agent, which ends all of its ranks."""
         self.kills.append(time.time())
         self.agents[place].kill()
 
@@ -109,7 +109,7 @@ def running(folder: Path, nodes: int = 1, ranks: int = 2, **settings: Any) -> It
 
 
 def finished(folder: Path, nodes: int = 1, ranks: int = 2, **settings: Any) -> Run:
-    """A run that nobody disturbed."""
+    """Return an undisturbed run."""
     with running(folder, nodes, ranks, **settings) as run:
         codes, said = run.end()
         assert codes == [0] * nodes, said

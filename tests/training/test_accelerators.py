@@ -1,4 +1,4 @@
-"""One real accelerator: it trains as a processor does, and measures itself. Off by default: `-m gpu`.
+"""Tests on one real accelerator, which trains as a processor does and measures itself. Off by default: `-m gpu`.
 
 Layouts that cut something between ranks need several; a layout of one rank has the same code.
 """
@@ -34,12 +34,12 @@ SETTINGS: dict[str, Any] = {
     "checkpoints": {"every_s": 600.0},
 }
 SLOWLY = {**SETTINGS, "pace_s": 0.2}
-"""For somebody who wants to be in time with what happens to it."""
+"""Settings that leave time to act during the run."""
 LAYOUTS = ["ddp", "fsdp", "tp"]
 NEAR = 1e-3
-"""As near as sums come that are made in another order."""
+"""Tolerance of sums in another order."""
 NARROW = 2e-2
-"""And with numbers of 16 bits."""
+"""Tolerance with numbers of 16 bits."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def assert_near(run: Run, other: Run, apart: float = NEAR) -> None:
 
 
 def test_a_run_that_may_have_an_accelerator_takes_it(processor: Run, tmp_path: Path) -> None:
-    """And one that may not has a processor: else nothing here says anything."""
+    """A run without that right uses a processor: otherwise the tests here would prove nothing."""
     run = finished(tmp_path, accelerated=True, **{**SETTINGS, "steps": 1})
     assert run.events("ready")[0]["device"] == torch.cuda.get_device_name(0)
     assert processor.events("ready")[0]["device"] == platform.machine()
@@ -61,7 +61,7 @@ def test_a_run_that_may_have_an_accelerator_takes_it(processor: Run, tmp_path: P
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_it_learns_as_a_processor_does(layout: str, processor: Run, tmp_path: Path) -> None:
-    """From the same first weights."""
+    """Both have the same first weights."""
     assert_near(finished(tmp_path, accelerated=True, layout=layout, **SETTINGS), processor)
 
 
@@ -79,7 +79,7 @@ def test_it_learns_compiled(layout: str, processor: Run, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("layout", ["ddp", "fsdp"])
 def test_it_learns_with_eight_bits(layout: str, processor: Run, tmp_path: Path) -> None:
-    """Where the hardware has them."""
+    """The test needs hardware that supports it."""
     if why := float8.why_not(torch.device("cuda" if torch.cuda.is_available() else "cpu")):
         pytest.skip(f"float8 needs {why}")
     settings = {**SETTINGS, "precision": "float8", "steps": 40}
@@ -100,14 +100,14 @@ def test_a_killed_rank_goes_on_from_memory(layout: str, processor: Run, tmp_path
     assert again >= 3
     found, expected = run.losses(), processor.losses()
     assert found == pytest.approx({step: expected[step] for step in found}, rel=NEAR)
-    assert expected.keys() - found.keys() <= {again}  # it may be killed when a step is safe and not yet told
+    assert expected.keys() - found.keys() <= {again}  # the kill may come after a step is safe and before it is reported
 
 
 @pytest.mark.parametrize(("first", "then"), [(True, True), (True, False), (False, True)])
 def test_a_stopped_run_goes_on_wherever_it_is_started_again(
     first: bool, then: bool, processor: Run, tmp_path: Path
 ) -> None:
-    """On the same accelerator, or from there on a processor, or the other way."""
+    """The restart is on the same accelerator, on a processor, or the other way round."""
     with running(tmp_path, accelerated=first, **SLOWLY) as run:
         run.until_step(4)
         run.agents[0].send_signal(signal.SIGTERM)
@@ -149,7 +149,7 @@ def test_more_ranks_than_accelerators_are_refused(tmp_path: Path) -> None:
 
 
 def measured(folder: Path, *programs: str, environment: Mapping[str, str] | None = None, **options: Any) -> Any:
-    """By program, what its file says, which holds to the schema."""
+    """Return the content of each program's file, checked against the schema."""
     command = [sys.executable, "-m", "validation", *programs, "--out", str(folder), "--options", json.dumps(options)]
     subprocess.run(command, cwd=WORKLOADS, env={**os.environ, **(environment or {})}, timeout=WAIT_S, check=True)
     schema = json.loads((WORKLOADS / "result.schema.json").read_text())
@@ -168,7 +168,7 @@ MEASURED = {
 
 
 def test_programs_measure_it(tmp_path: Path) -> None:
-    """Each quantity of every accelerator, and no product that differs from the first."""
+    """Each accelerator has each quantity, and all its products are equal."""
     options: dict[str, Any] = {
         "matmul": {"kind": "bfloat16", "size": 1024, "seconds": 0.3, "warmup": 0.1},
         "memory": {"bytes": 2**26, "seconds": 0.2},

@@ -20,7 +20,7 @@ from validation.ranks import Ranks
 def test_a_first_node_that_cannot_be_reached_is_lost(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever the system calls it: the job has to be put back for that."""
+    """Any error of the system means that the job must be requeued."""
 
     async def told(_: Agent) -> dict[str, Any]:
         return {"address": "10.77.1.1", "port": 4, "secret": "of this test"}

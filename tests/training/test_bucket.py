@@ -172,8 +172,8 @@ def test_the_last_whole_one_is_where_a_run_goes_on(broken: str, s3: Any) -> None
     assert found == digest or broken == "manifest"
 
 
-def test_what_a_killed_writer_left_goes(s3: Any) -> None:
-    """Objects without a manifest, and parts of uploads that nobody completes."""
+def test_remains_of_killed_writers_are_removed(s3: Any) -> None:
+    """These are objects without a manifest, and parts of unfinished uploads."""
     s3.put_object(Bucket="runs", Key="mine/step-00000001.00ab/__0_0.distcp", Body=b"half")
     s3.put_object(Bucket="runs", Key="mine/another", Body=b"not ours")
     s3.create_multipart_upload(Bucket="runs", Key="mine/step-00000001.00ab/__1_0.distcp")

@@ -72,7 +72,7 @@ def loaded_on(world: int, folder: Path, save_as: int = 0) -> Any:
 
 
 def test_a_state_comes_back_bit_by_bit_on_any_number_of_ranks(tmp_path: Path) -> None:
-    """From eight to four to sixteen: some ranks have empty shards then."""
+    """The number goes from eight to four to sixteen, with which some ranks have empty shards."""
     digest = saved_on(8, tmp_path, steps=2)
     found, on_four = loaded_on(4, tmp_path, save_as=3)
     assert (found.step, found.world, found.told, found.passed_over) == (2, 8, {"seed": 7}, ())
@@ -81,8 +81,8 @@ def test_a_state_comes_back_bit_by_bit_on_any_number_of_ranks(tmp_path: Path) ->
     assert on_four == on_sixteen == digest
 
 
-def test_what_changes_after_a_save_is_not_saved(tmp_path: Path) -> None:
-    """Also by the next save, which uses the same memory again."""
+def test_later_changes_are_not_saved(tmp_path: Path) -> None:
+    """The next save, which reuses the memory, keeps it, too."""
 
     def work(rank: int) -> list[bool]:
         trained = Trained(2)
@@ -107,7 +107,7 @@ def test_what_changes_after_a_save_is_not_saved(tmp_path: Path) -> None:
 
 
 def test_what_does_not_lie_in_one_piece_is_copied_as_well() -> None:
-    """By torch, and all such tensors in one call."""
+    """torch copies such tensors, all in one call."""
     state = {"one": torch.arange(6.0).view(2, 3).t(), "list": [torch.arange(8)[::2], torch.ones(2), 7]}
     staged, fill = checkpoint.Staging().copy(state)
     fill()
@@ -240,7 +240,7 @@ def test_what_is_not_whole_is_passed_over_for_the_one_before(
 
 
 def test_ranks_share_the_look_at_files(folder: Path) -> None:
-    """Each sees a part of them, and all know what one has seen."""
+    """Each rank checks a part of them, and all know the results."""
     flip(folder / "step-00000003" / "__1_0.distcp")
     cut(folder / "step-00000002" / "__0_0.distcp")
     found, _ = loaded_on(3, folder)
@@ -251,7 +251,7 @@ def test_ranks_share_the_look_at_files(folder: Path) -> None:
 
 
 def test_a_run_does_not_begin_anew_where_nothing_can_be_used(folder: Path) -> None:
-    """It would replace, step by step, what somebody may still want."""
+    """Otherwise new checkpoints would replace damaged ones that a user may still want."""
     shutil.rmtree(folder / "step-00000001")
     flip(folder / "step-00000003" / "__1_0.distcp")
     manifest(lambda said: said.update(version=9))(folder / "step-00000002")
@@ -270,7 +270,7 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
 
 
 def test_a_damaged_one_is_replaced_when_its_step_comes_again(folder: Path) -> None:
-    """Until then it counts neither as one of those that are kept, nor as newer than what is saved."""
+    """Until then it counts neither among those kept, nor as newer than the saved ones."""
     flip(folder / "step-00000003" / "__1_0.distcp")
 
     def work() -> tuple[list[str], Found | None]:
@@ -293,8 +293,8 @@ def test_a_damaged_one_is_replaced_when_its_step_comes_again(folder: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_another_user_has_left_is_not_read(folder: Path) -> None:
-    """Its metadata would be obeyed: it is passed over with whose it is."""
+def test_checkpoints_of_other_users_are_not_read(folder: Path) -> None:
+    """Its metadata would be executed: it is skipped, with the owner's name."""
     newest, before = sorted(folder.iterdir())[-1:-3:-1]
     os.chown(newest / ".metadata", 12345, -1)
     found = found_in(folder)
@@ -335,8 +335,8 @@ def test_a_checkpoint_that_does_not_fit_says_where(folder: Path) -> None:
     assert alone(work).startswith(f"{folder}/step-00000003: does not fit this state: rank 0: ValueError: Size mismatch")
 
 
-def test_what_killed_writers_left_is_cleared(folder: Path) -> None:
-    """One that was taken out of the way of its successor gets its name again."""
+def test_remains_of_killed_writers_are_cleared(folder: Path) -> None:
+    """A checkpoint that was moved aside for its successor gets its name back."""
     (folder / "step-00000003").rename(folder / "step-00000003.replaced")
     shutil.copytree(folder / "step-00000002", folder / "step-00000002.replaced")
     shutil.copytree(folder / "step-00000002", folder / "step-00000004.partial")
@@ -370,7 +370,7 @@ def test_a_save_clears_what_a_killed_one_left(folder: Path) -> None:
 
 
 def test_a_checkpoint_of_the_version_before_is_read(folder: Path) -> None:
-    """It has SHA-256, which is looked at as well."""
+    """It has SHA-256 digests, which are checked, too."""
     for newest in folder.iterdir():
 
         def older(said: dict[str, Any], newest: Path = newest) -> None:
@@ -415,7 +415,7 @@ def test_training_waits_for_the_copy_and_for_nothing_else(tmp_path: Path, monkey
 
 
 def test_the_wait_for_the_checkpoint_before_is_not_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a slow disk makes one checkpoint look twice as dear as it is."""
+    """Otherwise a slow disk would make a checkpoint look twice as expensive."""
     write = threading.Event()
     all_ = stream._all
     monkeypatch.setattr(stream, "_all", lambda *given: (write.wait(60), all_(*given)))
@@ -441,7 +441,7 @@ def test_the_wait_for_the_checkpoint_before_is_not_of_this_one(tmp_path: Path, m
 def test_the_first_save_waits_for_room_only_while_it_is_made(
     left: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is what training waits for, then; whoever has begun in time waits for nothing, and uses that room."""
+    """Training waits for it; memory allocated in time costs no wait, and is reused."""
     go = threading.Event()
     monkeypatch.setattr(checkpoint, "populate", lambda _: go.wait(60))
 
@@ -465,7 +465,7 @@ def test_the_first_save_waits_for_room_only_while_it_is_made(
 
 
 def test_room_that_cannot_be_made_is_said_by_the_first_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not before, for steps need none."""
+    """Steps before the save do not need it."""
 
     def fails(*_: Any) -> None:
         raise RuntimeError("CUDA error: out of memory")
@@ -500,7 +500,7 @@ def test_who_ends_before_there_is_room_does_not_wait_for_it(tmp_path: Path, monk
 
 @pytest.mark.parametrize("asked", ["copied", "finish", "save"])
 def test_a_copy_that_fails_ends_its_rank(asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is raised where training is: a rank that went on would leave the others waiting for it in the save."""
+    """The error is raised in training: a rank that continued would leave the others waiting in the save."""
 
     def fails(*_: Any) -> None:
         raise RuntimeError("CUDA error: out of memory")
@@ -571,7 +571,7 @@ def assert_told_once(said: list[list[Any]], why: str) -> None:
 
 
 def test_a_file_that_cannot_grow_on_one_rank_costs_one_checkpoint_and_is_told_once(tmp_path: Path) -> None:
-    """The limit of a process does what a full disk does, for somebody who may not mount one."""
+    """A limit of the process has the effect of a full disk, without a mount."""
 
     def limited(most: int) -> Callable[[int], None]:
         return lambda rank: resource.setrlimit(resource.RLIMIT_FSIZE, (most, -1)) if rank == 1 else None
@@ -651,7 +651,7 @@ def test_a_folder_that_ranks_do_not_share_is_located(tmp_path: Path) -> None:
 
 
 def killing(at: int) -> None:
-    """From now on this process ends itself, as if killed, before the so many-th thing it does to a disk."""
+    """Let this process end itself, as if killed, before its n-th operation on a disk."""
     left = [at]
 
     def wrapped(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -669,7 +669,7 @@ def killing(at: int) -> None:
 
 @pytest.mark.long
 def test_a_kill_at_any_point_costs_at_most_what_was_being_written(folder: Path, tmp_path: Path) -> None:
-    """Before each single thing that a save, a replacement and a removal do to the disk, in turn."""
+    """The kill comes before each operation of a save, a replacement and a removal in turn."""
     for at in range(200):
         trial, published = tmp_path / f"trial-{at}", tmp_path / f"published-{at}"
         shutil.copytree(folder, trial)
@@ -695,7 +695,7 @@ def problems_of(folder: Path) -> list[str]:
 
 
 def saves_until(at: int, folder: Path, published: Path) -> None:
-    """One in the place of another, and one after it, for which older ones go."""
+    """Replace a checkpoint, and save another one, for which older ones are removed."""
     state = {"model": {"weight": torch.ones(3, 5)}}
     checkpoints = Checkpoints(folder, 1, 0, 1, MODEL)
     killing(at)

@@ -1,4 +1,4 @@
-"""Members with whom the coordinator goes on: it and agents that only talk, without ranks."""
+"""The coordinator and its members, as agents that only exchange messages, without ranks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Talker:
     place: int
     answers: Answers
     formed: list[int] = field(default_factory=list)
-    """How many ranks each generation had that it took part in."""
+    """Number of ranks of each generation in which it took part."""
     ended: int | None = None
 
     async def talk(self, port: int) -> None:
@@ -59,7 +59,7 @@ def broken(self: Talker, message: dict[str, Any]) -> list[dict[str, Any]]:
 def conducted(
     folder: Path, answers: list[Answers], change: Callable[[Coordinator], object] = lambda each: None, **settings: Any
 ) -> tuple[int, list[Talker], list[dict[str, Any]]]:
-    """How the run ended, what became of the agents, and what was told."""
+    """Return the end of the run, the agents, and the events."""
     told = Settings("demo", str(folder), ranks=1, **settings)
     talkers = [Talker(place, answer) for place, answer in enumerate(answers)]
 
@@ -79,7 +79,7 @@ def conducted(
 
 
 def test_a_node_that_breaks_two_generations_is_left_behind(tmp_path: Path) -> None:
-    """Its device may be broken: the others do without it, and it is told to end."""
+    """Its device may be broken: the others continue, and it is told to end."""
     code, (first, second, third), events = conducted(tmp_path, [through, broken, through])
     assert code == FINISHED
     assert (first.formed, second.formed, third.formed) == ([3, 3, 2], [3, 3], [3, 3, 2])
@@ -90,7 +90,7 @@ def test_a_node_that_breaks_two_generations_is_left_behind(tmp_path: Path) -> No
 
 
 def test_nodes_that_break_generations_by_turns_are_not_left_behind(tmp_path: Path) -> None:
-    """Whatever it is that breaks them, no node is to blame: after three in vain the run ends."""
+    """No node is to blame for any such failures: after three of them the run ends."""
 
     def one_by_one(self: Talker, message: dict[str, Any]) -> list[dict[str, Any]]:
         return broken(self, message) if self.place == message["generation"] % 3 else through(self, message)[:1]
@@ -102,7 +102,7 @@ def test_nodes_that_break_generations_by_turns_are_not_left_behind(tmp_path: Pat
 
 
 def test_a_coordinator_that_breaks_ends_the_run(tmp_path: Path) -> None:
-    """Nobody goes on alone, and what broke is said."""
+    """All agents end, and the message names the fault."""
 
     def breaks(coordinator: Coordinator) -> None:
         def ready(*_: Any) -> None:

@@ -17,7 +17,7 @@ from training.settings import Data
 
 
 def test_a_page_is_the_same_for_ever() -> None:
-    """Whatever the version of Python, and however much of it is asked for."""
+    """The version of Python and the requested amount do not matter."""
     page = corpus.page(3, 2000)
     assert hashlib.sha256(page).hexdigest() == "92bd01b340afceb90f0223fcca09cbb6cf8496ab7a7680806f9dfdd525483597"
     assert all(corpus.page(3, length) == page[:length] for length in (1, 50, 129, 1999))
@@ -78,7 +78,7 @@ class Small(nn.Module):  # type: ignore[misc]
 
 @pytest.mark.parametrize(("source", "below"), [("corpus", 2.2), ("synthetic", 3.2)])
 def test_the_loss_falls_in_a_hundred_steps(source: str, below: float) -> None:
-    """From knowing nothing to words, with a model of a tenth of a million parameters."""
+    """A model of a tenth of a million parameters learns words from nothing."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = Small()

@@ -156,7 +156,7 @@ def test_waiting_is_told(slow: Slow) -> None:
 
 
 def test_an_error_comes_after_the_steps_before_it(slow: Slow) -> None:
-    """And again, whenever the step is asked for."""
+    """The error is repeated whenever the step is requested."""
     found = Stream(Data(), 1, 16, [0], 7)
     slow.gate.release()
     wait_for(lambda: slow.read == 1, 20)
@@ -171,7 +171,7 @@ def test_an_error_comes_after_the_steps_before_it(slow: Slow) -> None:
 
 
 def test_close_ends_everything(slow: Slow) -> None:
-    """Whoever waits for a step is let go, and no thread stays."""
+    """Readers that wait for a step are woken, and no thread stays."""
     found = Stream(Data(), 1, 16, [0], 1)
     ended: list[object] = []
     waiter = threading.Thread(target=lambda: ended.extend(found))

@@ -28,7 +28,7 @@ def apart(found: Tensor, expected: Tensor) -> float:
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e4])
 def test_products_and_gradients_are_near_those_of_32_bits(size: float, kind: torch.dtype, device: str) -> None:
-    """Whatever the size of the numbers, and for a number of rows that is no multiple of anything."""
+    """Numbers of any size, and any number of rows, are covered."""
     torch.manual_seed(0)
     plain = nn.Linear(48, 80, bias=False, device=device)
     short = float8.Linear(48, 80, bias=False, device=device)
@@ -48,7 +48,7 @@ def test_products_and_gradients_are_near_those_of_32_bits(size: float, kind: tor
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_autocast_makes_them_as_wide_as_it_makes_others(device: str) -> None:
-    """As ddp runs them; weights and gradients stay as they are."""
+    """ddp uses autocast; weights and gradients keep their type."""
     layer = float8.Linear(48, 80, bias=False, device=device)
     x = torch.randn(3, 48, device=device, requires_grad=True)
     with torch.autocast(device, torch.bfloat16):

@@ -1,4 +1,4 @@
-"""The chosen interval: its arithmetic, how it follows what it hears, and how near the best it is."""
+"""Tests of the chosen interval: its arithmetic, its reaction to events, and its distance from the best one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_before_anything_was_seen_it_says_what_it_assumes() -> None:
 def test_what_steps_take_longer_beside_a_save_is_its_cost() -> None:
     """Against the steps before it; and a save that made them faster by chance costs nothing."""
     beside = Beside()
-    beside.step(7.0, saving=True)  # nobody knows yet what a step takes
+    beside.step(7.0, saving=True)  # the duration of a step is not known yet
     assert beside.ended() == 0.0
     for seconds in (1.0, 9.0, 1.0):
         beside.step(seconds, saving=False)
@@ -61,7 +61,7 @@ def test_it_grows_while_nothing_fails_and_falls_with_each_failure() -> None:
 
 
 def test_it_follows_a_rate_that_changes() -> None:
-    """After a long quiet time a few failures in a row count, and the other way round."""
+    """A few failures after a long quiet time count, and the other way round."""
     chooser = Chooser(0.0)
     chooser.cost(0.1)
     for number in range(1, 20):
@@ -72,7 +72,7 @@ def test_it_follows_a_rate_that_changes() -> None:
         chooser.failed(190_000.0 + number * 100.0)
     assert chooser.interval(191_900.0).seconds == pytest.approx(
         math.sqrt(2 * 0.1 * 100), rel=0.6
-    )  # half as much again costs 8 % of what is lost
+    )  # an interval 50 % too long loses only 8 % more time
 
 
 @given(
@@ -82,7 +82,7 @@ def test_it_follows_a_rate_that_changes() -> None:
 def test_whatever_it_hears_it_chooses_something_that_can_be_done(
     heard: list[tuple[float, float]], begun: float
 ) -> None:
-    """Also when clocks go back."""
+    """This holds even if clocks go back."""
     chooser = Chooser(begun)
     for at, cost in heard:
         chooser.failed(at)

@@ -1,4 +1,4 @@
-"""Messages of a run while it goes on."""
+"""Messages during a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stepped(step: int, copying: float) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("copying", "said"), [(0.05, 0), (0.3, 1)])
 def test_copies_that_are_slower_than_steps_are_said_once(copying: float, said: int, tmp_path: Path) -> None:
-    """And not because of the few that were at the beginning."""
+    """Slow copies at the beginning do not count."""
     journal = Journal(Settings(name="it", folder=str(tmp_path)))
     journal.stepped(1, stepped(1, 2 * copying))
     for step in range(2, 3 * WATCHED):
@@ -46,7 +46,8 @@ def test_copies_that_are_slower_than_steps_are_said_once(copying: float, said: i
     ],
 )
 def test_second_copies_go_by_the_first_rail(copies: str, rails: tuple[str, ...], where: str) -> None:
-    """Where a node has one, and nothing else is chosen; agents meet at the address for management all the same."""
+    """The first rail is used if the node has one, unless the other network is chosen; agents always meet on the
+    management network."""
     cluster = Cluster(nodes=(Node("n0", "10.77.0.5", rails),), rails=("rail0", "rail1"))
     settings = Settings(name="it", folder="/nowhere", copies=copies, cluster=cluster)
     agent = Agent(settings, Ranks(cluster, {"NODE_NAME": "n0"}))
@@ -59,7 +60,7 @@ def test_a_way_for_copies_that_nobody_knows_is_refused() -> None:
 
 
 def test_a_checkpoint_costs_what_it_makes_slower_too(tmp_path: Path) -> None:
-    """For this attempt and for the next one, which reads what this one has left."""
+    """The cost counts for this attempt and the next one, which reads it from the events."""
     saved = {"step": 1, "seconds": 1.0, "blocked_s": 0.1, "slowed_s": 0.3, "bytes": 1, "folder": "f"}
     for attempt in (1, 2):
         journal = Journal(Settings(name="it", folder=str(tmp_path)))

@@ -34,7 +34,7 @@ def _run(story: Coroutine[Any, Any, None]) -> None:
 
 
 def test_a_second_copy_is_the_first(tmp_path: Path) -> None:
-    """Also when two ranks of a node send at the same time; and whoever fetches one gets all of it."""
+    """This holds if two ranks send at once; a fetched copy is complete."""
 
     async def story() -> None:
         one, other = await _keeper(tmp_path / "one"), await _keeper(tmp_path / "other")
@@ -56,7 +56,7 @@ def test_a_second_copy_is_the_first(tmp_path: Path) -> None:
     _run(story())
 
 
-def test_what_is_being_written_does_not_count(tmp_path: Path) -> None:
+def test_unfinished_snapshots_do_not_count(tmp_path: Path) -> None:
     """Nor what lay in its place; the step before it does."""
 
     async def story() -> None:
@@ -104,7 +104,7 @@ def test_other_generations_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_memory_that_is_full_says_so(tmp_path: Path) -> None:
-    """Where, how much is needed, how much there is, and what to do: not a signal in the middle of a copy."""
+    """The error has place, need, available memory and a remedy: no signal interrupts a copy."""
     path = tmp_path / "snapshot"
     with path.open("w") as file, pytest.raises(MemoryError, match=r"bytes, and .* are free .* set snapshots to false"):
         reserved(file.fileno(), 2**60, path)
@@ -126,7 +126,7 @@ def test_strangers_are_not_listened_to(tmp_path: Path) -> None:
 
 
 def test_earlier_generations_are_tidied_away(tmp_path: Path) -> None:
-    """As soon as nobody goes back to what they wrote."""
+    """Snapshots are removed as soon as no rank needs them."""
 
     async def story() -> None:
         keeper = await _keeper(tmp_path / "one")

@@ -1,4 +1,4 @@
-"""Where the seconds of a run went: all of them, and each once."""
+"""The account of a run: every second is counted exactly once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_second_of_a_run_is_accounted_for() -> None:
 
 
 def test_a_failure_says_what_it_cost() -> None:
-    """In steps and seconds, and until the next step was done."""
+    """The cost is given in steps, seconds, and time to the next step."""
     [failure] = account(LOST_A_RANK).failures
     assert (failure.kind, failure.node, failure.rank, failure.step) == ("rank", "gpu-002", 3, 3)
     assert (failure.lost_steps, failure.lost_us, failure.restart_us) == (1, 1_500_000, 1_000_000)
@@ -76,7 +76,7 @@ def test_a_failure_says_what_it_cost() -> None:
 
 
 def test_failures_one_after_the_other_share_the_restart() -> None:
-    """Each has the time until the next one, and what it made the run go back."""
+    """Each failure has the time until the next one, and its own lost steps."""
     found = account([
         *BEGUN, step(106, 1), step(107, 2),
         event(107, "failure", kind="rank", rank=1), event(108, "generation", step=3, source="memory", world=4),
@@ -90,7 +90,8 @@ def test_failures_one_after_the_other_share_the_restart() -> None:
 
 
 def test_a_job_that_was_killed_is_a_failure() -> None:
-    """Its steps count as far as the next attempt goes on from them; nobody knows what it did after its last event."""
+    """Its steps count up to the step from which the next attempt continues; the time after its last event is
+    unknown."""
     found = account([
         *BEGUN, step(106, 1), step(107, 2),
         event(120, "start", attempt=2, nodes=2, job="7"),
@@ -102,7 +103,7 @@ def test_a_job_that_was_killed_is_a_failure() -> None:
 
 
 def test_where_a_state_is_from_may_be_known_late() -> None:
-    """When ranks are ready: that of a checkpoint is after the step they say."""
+    """Ranks report it when they are ready: a checkpoint's state lies after the reported step."""
     found = account([
         *BEGUN, step(106, 1), step(107, 2), event(108, "failure", kind="node", node="gpu-002"),
         event(109, "generation", number=2, world=2), event(110, "ready", step=1, source="checkpoint"), step(111, 2),
@@ -112,7 +113,7 @@ def test_where_a_state_is_from_may_be_known_late() -> None:
 
 
 def test_a_run_that_was_preempted_loses_nothing() -> None:
-    """It waited for its checkpoint, and then for its turn."""
+    """The run waited for its checkpoint, and then for its turn."""
     found = account([
         *BEGUN, step(106, 1),
         event(107, "checkpoint", step=1), event(107.5, "preempted", step=1), event(108, "end", why="preempted"),
@@ -125,7 +126,7 @@ def test_a_run_that_was_preempted_loses_nothing() -> None:
 
 
 def test_a_queue_is_waited_in() -> None:
-    """From when the start says that the job came into it, for the first time or again; what was before is no queue."""
+    """The queue begins with the job's submission or requeue, and not before."""
     events = [
         event(100, "start", submitted=40, nodes=1), event(101, "end", why="preempted"),
         event(150, "start", submitted=120, nodes=1), event(151, "end", why="failed"),
@@ -138,7 +139,7 @@ def test_a_queue_is_waited_in() -> None:
 
 @pytest.mark.parametrize("submitted", [10, 100, 101, 130, 200])
 def test_a_queue_is_no_longer_than_nobody_trained(submitted: int) -> None:
-    """Whatever a scheduler's clock shows, or when it was submitted first."""
+    """The scheduler's clock and the first submission do not matter."""
     ended = [event(100, "start", nodes=1), event(101, "end", why="preempted")]
     found = account([*ended, event(150, "start", submitted=submitted, nodes=1)])
     queue = max(0, 150 - max(submitted, 101))
@@ -150,7 +151,7 @@ def test_a_queue_is_no_longer_than_nobody_trained(submitted: int) -> None:
     [(0, "100000000.000 s before"), (10**8 - 2592001, "2592001.000 s before"), (10**8 + 3, "3.000 s after")],
 )
 def test_a_clock_that_differs_makes_no_queue(submitted: int, how: str) -> None:
-    """Nobody waits for years, and nobody begins before they were submitted: a remark says so."""
+    """An impossible time of submission gives a remark."""
     found = account([event(10**8, "start", submitted=submitted, nodes=1), event(10**8 + 1, "end", why="finished")])
     assert seconds(found) == {"waiting": 1}
     assert found.remarks == (
@@ -174,7 +175,7 @@ def test_what_no_step_says_it_took_was_waited() -> None:
 
 
 def test_a_step_that_comes_again_says_so_itself() -> None:
-    """Where the line that would have said it was torn; and the one that a failure cut short gives no time away."""
+    """The line about the failure may be torn; an interrupted step counts no time twice."""
     found = account([
         *BEGUN, step(106, 1), step(107, 2), step(108, 3), event(109, "failure", kind="hang"),
         step(109.5, 2), step(111, 3),
@@ -206,7 +207,7 @@ def test_events_far_out_of_order_move_no_clock_back() -> None:
 
 
 def test_a_file_may_end_in_the_middle_of_a_line(tmp_path: Path) -> None:
-    """And the next attempt may have gone on in it."""
+    """The next attempt may have continued in the same line."""
     lines = [json.dumps(each) for each in BEGUN]
     again = json.dumps(event(110, "start", attempt=2, nodes=2))
     path = tmp_path / "events.jsonl"
@@ -223,7 +224,7 @@ def test_a_file_may_end_in_the_middle_of_a_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["1", '{"at": "now", "what": "start"}', '{"at": 1e400, "what": "x"}', '{"at": true}',
                                   '{"at": 1}', "[" * 100_000, '{"at": -1, "what": "x"}'])  # fmt: skip
 def test_what_is_no_event_is_counted(tmp_path: Path, line: str) -> None:
-    """Whoever wrote it."""
+    """Lines of any origin are counted."""
     path = tmp_path / "events.jsonl"
     path.write_text(line + "\n")
     events = ledger.Events(path)
@@ -239,7 +240,7 @@ def test_unknown_events_change_nothing() -> None:
 
 
 def test_nothing_is_known_of_nothing() -> None:
-    """No figure is made up."""
+    """No figure is invented."""
     found = account([])
     assert (found.wall_us, found.goodput, found.tokens_per_s, found.cost, found.share_of_peak) == (0, *[None] * 4)
 
@@ -251,7 +252,7 @@ def test_operations_are_counted_as_published() -> None:
 
 
 def test_figures_need_what_they_are_made_of() -> None:
-    """Share of peak and cost are unknown unless somebody told the peak, the parameters and the price."""
+    """Share of peak and cost are unknown without the peak, the parameters and the price."""
     plain = account(LOST_A_RANK)
     assert plain.tokens == 400
     assert plain.tokens_per_s == 100
@@ -289,7 +290,7 @@ EVENTS = st.lists(
 @settings(deadline=None)
 @given(EVENTS)
 def test_bins_sum_to_the_wall_time(events: list[Event]) -> None:
-    """Whatever the events are: from first to last in each attempt, and what lies between attempts."""
+    """The sum holds for any events: from first to last in each attempt, and between attempts."""
     found = account(events)
     assert set(found.bins_us) == set(BINS)
     assert min(found.bins_us.values()) >= 0
@@ -317,7 +318,7 @@ def _is_time(given: Any) -> bool:
 @settings(deadline=None)
 @given(EVENTS, st.floats(0, 100), st.integers(0, 40))
 def test_more_failures_make_no_run_more_productive(events: list[Event], at: float, place: int) -> None:
-    """One more, anywhere, with or without a generation that begins anew."""
+    """Another failure at any place never increases the goodput, with or without a new generation."""
     attempts = _attempts(events)
     before = account(events)
     if not attempts:
@@ -372,7 +373,7 @@ def test_work_is_lost_once(run: tuple[list[Event], int, int], seed: int) -> None
 @settings(max_examples=30, deadline=None)
 @given(runs(), st.integers(1, 2000))
 def test_any_beginning_of_a_file_can_be_read(run: tuple[list[Event], int, int], cut: int) -> None:
-    """The writer may be killed after any byte, and a run that goes on is a file like that."""
+    """The writer may be killed after any byte, and a running run has such a file."""
     whole = "".join(json.dumps(each) + "\n" for each in run[0]).encode()
     events = [each for line in whole[:cut].split(b"\n") if (each := ledger._event(line)) is not None]
     found = account(events)

@@ -12,7 +12,7 @@ relaxed = settings(deadline=None, max_examples=50)
 
 
 def epoch_of(order: Order, epoch: int) -> list[tuple[int, int]]:
-    """Its samples, as they come."""
+    """Return its samples in order."""
     steps = range(1 + epoch * order.steps, 1 + (epoch + 1) * order.steps)
     parts = [order.of(step, range(order.batch)) for step in steps]
     return [sample for shard, samples in parts for sample in zip(shard.tolist(), samples.tolist(), strict=True)]
@@ -21,7 +21,7 @@ def epoch_of(order: Order, epoch: int) -> list[tuple[int, int]]:
 @relaxed
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(1, 40), st.integers(-(2**70), 2**70))
 def test_an_epoch_takes_no_sample_twice(counts: list[int], batch: int, seed: int) -> None:
-    """And leaves out no more than what does not fill a step; so the rows of a step differ, too."""
+    """An epoch leaves out less than one step; the rows of a step differ, too."""
     order = Order(counts, batch, seed)
     for epoch in (0, 1, 1000) if order.steps else ():
         taken = epoch_of(order, epoch)
@@ -32,7 +32,7 @@ def test_an_epoch_takes_no_sample_twice(counts: list[int], batch: int, seed: int
 @relaxed
 @given(st.integers(1, 10**6), st.sets(st.integers(0, 39), min_size=1))
 def test_a_row_does_not_depend_on_the_others(step: int, rows: set[int]) -> None:
-    """Whoever takes which rows, the step is the same, without what was before."""
+    """The step is the same for any rows of a rank, without earlier steps."""
     alone = Order([100, 3, 50, 1000], 40, 7)
     of_all = [part.tolist() for part in Order([100, 3, 50, 1000], 40, 7).of(step, range(40))]
     assert [part.tolist() for part in alone.of(step, sorted(rows))] == [
@@ -49,7 +49,7 @@ def test_epochs_and_seeds_shuffle_anew() -> None:
     assert sorted(first) == sorted(second) == sorted(third)
 
 
-def test_what_an_epoch_leaves_out_changes() -> None:
+def test_left_out_samples_change() -> None:
     """No sample is left out for ever."""
     order = Order([7, 7, 7], 10, 0)
     everything = {(shard, sample) for shard in range(3) for sample in range(7)}
@@ -59,7 +59,7 @@ def test_what_an_epoch_leaves_out_changes() -> None:
 
 
 def test_the_order_is_the_same_for_ever() -> None:
-    """A run that began with an older version of anything goes on with the samples that it would have had."""
+    """A run of an older version continues with the samples that it would have had."""
     shard, sample = Order([1000, 2000, 3000, 4000], 32, 42).of(123_456_789, [0, 7, 8, 31])
     assert shard.tolist() == [2, 2, 3, 1]
     assert sample.tolist() == [216, 436, 2774, 61]
@@ -94,7 +94,7 @@ def test_a_permutation_of_any_size_stays_inside(size: int, secret: int, data: st
 
 @pytest.mark.parametrize("size", [10, 1000, 10**9])
 def test_a_permutation_looks_random(size: int) -> None:
-    """Where a value goes is spread evenly over keys, and neighbours do not stay neighbours."""
+    """Images spread evenly over keys, and neighbours are separated."""
     keys = key(5, np.arange(20_000))
     found = permuted(np.full(20_000, size // 3), np.array([size]), keys)
     after = permuted(np.full(20_000, size // 3 + 1), np.array([size]), keys)

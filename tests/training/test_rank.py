@@ -1,4 +1,4 @@
-"""One rank: what it asks of its device, what it refuses, and the numbers that it begins with."""
+"""Tests of one rank: its device, its refusals, and its first weights."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def accelerators(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[torch.
 
 
 def test_a_rank_takes_the_accelerator_of_its_place(accelerators: Callable[[int], list[torch.device]]) -> None:
-    """Also where some are lost and enough are left; a node that never had one has its processor."""
+    """Lost accelerators do not matter while enough are left; a node without any uses its processor."""
     for has, had in ((2, 2), (2, 8)):
         taken = accelerators(has)
         assert [rank(on_node=2, accelerators=had)._device()] == taken == [torch.device("cuda", 0)]
@@ -112,8 +112,8 @@ def test_a_rank_takes_the_accelerator_of_its_place(accelerators: Callable[[int],
 def test_too_few_accelerators_are_said(
     ranks: int, had: int, sees: int, said: str, accelerators: Callable[[int], list[torch.device]]
 ) -> None:
-    """In words that say what to do, and not in CUDA's. What can never fit is not tried again; who lost some may get
-    them back, or is left behind."""
+    """The message says what to do. A run that can never fit is not retried; a node that has lost some may recover, or
+    is left behind."""
     taken = accelerators(sees)
     with pytest.raises(ValueError if ranks > had else RuntimeError) as raised:  # `run` tells them apart
         rank(on_node=ranks, accelerators=had)._device()
@@ -148,7 +148,7 @@ FULL = (
 
 
 def test_memory_that_is_full_says_what_needs_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the figures, and without torch's advice, which is about its allocator. It is not tried again."""
+    """The message has the figures, without torch's advice about its allocator. The run is not retried."""
 
     def full(rank: Rank) -> None:
         rank.at_once = 8
@@ -180,7 +180,7 @@ def gradients(model: torch.nn.Module) -> Iterator[torch.Tensor]:
 
 @pytest.mark.parametrize(("layout", "world", "parallel"), LAYOUTS)
 def test_the_norm_is_that_of_all_gradients_however_they_are_cut(layout: str, world: int, parallel: int) -> None:
-    """Each number counts once, whoever holds it; and what is above the limit is cut down to it."""
+    """Each number counts once on any rank; gradients above the limit are scaled to it."""
 
     def work(_: int) -> list[float]:
         model = laid(layout, world, parallel).model
@@ -213,7 +213,7 @@ def test_the_norm_of_many_gradients_is_asked_for_as_that_of_few() -> None:
 
 
 def test_a_device_is_told_of_all_copies_in_one_call() -> None:
-    """To a snapshot and back: a call for each weight holds up who makes it, and each back was waited for."""
+    """Copies to a snapshot and back use one call: a call for each weight would block, and be waited for."""
     model = Transformer(SHAPE)
     model.begin(3)
     one, other = State(model, settings()), State(Transformer(SHAPE), settings())
@@ -244,7 +244,7 @@ def drawn(seed: int) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize(("layout", "world", "parallel"), LAYOUTS)
 def test_the_first_weights_are_the_same_however_they_are_cut(layout: str, world: int, parallel: int) -> None:
-    """To the bit, of a seed: also on other devices, for a processor draws them."""
+    """A seed gives the same bits on any device, because a processor draws them."""
 
     def work(_: int) -> dict[str, bytes]:
         model = laid(layout, world, parallel).model
@@ -256,7 +256,7 @@ def test_the_first_weights_are_the_same_however_they_are_cut(layout: str, world:
 
 @pytest.mark.parametrize(("layout", "world", "parallel"), LAYOUTS)
 def test_no_weight_is_made_before_it_is_known_which_part_of_it(layout: str, world: int, parallel: int) -> None:
-    """The layers drew weights of their own, all of them, for nobody."""
+    """The layers would draw all weights for nothing."""
 
     def work(_: int) -> list[str]:
         with Asked() as asked:
@@ -271,7 +271,7 @@ SAVED = Found(3, Path(), 1, {}, ())
 
 @pytest.mark.parametrize(("memory", "found", "begins"), [(0, None, 1), (7, None, 0), (0, SAVED, 0)])
 def test_weights_are_drawn_only_where_there_are_none(memory: int, found: Found | None, begins: int) -> None:
-    """Whoever has them from a memory or a checkpoint need not draw them first, which takes seconds."""
+    """A rank with weights from memory or a checkpoint need not draw them, which takes seconds."""
     drawn: list[int] = []
     it = rank(step=memory)
     it.laid = SimpleNamespace(model=SimpleNamespace(begin=drawn.append))
@@ -283,7 +283,7 @@ def test_weights_are_drawn_only_where_there_are_none(memory: int, found: Found |
 
 
 def test_room_for_checkpoints_is_made_before_the_first_step(tmp_path: Path) -> None:
-    """For all that goes into one: beside what comes next, and not when the first one is saved."""
+    """The memory is allocated during the first steps, and not at the first save."""
 
     def work(_: int) -> list[int]:
         it = rank(checkpoints=Checkpoints(directory=str(tmp_path)))

@@ -158,7 +158,7 @@ def test_job_files_have_known_fields(name: str) -> None:
 
 @pytest.mark.long
 def test_torchrun_ddp_survives_a_killed_rank(tmp_path: Path) -> None:
-    """Without a step from disk, and with the same bits."""
+    """No step is read from disk, and the bits are the same."""
     run("torchrun-ddp", tmp_path / "one", TRAINING, STEPS="60")
     said = killed_in_the_middle("torchrun-ddp", tmp_path / "two", 8, TRAINING, STEPS="60")
     assert [event["source"] for event in events(tmp_path / "two", "ready")] == ["nothing", "memory"], said
@@ -196,7 +196,7 @@ def test_hugging_face_survives_a_killed_rank(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_jax_goes_on_from_its_file(tmp_path: Path) -> None:
-    """Two processes, as on two nodes; stopped in the middle they end as those that nobody stopped."""
+    """Two processes stand for two nodes; a stopped run ends like an undisturbed one."""
 
     def both(folder: Path, steps: str) -> str:
         own = {"NNODES": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "STEPS": steps}
@@ -216,7 +216,7 @@ def test_jax_goes_on_from_its_file(tmp_path: Path) -> None:
 
 
 def known_to_ray(folder: Path) -> bool:
-    """Whether a run goes on from a checkpoint when it is started again: its files alone do not do."""
+    """Return whether a restarted run continues from a checkpoint: files alone do not suffice."""
     snapshot = folder / "run" / "checkpoint_manager_snapshot.json"
     return snapshot.exists() and '"checkpoint_dir_name"' in snapshot.read_text()
 
@@ -228,7 +228,7 @@ def last_of_ray(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.long
 def test_ray_train_survives_a_killed_worker(tmp_path: Path) -> None:
-    """Ray starts all of its workers again, which go on from its last checkpoint, with the same bits."""
+    """Ray restarts all workers, which continue from its last checkpoint with the same bits."""
     with tempfile.TemporaryDirectory(prefix="ray") as short:  # sockets have short paths
         # Ray takes 127.0.0.1 for an address of the machine's network.
         own = {"MASTER_ADDR": "127.0.0.2", "NODE_RANK": "0", "PET_NPROC_PER_NODE": "2", "RAY_TMPDIR": short}
@@ -264,7 +264,7 @@ def weights_of_zero(folder: Path) -> dict[str, Any]:
 @pytest.mark.long
 @pytest.mark.parametrize("stage", ["1", "2", "3"])
 def test_zero_survives_a_killed_rank(stage: str, tmp_path: Path) -> None:
-    """From the checkpoint that the engine wrote last, with the same bits."""
+    """The run continues from the engine's last checkpoint with the same bits."""
     one, two = tmp_path / "one", tmp_path / "two"
     said = run("deepspeed", one, STEPS="80", STAGE=stage)
     assert json.dumps({"step": 80, "stage": int(stage), "ranks": 2}) in said

@@ -23,7 +23,7 @@ Event = dict[str, Any]
 
 
 def a_run(steps: int = 20, failing: tuple[int, ...] = (), losses: dict[int, float] | None = None) -> Iterator[Event]:
-    """One second a step, and another for each failure, after which nothing is done again."""
+    """Yield events with one second per step and per failure, after which no step is repeated."""
     told = {"settings": {"tracking": {"url": "https://me:secret@host/?token=abc&x=1"}}, "versions": {"python": "3.13"}}
     yield {"at": 0, "what": "start", "name": "run", "job": "7", "attempt": 1, "nodes": ["a", "b"], **told}
     yield {"at": 0, "what": "generation", "number": 1, "world": 4, "nodes": ["a", "b"], "source": "nothing", "step": 1}
@@ -86,14 +86,14 @@ def test_a_record_holds_to_its_schema() -> None:
 
 
 def test_a_record_from_before_there_was_a_queue_is_one() -> None:
-    """In the same version, later fields may be missing."""
+    """Records of the same version may lack later fields."""
     found = record.record(a_run())
     del found["account"]["bins"]["queue"]
     valid(found)
 
 
 def test_a_record_says_how_it_went() -> None:
-    """With versions, and the cost of each failure."""
+    """A record has versions, and the cost of each failure."""
     found = record.record(a_run(20, failing=(5,)))
     assert (found["name"], found["state"], found["digest"]) == ("run", "finished", "abc")
     assert (found["device"], found["backend"]) == ("cpu", "gloo")
@@ -105,7 +105,7 @@ def test_a_record_says_how_it_went() -> None:
 
 
 def test_a_run_that_goes_on_is_open() -> None:
-    """As one is that was killed."""
+    """The record of a killed run is open, too."""
     assert record.record(list(a_run())[:-1])["state"] == "open"
 
 
@@ -123,7 +123,7 @@ def test_a_curve_is_thinned_where_nothing_happens() -> None:
 
 
 def test_a_short_curve_is_whole() -> None:
-    """Also with a failure after each step."""
+    """Failures after each step do not shorten it."""
     assert kept(record.record(a_run(POINTS_MAX))) == list(range(1, POINTS_MAX + 1))
     found = record.record(a_run(2000, failing=tuple(range(1, 2001))))
     assert len(kept(found)) <= POINTS_MAX
@@ -140,7 +140,7 @@ def test_a_short_curve_is_whole() -> None:
     ],
 )
 def test_secrets_stay_behind(told: str, left: str) -> None:
-    """In settings, in notices, anywhere."""
+    """This covers settings, notices and all other texts."""
     assert without_secrets({"a": [told, 1]}) == {"a": [left, 1]}
     events = [*a_run(), {"at": 99, "what": "notice", "text": told}]
     assert record.record(events)["notices"][-1]["text"] == left
@@ -148,7 +148,7 @@ def test_secrets_stay_behind(told: str, left: str) -> None:
 
 
 def test_a_record_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or the one before stays, and nothing beside it."""
+    """Otherwise the earlier record stays, without a temporary file."""
     events = tmp_path / record.EVENTS
     events.write_text("".join(json.dumps(each) + "\n" for each in a_run()))
     path = record.write(tmp_path)
@@ -166,7 +166,7 @@ def test_a_record_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_anybody_can_make_the_record_of_a_killed_run(tmp_path: Path) -> None:
-    """From its folder; one that is none is named."""
+    """The record needs only the run's folder; another folder is refused by name."""
     (tmp_path / record.EVENTS).write_text(json.dumps(next(a_run())) + '\n{"at": 1, "wh')
     command = [sys.executable, "-m", "stampworks_train.record"]
     found = subprocess.run([*command, str(tmp_path)], cwd=WORKLOADS, capture_output=True, text=True, check=True)

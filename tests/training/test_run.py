@@ -1,4 +1,4 @@
-"""Whole runs: they end with the same weights whoever is killed on the way, stop when asked, and say what is wrong."""
+"""Whole runs: they end with the same weights after any kill, stop on request, and report problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_a_run_learns(undisturbed: Run) -> None:
-    """Every step is told once, in order; the loss falls; what is left behind says so."""
+    """Every step is reported once, in order; the loss falls; the remaining files say so."""
     assert [event["step"] for event in undisturbed.events("step")] == list(range(1, STEPS + 1))
     found = undisturbed.losses()
     assert found[STEPS] < 0.8 * found[1]
@@ -36,7 +36,7 @@ def test_a_run_learns(undisturbed: Run) -> None:
 
 @pytest.mark.long
 def test_a_run_keeps_its_pace(tmp_path: Path) -> None:
-    """Whoever only wants to see what becomes of a run need not have its load."""
+    """The flow of a run can be tried without its load."""
     run = finished(tmp_path, ranks=2, **{**SETTINGS, "steps": 4, "pace_s": 0.5})
     assert all(event["seconds"] >= 0.5 for event in run.events("step"))
 
@@ -65,7 +65,7 @@ def test_killed_ranks_cost_a_step_each_and_nothing_else(undisturbed: Run, tmp_pa
 
 @pytest.mark.long
 def test_a_lost_node_is_left_behind(undisturbed: Run, tmp_path: Path) -> None:
-    """Its part of the state is in the memory of another one: the rest put all of it together anew, and go on."""
+    """Another node has its part of the state: the rest continue from memory."""
     with running(tmp_path, nodes=3, ranks=1, **SETTINGS) as run:
         run.until_step(8)
         run.kill_node(1)
@@ -85,7 +85,7 @@ def test_a_lost_node_is_left_behind(undisturbed: Run, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_lost_first_node_leaves_nobody_alone(undisturbed: Run, tmp_path: Path) -> None:
-    """Without the coordinator the others end, with their ranks, and say why; started again they go on."""
+    """Without the coordinator the other agents end with a reason; a restart continues."""
     often = {**SETTINGS, "checkpoints": {"every_s": 0.1}, "patience": {"node": 2.0}}
     with running(tmp_path, nodes=3, ranks=1, **often) as run:
         run.until(lambda: len(run.events("checkpoint")) > 1)
@@ -108,7 +108,7 @@ def test_a_lost_first_node_leaves_nobody_alone(undisturbed: Run, tmp_path: Path)
 
 
 def test_a_run_that_is_asked_to_stop_goes_on_later(undisturbed: Run, tmp_path: Path) -> None:
-    """It leaves a checkpoint, ends with 75, and started again becomes what it would have been."""
+    """The run leaves a checkpoint, exits with 75, and a restart has the same result as an undisturbed run."""
     with running(tmp_path, ranks=4, **SETTINGS) as run:
         run.until_step(6)
         run.agents[0].send_signal(signal.SIGTERM)
@@ -148,8 +148,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("settings", "words"), REFUSED)
-def test_what_cannot_go_on_says_why(tmp_path: Path, settings: dict[str, Any], words: str) -> None:
-    """It is not tried again and again, and whose fault it is stands in the end."""
+def test_runs_that_cannot_continue_say_why(tmp_path: Path, settings: dict[str, Any], words: str) -> None:
+    """The run is not retried, and the last message names the cause."""
     with running(tmp_path, **{**SETTINGS, **settings}) as run:
         codes, said = run.end()
     assert codes == [1], said

@@ -1,4 +1,4 @@
-"""The checkpoint service in a loop of somebody else's."""
+"""The checkpoint session in a user's loop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def made(layout: str) -> nn.Module:
-    """With dropout, whose random numbers must go on where they were."""
+    """Return a model with dropout, whose random numbers must continue."""
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(16, 48), nn.ReLU(), nn.Dropout(0.1), nn.Linear(48, 16))
     if layout == "fsdp":
@@ -86,7 +86,7 @@ def die(rank: int, step: int) -> None:
 
 
 def interrupted(world: int, work: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks of which one is killed; as a launcher does, the others are ended with it, and are to be started again."""
+    """Run ranks of which one is killed; the others are ended with it, as by a launcher, and restarted by the caller."""
     ranks = begun(world, work)
     ranks[1][0].join()
     for process, _ in ranks:
@@ -105,7 +105,7 @@ def record(folder: Path) -> dict[str, Any]:
 def test_a_run_that_lost_a_rank_ends_with_the_same_bits(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the memory of its node: no step is done a second time but the one that was lost."""
+    """State comes from the node's memory: only the lost step is repeated."""
     [(_, undisturbed, _), _] = together(2, lambda rank: loop(rank, tmp_path / "one", layout))
     interrupted(2, lambda rank: loop(rank, tmp_path / "two", layout, functools.partial(die, rank)), monkeypatch)
     again = together(2, lambda rank: loop(rank, tmp_path / "two", layout))
@@ -122,7 +122,7 @@ def test_a_run_that_lost_a_rank_ends_with_the_same_bits(
 def test_without_snapshots_a_checkpoint_is_where_it_goes_on(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the random numbers and the rate of that step."""
+    """Random numbers and learning rate are those of that step."""
     run = functools.partial(loop, snapshots=False, every_s=1e-6)
     [(_, undisturbed, _), _] = together(2, lambda rank: run(rank, tmp_path / "one", layout))
     interrupted(2, lambda rank: run(rank, tmp_path / "two", layout, functools.partial(die, rank)), monkeypatch)
@@ -133,7 +133,7 @@ def test_without_snapshots_a_checkpoint_is_where_it_goes_on(
 
 
 def test_fewer_ranks_take_the_parts_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One rank puts together the parts that two have left in memory."""
+    """One rank combines the parts that two ranks have left in memory."""
     interrupted(2, lambda rank: loop(rank, tmp_path / "it", "fsdp", functools.partial(die, rank)), monkeypatch)
     [(first, found, _)] = together(1, lambda rank: loop(rank, tmp_path / "it", "fsdp", last=LOST_AT - 1))
     [(_, undisturbed, _), _] = together(2, lambda rank: loop(rank, tmp_path / "one", "fsdp", last=LOST_AT - 1))
@@ -157,13 +157,13 @@ def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_through_has_nothing_to_do(tmp_path: Path) -> None:
-    """Without a process group, too."""
+    """A process group is not needed."""
     first = alone(lambda: loop(0, tmp_path / "it", "one"))
     assert alone(lambda: loop(0, tmp_path / "it", "one")) == (LAST, first[1], False)
 
 
 def test_a_missing_part_of_the_state_is_said(tmp_path: Path) -> None:
-    """And another model: nothing of it is trained anew in silence."""
+    """Another model is refused, too: nothing is silently trained anew."""
 
     def resumed(width: int, **more: Any) -> str:
         model = nn.Linear(width, 4)
@@ -207,12 +207,12 @@ def test_a_lost_keeper_is_told_and_does_not_hang(tmp_path: Path) -> None:
     [(process, pipe)] = begun(1, lambda rank: loop(rank, tmp_path / "it", "ddp", end_keeper))
     with pytest.raises(AssertionError, match="the process that keeps snapshots of this node is gone"):
         ended(process, pipe)
-    together(1, lambda rank: loop(rank, tmp_path / "it", "ddp"))  # its parts in memory are used again, or removed
+    together(1, lambda rank: loop(rank, tmp_path / "it", "ddp"))  # its parts in memory are reused or removed
 
 
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_ranks_share_the_rows_of_a_step(world: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch takes no sample twice, and a step is the same samples whatever the number of ranks."""
+    """An epoch takes no sample twice, and a step has the same samples for any number of ranks."""
     monkeypatch.setenv("WORLD_SIZE", str(world))
     steps: list[set[int]] = [set() for _ in range(9)]
     for rank in range(world):

@@ -40,8 +40,8 @@ def test_any_number_of_ranks_fits_what_cuts_evenly(layout: str) -> None:
     assert [seat.rank for seat in seats(settings(layout=layout), [1, 2, 3])] == list(range(6))
 
 
-def test_who_holds_what() -> None:
-    """ddp: all the same; hsdp: the same on each node; fsdp and tp: everybody something else."""
+def test_placement_of_shards() -> None:
+    """ddp: the same on all ranks; hsdp: the same on each node; fsdp and tp: a different part on each rank."""
     held = {
         layout: [seat.shard for seat in seats(settings(layout=layout), [2, 2])]
         for layout in ("ddp", "hsdp", "fsdp", "tp")

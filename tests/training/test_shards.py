@@ -87,7 +87,7 @@ def test_any_program_for_tar_files_can_read_them(folder: Path) -> None:
 
 
 def test_equal_input_makes_equal_shards(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In one file or in many, whenever and by whomever it is made."""
+    """Number of files, time and user do not matter."""
     inside = tmp_path / "many" / "b"
     inside.mkdir(parents=True)
     (tmp_path / "many" / "a.txt").write_bytes(TEXT[:1000])
@@ -161,7 +161,7 @@ def test_samples_that_are_too_short(folder: Path) -> None:
 
 
 def test_an_index_of_a_newer_version(folder: Path) -> None:
-    """Whatever else it has, which nobody can know here."""
+    """The version alone is refused, with any other content."""
     change(folder, version=2, more={"x": 1})
     assert refused(folder) == (
         f"{folder}/index.json: has version 2, newer than the 1 that is known here: "
@@ -223,7 +223,7 @@ AGAIN = "bring it there again, or make the shards anew (python3 -m training.shar
 
 
 def test_a_missing_shard(folder: Path) -> None:
-    """It is said when it is needed, and the others are read."""
+    """The error comes when the shard is needed, and others can be read."""
     (folder / "shard-000001.tar").unlink()
     assert len(opened(folder).tokens(0, 0)) == 65
     assert refused_sample(folder, 1, 3) == f"{folder}/shard-000001.tar: is missing: {AGAIN}"
@@ -246,7 +246,7 @@ def test_a_shard_that_has_grown(folder: Path) -> None:
 
 
 def test_a_corrupt_sample(folder: Path) -> None:
-    """One bit is enough, and the other samples are read."""
+    """A single bit is noticed, and other samples can be read."""
     path = folder / "shard-000001.tar"
     content = bytearray(path.read_bytes())
     content[3 * 1024 + 512 + 7] ^= 1

@@ -40,7 +40,7 @@ def cut(whole: torch.Tensor, rows: int, columns: int) -> dict[int, tuple[list[Pi
 
 
 def test_parts_of_one_cut_make_up_those_of_another() -> None:
-    """Whatever the numbers of parts are, to the bit; and each number is counted once."""
+    """Parts in any numbers combine to the same bits, and each number is counted once."""
     chance = random.Random(7)  # noqa: S311
     for _ in range(200):
         whole = torch.randn(chance.randrange(1, 12), chance.randrange(1, 12))
@@ -103,7 +103,7 @@ def test_pages_of_any_tensor(shape: tuple[int, ...], advice: int, monkeypatch: p
 
 
 def test_memory_that_cannot_be_had_is_said(folder: Path) -> None:
-    """It is not tried by writing, which would kill the rank."""
+    """The rank does not try to write, which would kill it."""
     kept = Memory(folder / "it", 4 * mmap.PAGESIZE)
     os.truncate(kept.path, 0)
     with pytest.raises(MemoryError, match=r"[\d,]+ bytes of memory cannot be had: Bad address"):
@@ -111,8 +111,8 @@ def test_memory_that_cannot_be_had_is_said(folder: Path) -> None:
 
 
 def test_a_checkpoint_has_twelve_bytes_a_parameter(tmp_path: Path) -> None:
-    """As estimates count them: float32 weights and two moments, and little beside. What a shape has is counted there
-    as well: tests/physics/test_transformer.py has the same number."""
+    """Estimates count the same: float32 weights, two moments, and little else. tests/physics/test_transformer.py has
+    the same number for the shape."""
     shape = Model(layers=4, width=256, heads=4, length=64, vocabulary=4096)
     trained = Transformer(shape)
     parameters = sum(weight.numel() for weight in trained.parameters())

@@ -1,4 +1,4 @@
-"""Where the files of shards come from, and the cache of them."""
+"""Sources of shards, and their cache."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_a_file_comes_from_anywhere(source: str, tmp_path: Path, with_cache: boo
 
 
 @pytest.mark.parametrize("with_cache", [False, True])
-def test_what_is_wrong_with_a_file_is_said(source: str, tmp_path: Path, with_cache: bool) -> None:
-    """With its place, and nothing of it stays in the cache."""
+def test_faults_of_files_are_named(source: str, tmp_path: Path, with_cache: bool) -> None:
+    """The error has the place, and nothing of the file stays in the cache."""
     there = Store(source, str(tmp_path / "cache") if with_cache else "")
     assert refused(there, name="b.tar") == f"{source}/b.tar: is missing: {AGAIN}"
     assert refused(there, size=5000) == (
@@ -128,7 +128,7 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(tmp_path: Path) -> None:
 
 
 def test_a_store_that_goes_on_failing_is_told() -> None:
-    """The library's message comes along, whatever kind of error it has."""
+    """The error has the library's message, for any kind of error."""
     there = Store(in_memory())
     Troubled.failures = [RuntimeError("503 slow down")] * 3
     said = "cannot be read: RuntimeError: 503 slow down; tried 3 times"
@@ -197,7 +197,7 @@ def test_a_cached_file_of_another_size_is_fetched_anew(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_rank_left_is_cleared(tmp_path: Path) -> None:
-    """And what another one is writing of another file is left alone."""
+    """Unfinished files of running ranks stay."""
     other = tmp_path / f"{'ab' * 32}.x.part"
     for path in (tmp_path / f"{DIGEST}.x.part", other):
         path.write_bytes(b"half")
@@ -239,7 +239,7 @@ def test_a_stream_is_the_same_from_anywhere(remote: str, tmp_path: Path) -> None
 
 
 def test_a_cached_shard_that_has_gone_bad_is_fetched_anew(remote: str, tmp_path: Path) -> None:
-    """Nobody notices, and it is whole again."""
+    """The shard is fetched again without an error."""
     local, _ = steps_of(remote, tmp_path / "cache")
     for path in (tmp_path / "cache").glob("*.shard"):
         path.write_bytes(bytes(path.stat().st_size))
@@ -264,7 +264,7 @@ def test_a_corrupt_shard_ends_the_stream(remote: str, tmp_path: Path) -> None:
 def test_without_a_usable_cache_it_goes_on(
     remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """It is said once, however many shards there are."""
+    """The notice appears once for all shards."""
     cache = tmp_path / "cache"
     if kind == "a file":
         cache.write_text("")
@@ -274,7 +274,7 @@ def test_without_a_usable_cache_it_goes_on(
         monkeypatch.setattr(tempfile, "mkstemp", _failing(OSError(30, why)))
     else:
         why = "No space left on device"
-        monkeypatch.setattr(os, "utime", _failing(OSError(28, why)))  # not needed
+        monkeypatch.setattr(os, "utime", _failing(OSError(28, why)))  # this is not needed
         monkeypatch.setattr(Path, "replace", _failing(OSError(28, why)))
     found, notices = steps_of(remote, cache)
     assert np.array_equal(found, steps_of(str(tmp_path / "shards"), "")[0])
@@ -351,7 +351,7 @@ def test_a_file_that_is_larger_than_the_cache(tmp_path: Path) -> None:
 
 
 def test_a_cache_takes_half_of_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own files count as free."""
+    """Its own files count as free space."""
 
     def usage(path: Path) -> SimpleNamespace:
         return SimpleNamespace(free=5000 - sum(each.stat().st_size for each in path.glob("*.shard")))
@@ -417,7 +417,7 @@ def test_a_rank_that_is_killed_while_it_fetches_holds_nobody_up(tmp_path: Path) 
 
 
 def test_closing_does_not_wait_for_what_is_being_fetched(remote: str, tmp_path: Path) -> None:
-    """Nor for a lock that somebody else holds."""
+    """It does not wait for locks of other processes either."""
     gate = threading.Event()
 
     class Hanging(Troubled):

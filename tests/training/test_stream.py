@@ -1,4 +1,4 @@
-"""How bytes come to a disk."""
+"""Writing of bytes to a disk."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_file_system_without_direct_writes_gets_others(
 
 
 def test_a_disk_that_takes_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And is not asked for ever."""
+    """The write is not repeated for ever."""
     asked: list[int] = []
 
     def nothing(*_: Any) -> int:
@@ -85,7 +85,7 @@ def test_a_disk_that_takes_nothing_is_an_error(tmp_path: Path, monkeypatch: pyte
 
 
 def test_whatever_stops_the_writer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By `check`: torch.save would hide it."""
+    """`check` raises the error, which torch.save would hide."""
 
     def no_memory(*_: Any) -> None:
         raise MemoryError("no page left")

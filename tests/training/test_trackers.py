@@ -1,4 +1,4 @@
-"""Others are told how a run goes, and training never waits for them."""
+"""Trackers get the progress of a run, and training never waits for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMIT_S = 300.0  # MLflow's server takes a minute to start on a machine that is 
 
 
 class Heard:
-    """A sink that remembers; while `fails` is set it cannot be told anything."""
+    """A sink that records its calls; while `fails` is set, each call fails."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -75,7 +75,7 @@ def test_everything_is_passed_on_in_order(tmp_path: Path) -> None:
 
 
 def test_a_tracker_that_hangs_is_not_waited_for() -> None:
-    """Not even at the end, and what it was not told is counted."""
+    """Even the end does not wait, and unsent values are counted."""
     sink = Heard()
     sink.open.clear()
     told = Tracker(sink, "test", room=50)
@@ -88,7 +88,7 @@ def test_a_tracker_that_hangs_is_not_waited_for() -> None:
 
 
 def test_a_tracker_that_comes_back_is_told_what_was_kept() -> None:
-    """Its absence is reported once, however long; the oldest steps were dropped, and are counted."""
+    """The outage is reported once; dropped old steps are counted."""
     sink = Heard()
     sink.fails = TrackerError("http://host does not answer: Connection refused")
     told = Tracker(sink, "test", rest_s=0.01, room=50)
@@ -106,7 +106,7 @@ def test_a_tracker_that_comes_back_is_told_what_was_kept() -> None:
 
 
 def test_what_breaks_off_half_way_is_told_once_more() -> None:
-    """In its order."""
+    """The order stays the same."""
     sink = Heard()
     told = Tracker(sink, "test", rest_s=0.01)
     told.start("run", {})
@@ -122,7 +122,7 @@ def test_what_breaks_off_half_way_is_told_once_more() -> None:
     assert told.said() == ["tracking: test: OSError: broken pipe; training goes on"]
 
 
-def test_what_is_refused_is_not_tried_again() -> None:
+def test_refused_values_are_not_retried() -> None:
     """Steps that a tracker does not take hold up no others; a run that it does not take ends its work."""
     sink = Heard()
     told = Tracker(sink, "test", rest_s=LIMIT_S)
@@ -141,7 +141,7 @@ def test_what_is_refused_is_not_tried_again() -> None:
 
 
 def test_lines_in_a_file(tmp_path: Path) -> None:
-    """Behind a torn line, too; what is no number is left out."""
+    """The file may end in a torn line; values that are not finite are left out."""
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1, "at": 1, "lo')
     told = tracker(Tracking("files"), tmp_path)
@@ -158,7 +158,7 @@ def test_lines_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_no_run(tmp_path: Path) -> None:
-    """It is said where and why."""
+    """A notice names the file and the reason."""
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
     told = tracker(Tracking("files"), tmp_path)
     told.start("run", {})
@@ -186,7 +186,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["", "host:5000", "file:///etc/passwd"])
 def test_an_address_of_no_server_is_refused(tmp_path: Path, url: str) -> None:
-    """With how one looks."""
+    """The error shows a valid one."""
     told = tracker(Tracking("mlflow", url), tmp_path)
     told.start("run", {})
     told.end("finished", LIMIT_S)
@@ -239,7 +239,7 @@ def strange() -> Iterator[Any]:
 def test_a_server_may_be_another(
     tmp_path: Path, strange: Any, monkeypatch: pytest.MonkeyPatch, answer: Any, said: str
 ) -> None:
-    """It is told nothing that opens another, its words are cut, and no secret comes back in them."""
+    """Redirects are not followed, its texts are shortened, and no secret is shown."""
     kind, port = strange
     kind.answer = answer
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "tok-3n")
@@ -254,7 +254,7 @@ def test_a_server_may_be_another(
 
 
 def test_a_user_in_an_address_is_sent_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no token says otherwise."""
+    """A token has precedence."""
     monkeypatch.delenv("MLFLOW_TRACKING_TOKEN", raising=False)
     assert trackers._address("http://me:p%40ss@host:1/x") == (
         "http://host:1/x", {"Authorization": "Basic bWU6cEBzcw=="},
@@ -278,7 +278,7 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        start_new_session=True,  # it has workers, which end with it
+        start_new_session=True,  # its workers end with it
     )
     try:
         url = f"http://127.0.0.1:{port}"
@@ -307,7 +307,7 @@ def asked(url: str, what: str, **words: Any) -> Any:
 
 @pytest.mark.long
 def test_a_run_on_a_server(tmp_path: Path, mlflow: str) -> None:
-    """Settings, every step, a file and the end; the next attempt goes on with the same run."""
+    """Settings, every step, a file and the end are sent; the next attempt continues the same run."""
     record = tmp_path / "record.json"
     record.write_text("{}\n")
     for attempt, status in ((1, "preempted"), (2, "finished")):
@@ -342,7 +342,7 @@ def test_weights_and_biases_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_weights_and_biases_may_not_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said where, and what to do; the run goes on."""
+    """A notice names the node and the remedy; the run continues."""
     monkeypatch.setitem(sys.modules, "wandb", None)
     told = tracker(Tracking("wandb"), tmp_path)
     told.start("run", {})

@@ -91,7 +91,7 @@ def image_name() -> Iterator[None]:
 def record(name: str, folder: Path) -> dict[str, Any]:
     live = name == LIVE
     stack = read_stack(name, program(folder / "project"), HERE / "stacks" if live else CHECKOUT / "stacks", {})
-    stack = replace(stack, config={**stack.config, DECLARED: stack.declared})  # with all that it extends
+    stack = replace(stack, config={**stack.config, DECLARED: stack.declared})  # include all files that it extends
     state = folder / "state"
     os.environ["STAMPWORKS_STATE"] = str(state)
     with engine(folder, stack, live) as started:
@@ -154,7 +154,7 @@ def main(names: list[str]) -> None:
         with tempfile.TemporaryDirectory(prefix="sw-") as folder:
             found = record(name, Path(folder))
         text = json.dumps(found, sort_keys=True, separators=(",", ":"))
-        # no time stamp: the same state is the same file
+        # leave out the time, so that the same state gives the same file
         (RECORDED / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
         print(f"{name}: {len(found['deployment']['resources'])} resources")
 

@@ -1,4 +1,4 @@
-"""A change that takes something down or loses it: a preview says so, and an `up` waits for somebody to accept it.
+"""A change that removes or loses something: a preview says so, and an `up` waits for an approval.
 
 The engine is real, and so is the state of the stamped stack. Nothing of it is alive, so no `up` here may get further
 than the program.
@@ -91,7 +91,7 @@ def _with_plan(resource: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def test_a_renamed_cluster_is_made_anew_with_a_yes_only(stamped: Stamped) -> None:
-    """A preview says what an `up` refuses, and its id; with this id, and with no other, the `up` may go on."""
+    """The error of an `up` is in its preview, with an id; only this id permits the `up`."""
     its_id = change_id(planned(DECLARED_THEN), planned(RENAMED))
     stamped.declare(RENAMED)
     [said] = stamped.warnings()

@@ -69,7 +69,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Step:
-    """One resource in a preview."""
+    """A resource in a preview."""
 
     op: str
     type: str
@@ -123,7 +123,7 @@ def _step(metadata: Mapping[str, Any]) -> Step:
 
 
 def without_looks(recorded: Recorded) -> Recorded:
-    """Have the engine believe the state: there is no machine room behind it that a look could find."""
+    """Have the engine trust the state: no machine room exists that a refresh could read."""
     resources = [
         {key: value for key, value in one.items() if key != "refreshBeforeUpdate"}
         for one in recorded.deployment["resources"]
@@ -142,7 +142,7 @@ def test_an_up_replaces_no_group(name: str, preview: Preview) -> None:
 
 
 def test_an_up_rolls_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The roll asks the room itself what each disk was made for, and makes nodes anew where that is another now."""
+    """The roll asks the room for which settings each disk was made, and renews nodes with other ones."""
     recorded = load(record.LIVE)
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path))
     this = processes.identify(os.getpid())
@@ -152,7 +152,7 @@ def test_an_up_rolls_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         file = tmp_path / name
         file.parent.mkdir(parents=True)
         file.write_text(text)
-        file.with_name("process").write_text(this.instance)  # only of running nodes a roll thinks
+        file.with_name("process").write_text(this.instance)  # a roll considers only running nodes
     plan = planning.plan(load_value(recorded.config[DECLARED], "recorded"))
     with record.image_name():
         content = configuration.install_digest()

@@ -48,7 +48,7 @@ def counted(a: Plan, b: Plan) -> list[str]:
     ],
 )
 def test_storage_is_as_fast_as_its_bytes(one: dict[str, Any], other: dict[str, Any], said: str) -> None:
-    """Its throughput is in bytes, and that of a link in bits."""
+    """Throughput of storage is in bytes, and the rate of a link in bits."""
     pools = [{"name": "gpu", "machine": "p5", "count": 2}]
     on_aws = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "pools": pools}
     a, b = (planned({**on_aws, "storage": [it]}) for it in (one, other))
@@ -161,14 +161,14 @@ WORDS = {
 
 @pytest.mark.parametrize(("path", "value"), OTHERS.items())
 def test_every_declared_field_has_words(path: str, value: Any) -> None:
-    """A field that nobody has found words for is missing in WORDS."""
+    """A field without words is missing in WORDS."""
     said = counted(PLAN, of(path, value))
     assert set(WORDS[path]) <= set(said), said
 
 
 @pytest.mark.parametrize(("path", "value"), IDENTITY.items())
 def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
-    """It is listed and does not count, however many addresses follow from it."""
+    """The difference is listed, and does not count, however many addresses follow from it."""
     a, b = ComparedSide("one", PLAN), ComparedSide("two", of(path, value))
     assert verdict(a, b) == "equal"
     text = comparison_text(a, b).split("\n\n")
@@ -190,7 +190,7 @@ def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
 
 
 def test_pods_follow_from_the_scheduler() -> None:
-    """Where they have addresses from is said in words, and is no decision."""
+    """The source of their addresses is described, and is no decision."""
     text = comparison_text(ComparedSide("a", PLAN), ComparedSide("b", ON_KUBERNETES))
     assert "\nConsequences\n  network pods: none in a, a range for each node in b\n" in text
     assert ON_KUBERNETES.network.pods
@@ -234,7 +234,7 @@ def test_a_thousand_nodes_are_a_few_lines() -> None:
 
 @pytest.mark.parametrize("plan", [PLAN, ON_KUBERNETES])
 def test_words_are_found_exactly_when_the_fingerprints_differ(plan: Plan) -> None:
-    """For every value that a plan can differ in; none needs the last resort."""
+    """This covers every value that may differ in plans; none uses the generic text."""
     for path, other, counts in mutations(plan):
         found = differences(plan, other)
         assert any(each.kind == "difference" for each in found) is counts, path
@@ -250,7 +250,7 @@ def test_the_order_of_pools_counts() -> None:
 
 
 def test_a_difference_without_words_is_no_equality() -> None:
-    """Two entries of one name, in a plan that nobody planned: what cannot be explained is still said."""
+    """An invalid plan has two entries of one name: a difference without an explanation is still reported."""
     data = to_dict(PLAN)
     data["users"] = (*data["users"][:1], *data["users"])
     found = differences(PLAN, from_dict(Plan, data))

@@ -20,7 +20,7 @@ def test_a_plan_lists_them() -> None:
 
 
 def test_a_review_lists_them() -> None:
-    """Before or after the change: a stack that is destroyed leaves them, too."""
+    """A change on either side lists them: a destroyed stack leaves them, too."""
     gone = review("one", ReviewedStack("a", plan()), ReviewedStack("b", None))
     text = review_markdown(gone)
     assert f"**{UNTOUCHED}**\n\n- network: `{VPC}`\n" in text
@@ -31,7 +31,7 @@ def test_a_review_lists_them() -> None:
 
 
 def test_two_stacks_in_one_network() -> None:
-    """They are equal, and what one does to the other is said."""
+    """The stacks are equal, and their effect on each other is described."""
     a, b = ComparedSide("one", plan()), ComparedSide("two", plan(name="other"))
     assert verdict(a, b) == "equal"
     text = comparison_text(a, b)

@@ -39,7 +39,7 @@ def section(text: str, title: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_lines_fit_the_terminal(width: int) -> None:
-    """Also those of a cluster with two pools and all there is to declare."""
+    """The test includes a cluster with two pools and all that can be declared."""
     pools = [GPU | {"count": 1024}, {"name": "prep", "machine": "sim-cpu", "count": 3}]
     plan = plan_of(pools=pools, fabric={"leaf_nodes": 32, "oversubscription": 4})
     text = text_of(plan, planning.rules(plan, None), width)
@@ -91,7 +91,7 @@ def test_a_single_leaf_has_no_trunk() -> None:
 
 
 def test_own_roles_and_checks_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With where they come from and where they go."""
+    """Their source and target are listed."""
     monkeypatch.chdir(Path(__file__).parents[1] / "planning" / "own")
     extras = {"roles": [{"path": "motd"}], "checks": [{"path": "elsewhere/scratch.sh"}]}
     text = text_of(plan_of(pools=[GPU], extras=extras), ())
@@ -107,7 +107,7 @@ def test_nodes_that_only_the_cloud_can_name() -> None:
     plan = plan_of(pools=[GPU])
     groups = tuple(dataclasses.replace(group, nodes=()) for group in plan.groups)
     text = text_of(dataclasses.replace(plan, groups=groups), ())
-    assert section(text, "Groups, whose nodes local names")[-1].split()[:3] == ["gpu", "4", "sim-h100"]
+    assert section(text, "Groups (local names their nodes)")[-1].split()[:3] == ["gpu", "4", "sim-h100"]
 
 
 def test_findings_come_before_the_reasons_with_their_verdict_in_words() -> None:
@@ -155,7 +155,7 @@ def test_what_is_reached_is_a_table_of_each_pool() -> None:
 
 
 def test_what_is_not_known_of_training_stands_with_it() -> None:
-    """And not far away among all reasons."""
+    """Unknown values are beside the training, and not among all reasons."""
     pool = {"name": "gpu", "machine": "p5", "count": 16}
     told = {"parameters": "8B", "tokens": "1T"}
     text = text_of(plan_of(cloud="aws", region="us-east-1", pools=[pool], training={"model": told}), ())
@@ -164,7 +164,7 @@ def test_what_is_not_known_of_training_stands_with_it() -> None:
 
 
 def test_the_size_of_a_fabric_stands_with_its_leaves() -> None:
-    """As `stampworks fabric` answers."""
+    """The numbers are those of `stampworks fabric`."""
     pool = {"name": "gpu", "machine": "dgx-h100", "count": 127}
     text = text_of(plan_of(cloud="hosts", network={"cidr": "10.0.0.0/8"}, pools=[pool]), ())
     words = " ".join(" ".join(section(text, "Leaves and trunks")).split())
@@ -176,7 +176,7 @@ def test_the_size_of_a_fabric_stands_with_its_leaves() -> None:
 
 
 def test_a_cloud_as_it_is_read(request: pytest.FixtureRequest) -> None:
-    """How machines are bought, what file systems have, and what rules say: the file beside the declaration."""
+    """The golden file has purchases, file systems and findings of a cloud, beside the declaration."""
     plan, golden = aws(), DECLARED / "aws.txt"
     findings = planning.rules(plan, None, "2026-11-22")
     text = text_of(plan, findings)
@@ -213,7 +213,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
 
 
 def test_what_is_for_scheduling_only_says_so() -> None:
-    """In the headline and beside the group; it has no addresses to show."""
+    """The headline and the group say so; no addresses are shown."""
     big = {"name": "big", "machine": "sim-h100", "count": 512, "scheduling_only": True}
     text = text_of(plan_of(pools=[GPU, big]), ())
     assert text.splitlines()[0].endswith("4 x sim-h100, 512 x sim-h100 for scheduling only (simulated)")

@@ -1,4 +1,4 @@
-"""How far a run is, in one line, from events that anybody may have written."""
+"""Progress of a run in one line, from untrusted events."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_lines_that_come_in_halves() -> None:
 
 
 def test_what_cannot_be_read_is_left_out() -> None:
-    """Nothing that a node writes ends the command that shows it."""
+    """No text of a node ends the command that shows it."""
     running = told(START, step(1, 102.0))
     strange = ["", "{", "[]", "null", '{"at": "x"}', '{"at": 1e999, "what": "step"}', "[" * 100_000]
     strange += [json.dumps({"at": 103.0, "what": "notice", "text": "x" * 100_000})]

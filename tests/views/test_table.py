@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from stampworks.text.printable import printable
 from stampworks.views.table import explained, paragraph, table
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 
 def test_numbers_stand_right_and_words_left() -> None:
@@ -29,7 +29,7 @@ def test_the_last_column_wraps_below_itself() -> None:
 
 
 def test_a_table_without_rows_is_its_header() -> None:
-    """Nothing is invented for it."""
+    """Only the header is printed."""
     assert table(("a", "b"), [], 80) == ["  a  b"]
 
 
@@ -39,7 +39,7 @@ def test_no_line_ends_in_a_space() -> None:
 
 
 def test_explained_rows_are_aligned_with_their_texts_between_them() -> None:
-    """A number stands where the others stand, whatever is said about it."""
+    """Numbers are aligned, for any explanation between them."""
     assert explained([("first", "1", "GB/s"), ("second", "10", "GB/s")], ["because", "so"], 80) == [
         "  first    1  GB/s",
         "      because",
@@ -50,14 +50,14 @@ def test_explained_rows_are_aligned_with_their_texts_between_them() -> None:
 
 
 def test_a_paragraph_keeps_its_indent() -> None:
-    """And breaks no word."""
+    """No word is broken."""
     assert paragraph("word " * 3 + "w" * 40, 30, "    ") == ["    word word word", "    " + "w" * 40]
 
 
 @relaxed
 @given(st.lists(st.tuples(st.text(), st.text(), st.text()), min_size=1), st.integers(1, 120))
 def test_no_text_breaks_a_table(rows: list[tuple[str, str, str]], width: int) -> None:
-    """Whatever the cells hold, all is printable and all of the first column is there."""
+    """Any content of cells is printed safely, with the whole first column."""
     lines = table(("a", "b", "c"), rows, width)
     assert all(line.isprintable() for line in lines)
     assert all(any(printable(row[0]).strip() in line for line in lines) for row in rows)

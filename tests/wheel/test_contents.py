@@ -34,7 +34,7 @@ def metadata(wheel: Path) -> Message:
 
 
 def test_everything_travels_and_nothing_else(wheel: Path, exported: Path) -> None:
-    """Each file of the folders that the code reads is there, as executable as it was; no other folder's is."""
+    """The wheel has each file of the folders that the code reads, with its executable bit, and no other folder."""
     plugin = exported / "components" / "stampworks" / "provider" / "plugin"
     wanted = {PLUGIN.format(version=metadata(wheel)["Version"]): 0o111}
     for folder, inside in TRAVELLING.items():
@@ -45,14 +45,14 @@ def test_everything_travels_and_nothing_else(wheel: Path, exported: Path) -> Non
 
 
 def test_a_source_distribution_builds_the_same_wheel(wheel: Path, exported: Path, tmp_path: Path) -> None:
-    """Byte by byte, so that it does not matter which of the two somebody installs."""
+    """The wheels are equal byte by byte, so that either can be installed."""
     subprocess.run(["tar", "-xf", build(exported, "sdist"), "-C", tmp_path], check=True, timeout=60)
     [tree] = tmp_path.iterdir()
     assert build(tree, "wheel").read_bytes() == wheel.read_bytes()
 
 
 def test_what_git_ignores_stays_out(wheel: Path, exported: Path, tmp_path: Path) -> None:
-    """A wheel that is built in a tree somebody works in is the same one."""
+    """A wheel that is built in a dirty tree is the same."""
     tree = tmp_path / "tree"
     shutil.copytree(exported, tree, ignore=shutil.ignore_patterns("built"))
     for folder in TRAVELLING:
@@ -87,7 +87,7 @@ def test_the_metadata(wheel: Path) -> None:
 
 @pytest.mark.parametrize("name", ["python", "python3"])
 def test_the_plugin_runs_with_the_interpreter_beside_it(environment: Environment, tmp_path: Path, name: str) -> None:
-    """Wherever it is called from, and whatever the folder is called; an environment may have either name."""
+    """The plugin starts from any folder; an environment may have either name."""
     copy = tmp_path / 'it\'s a "copy"'
     (copy / "bin").mkdir(parents=True)
     (copy / "bin" / name).write_text('#!/bin/sh\nprintf "%s\\n" "$0" "$@"')

@@ -37,7 +37,7 @@ def test_a_program_of_a_few_lines_stamps_a_cluster(environment: Environment, tmp
         add_role_and_check(environment, variables)
         said = environment.run("bash", "-ec", destroy, **variables)
     finally:
-        # there is none unless something above has failed
+        # There is a room only if a step above has failed.
         found = json.loads(environment.run("stampworks", "sweep", "--json", **variables))["rooms"]
         for one in found:
             environment.run("stampworks", "sweep", one["cluster"], "--yes", **variables)

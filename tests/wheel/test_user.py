@@ -53,7 +53,7 @@ def test_playbooks_and_catalog_are_found(environment: Environment) -> None:
 
 
 def test_nothing_comes_from_the_repository(environment: Environment) -> None:
-    """No module of the installed package is the clone's."""
+    """All imported modules are those of the installed package."""
     program = "import sys, stampworks.cluster; print(*(getattr(one, '__file__', '') for one in sys.modules.values()))"
     said = environment.run("python", "-c", program)
     assert str(environment.folder) in said

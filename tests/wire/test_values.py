@@ -84,5 +84,5 @@ def test_secrets_are_wrapped_on_the_way_out() -> None:
     ],
 )
 def test_changes_name_the_place(old: Any, new: Any, found: list[tuple[str, str]]) -> None:
-    """Each difference has the path by which the engine shows it, and nothing else differs."""
+    """Each difference has the path in the engine's form."""
     assert [(change.path, change.kind) for change in changes(old, new)] == found

@@ -72,7 +72,7 @@ class Start:
         return heard
 
     def _runs(self, process: subprocess.Popen[str]) -> bool:
-        """Not one that a test has stopped, of which nothing will come any more."""
+        """Return whether a process runs; one that a test has stopped does not count."""
         return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T"
 
     def end(self) -> None:
@@ -86,7 +86,7 @@ Starter = Callable[..., Start]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Starter]:
-    """Starts ranks; whatever still runs after the test is ended."""
+    """Yield a function that starts ranks; end those that still run after the test."""
     started = list[Start]()
 
     def begin(world: int, *programs: str, **options: Any) -> Start:

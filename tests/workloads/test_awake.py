@@ -46,7 +46,7 @@ def test_a_node_with_processors_of_its_own_starts_nothing() -> None:
 
 
 def test_it_ends_when_whoever_started_it_is_killed() -> None:
-    """As Slurm does with a step that takes too long."""
+    """Slurm kills the starter of a step that takes too long."""
     program = "import time\nfrom validation.awake import awake\nwith awake(True): time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT / "workloads") as starter:
         listed = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")

@@ -1,4 +1,4 @@
-"""A part that is not what its writer wrote is seen, and who is to blame is told by a third one."""
+"""A part that differs from its writer's data is noticed, and a third rank tells who is to blame."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def judged(each: list[Reading], doubts: dict[int, list[Any]] | None = None) -> t
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_parts_that_are_whole(tmp_path: Path, world: int) -> None:
-    """Nobody doubts, nobody is to blame."""
+    """No part is torn, and no rank is blamed."""
     assert judged(readings(tmp_path, world)) == ([], [])
 
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_a_part_that_lost_its_end(tmp_path: Path, world: int) -> None:
-    """It is its writer's fault when somebody else reads the same."""
+    """The writer is blamed if another reader sees the same."""
     each = readings(tmp_path, world)
     with (tmp_path / "part-1-0").open("r+b") as file:
         file.truncate(SIZE - 1)
@@ -53,7 +53,7 @@ def test_a_part_that_lost_its_end(tmp_path: Path, world: int) -> None:
 
 
 def test_a_part_with_another_byte(tmp_path: Path) -> None:
-    """As long as it should be, and not the same."""
+    """The part has the right length and other content."""
     each = readings(tmp_path)
     with (tmp_path / "part-2-0").open("r+b") as file:
         byte = file.read(1)
@@ -63,8 +63,8 @@ def test_a_part_with_another_byte(tmp_path: Path) -> None:
     assert judged(each) == ([2], [Problem(what, "node-2")])
 
 
-def test_who_reads_wrongly_is_to_blame(tmp_path: Path) -> None:
-    """Not the writer, whose part others find whole; of two it cannot be told."""
+def test_wrong_readers_are_blamed(tmp_path: Path) -> None:
+    """The reader is blamed if others find the part whole; with two ranks it cannot be told."""
     doubts = {0: [1, "other bytes are there"], 1: [], 2: []}
     what = "part 1 of node-1 is not what it wrote and synced"
     why = f"it reads that {what}: other bytes are there; node-2 reads it as it was written"
@@ -74,7 +74,7 @@ def test_who_reads_wrongly_is_to_blame(tmp_path: Path) -> None:
 
 
 def test_a_part_that_is_not_there(tmp_path: Path) -> None:
-    """Its writer's fault when nobody finds it; that of its reader when others do."""
+    """The writer is blamed if no rank finds it, otherwise the reader."""
     each = readings(tmp_path)
     where = f"it is not there: is {tmp_path} the same directory on all nodes?"
     elsewhere = Reading(each[0].ranks, each[0].options, each[0].answer, tmp_path / "other", 0, each[0].saved)
@@ -88,7 +88,7 @@ def test_a_part_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_who_cannot_read_settles_nothing(tmp_path: Path, world: int) -> None:
-    """Neither the writer nor its first reader is to blame for it."""
+    """Neither the writer nor its first reader is blamed."""
     each, other = readings(tmp_path, world), world - 1
     (tmp_path / "part-1-0").unlink()
     (tmp_path / "part-1-0").mkdir()
@@ -99,15 +99,15 @@ def test_who_cannot_read_settles_nothing(tmp_path: Path, world: int) -> None:
     assert (torn, problems) == ([], [own, Problem(why, "")])
 
 
-def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
-    """By digest and size, and no draft is left."""
+def test_loaded_parts_equal_saved_ones(tmp_path: Path) -> None:
+    """Digest and size are the same, and no draft is left."""
     _, digest = save(tmp_path / "part", "seed", SIZE)
     assert load(tmp_path / "part")[1:] == (digest, SIZE)
     assert [path.name for path in tmp_path.iterdir()] == ["part"]
 
 
 def test_all_ranks_write_at_once(start: Starter, tmp_path: Path) -> None:
-    """Each says how fast, and that none of its parts is torn; nothing stays behind."""
+    """Each rank reports its rate and no torn part; no file is left."""
     options = {"directory": str(tmp_path), "bytes": 2**20, "rounds": 2}
     [result] = start(3, "checkpoint", checkpoint=options).heard().results
     assert result.problems == ()
@@ -117,7 +117,7 @@ def test_all_ranks_write_at_once(start: Starter, tmp_path: Path) -> None:
 
 
 def test_what_killed_starts_have_left_is_cleaned_away(tmp_path: Path) -> None:
-    """Only what is ours by its name and its owner, and older than any start can get; no link is followed."""
+    """Only folders with our name and owner that are older than any start are removed; no link is followed."""
     precious, own = tmp_path / "precious", tmp_path / "stampworks-12.0-20001"
     gone, young, strange = (
         tmp_path / name for name in ("stampworks-7.0-20002", "stampworks-8.0-20003", "stampworks-x")
@@ -139,7 +139,7 @@ def test_what_killed_starts_have_left_is_cleaned_away(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder away")
 def test_what_somebody_else_owns_is_left_alone(tmp_path: Path) -> None:
-    """Whatever it is called."""
+    """Its name does not matter."""
     own, other = tmp_path / "stampworks-12.0-20001", tmp_path / "stampworks-7.0-20002"
     for folder in (own, other):
         folder.mkdir()
@@ -150,7 +150,7 @@ def test_what_somebody_else_owns_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_without_a_folder_of_its_own_nothing_is_cleaned(tmp_path: Path) -> None:
-    """There is nothing then by which to tell what is old."""
+    """Their age could not be judged."""
     other = tmp_path / "stampworks-7.0-20002"
     other.mkdir()
     os.utime(other, (1, 1))

@@ -18,7 +18,7 @@ TWO = {"cuda:0": "first", "cuda:1": "second"}
 def measure(folder: str, device: str, answer: Answer, begin: Begin) -> None:
     """Both have come before either begins: it finds the other's mark."""
     if device == "second":
-        time.sleep(0.3)  # one that wakes late
+        time.sleep(0.3)  # an accelerator that initializes late
     Path(folder, device).touch()
     begin()
     answer.value("matmul_bf16", "TFLOP/s", float(len(list(Path(folder).iterdir()))), device=answer.device)
@@ -27,7 +27,7 @@ def measure(folder: str, device: str, answer: Answer, begin: Begin) -> None:
 
 
 def breaks(how: str, device: str, answer: Answer, begin: Begin) -> None:
-    """The second does what `how` says, before or after it has measured something; the first is well."""
+    """Measure two devices: the second fails as `how` says, before or after its measurement."""
     if device == "second" and how == "on waking":
         raise RuntimeError("no such device")
     begin()
@@ -48,7 +48,7 @@ def answer() -> Answer:
 
 
 def test_each_answers_for_itself(tmp_path: Path, answer: Answer) -> None:
-    """Its own value, its own text; and nobody begins before all are there."""
+    """Each has its own value and text, and all start together."""
     on_each(TWO, functools.partial(measure, str(tmp_path)), answer, 1.0)
     assert [(each.node, each.device, each.value) for each in answer.values] == [
         ("gpu-001", "cuda:0", 2.0), ("gpu-001", "cuda:1", 2.0)
@@ -71,7 +71,7 @@ def test_each_answers_for_itself(tmp_path: Path, answer: Answer) -> None:
 def test_one_that_breaks_is_named_and_takes_nothing_along(
     how: str, what: str, answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it does: half of what it measured is no value, and the other's stands."""
+    """Half a measurement is no value in any case, and the other one's stands."""
     monkeypatch.setattr("validation.each.LATE_S", 3.0)
     on_each(TWO, functools.partial(breaks, how), answer, 0.0 if how == "hangs" else 9.0)
     assert [(each.node, each.what) for each in answer.problems] == [("gpu-001", what)]
@@ -79,7 +79,7 @@ def test_one_that_breaks_is_named_and_takes_nothing_along(
 
 
 def test_a_problem_bears_the_name_of_its_accelerator(answer: Answer) -> None:
-    """One that answers, too, and keeps its values."""
+    """An accelerator with a problem may also answer, and keeps its values."""
     on_each(TWO, functools.partial(breaks, "says so"), answer, 9.0)
     assert [each.what for each in answer.problems] == ["accelerator 1: of two products one is missing"]
     assert [each.device for each in answer.values] == ["cuda:0", "cuda:1"]
@@ -87,7 +87,7 @@ def test_a_problem_bears_the_name_of_its_accelerator(answer: Answer) -> None:
 
 @pytest.mark.long
 def test_one_that_never_wakes_is_named(answer: Answer) -> None:
-    """And the others are measured without it."""
+    """The others are measured without it."""
     on_each(TWO, sleeps, answer, 9.0, coming=15.0)
     assert [each.what for each in answer.problems] == ["accelerator 1: no answer within 15 s"]
     assert [each.device for each in answer.values] == ["cuda:0"]

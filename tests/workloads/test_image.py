@@ -68,7 +68,7 @@ def test_a_base_must_be_chosen(buildah: Buildah) -> None:
 
 
 def test_the_image_runs_the_programs(buildah: Buildah, built: str) -> None:
-    """By its entry point, with torch in it, and they answer as on a node."""
+    """The entry point starts them with torch, and they answer as on a node."""
     container = buildah("from", built)
     entry = json.loads(buildah("inspect", container))["OCIv1"]["config"]["Entrypoint"]
     options = {"matmul": {"size": 64, "seconds": 0.1}}

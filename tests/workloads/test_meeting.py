@@ -1,4 +1,4 @@
-"""How ranks talk to each other, and how long they wait for one that says nothing."""
+"""Messages between ranks, and the time limit for silent ranks."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def at_once(works: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 def test_everybody_knows_everybody(met: Together) -> None:
-    """And what each said."""
+    """All ranks know all nodes and their messages."""
     meetings = met(3)
     assert all(one.names == {0: "node-0", 1: "node-1", 2: "node-2"} for one in meetings)
     heard = at_once([functools.partial(one.exchange, one.rank * 10) for one in meetings])
     assert heard == [{0: 0, 1: 10, 2: 20}] * 3
 
 
-def test_who_says_nothing_is_waited_for_once(met: Together) -> None:
-    """In the same program, too, and until it says something again."""
+def test_silent_ranks_are_awaited_once(met: Together) -> None:
+    """The wait is not repeated in the same program, until the rank answers again."""
     first, other = met()
     other.gather("here")
     assert first.gather(None) == {0: None, 1: "here"}
@@ -73,8 +73,8 @@ def test_who_says_nothing_is_waited_for_once(met: Together) -> None:
     assert first.gather(None, WAIT_S) == {0: None, 1: "again"}
 
 
-def test_who_gives_up_is_not_waited_for(met: Together) -> None:
-    """It says why, and is there again for the next program."""
+def test_ranks_that_give_up_are_not_awaited(met: Together) -> None:
+    """Its reason is known, and it takes part in the next program."""
     first, other = met()
     other.leave("no torch")
     assert first.gather(None, 30) == {0: None}
@@ -85,8 +85,8 @@ def test_who_gives_up_is_not_waited_for(met: Together) -> None:
     assert first.gather(None, 30) == {0: None, 1: "here"}
 
 
-def test_who_is_gone_is_known_at_once(met: Together) -> None:
-    """By the connection that broke."""
+def test_lost_ranks_are_known_at_once(met: Together) -> None:
+    """The broken connection shows it."""
     first, other = met()
     other.close()
     assert first.gather(None, 30) == {0: None}
@@ -94,7 +94,7 @@ def test_who_is_gone_is_known_at_once(met: Together) -> None:
 
 
 def test_without_the_first_there_is_nobody(met: Together) -> None:
-    """Its name is said."""
+    """The error has the name of the first rank."""
     first, other = met()
     first.close()
     with pytest.raises(Lost, match="does not answer as the first rank: the connection broke") as lost:
@@ -105,8 +105,8 @@ def test_without_the_first_there_is_nobody(met: Together) -> None:
 @pytest.mark.parametrize(
     "said", [b"no json\n", b"[]\n", b"{}\n", b"x" * 1000, b'{"program": 1, "step": "a"}\n', b"[" * 9999]
 )
-def test_what_is_no_message_ends_the_line(met: Together, said: bytes) -> None:
-    """And nothing else: the others go on."""
+def test_invalid_messages_close_the_connection(met: Together, said: bytes) -> None:
+    """Only that connection is closed; the other ranks continue."""
     first, other = met()
     other.lines[0].connection.sendall(said)
     other.close()

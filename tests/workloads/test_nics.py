@@ -29,7 +29,7 @@ def test_efa_counts_bytes_and_infiniband_words(devices: Path) -> None:
 
 
 def test_the_nic_of_the_management_is_no_rail(devices: Path) -> None:
-    """It may be a device for RDMA all the same."""
+    """The management NIC may be an RDMA device, too."""
     for name, interface in (("mlx5_0", "eth0"), ("mlx5_1", "ib0")):
         written(devices / name / "ports" / "1" / "counters", port_xmit_data=1, port_rcv_data=1)
         (devices / name / "device" / "net" / interface).mkdir(parents=True)
@@ -37,7 +37,7 @@ def test_the_nic_of_the_management_is_no_rail(devices: Path) -> None:
 
 
 def test_a_counter_that_is_not_there_is_not_zero(devices: Path) -> None:
-    """Whoever asks is told so."""
+    """The caller gets an error."""
     (devices / "mlx5_1" / "ports" / "1").mkdir(parents=True)
     [nic] = nics.rdma_ports("eth0")
     with pytest.raises(FileNotFoundError, match="port_xmit_data"):

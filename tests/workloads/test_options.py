@@ -28,13 +28,13 @@ def test_options_become_types() -> None:
 
 
 def test_a_rail_on_which_a_node_has_no_address_is_not_measured() -> None:
-    """As one of InfiniBand: whoever looks for addresses finds those of the others."""
+    """InfiniBand has no address: only rails with addresses are found."""
     cluster = Cluster((Node("a", "10.0.0.1", ("", "10.1.0.1")),), ("rail0", "rail1"))
     assert cluster.rails_of("a") == {"rail1": "10.1.0.1"}
 
 
 def test_everything_wrong_is_said_at_once() -> None:
-    """With the place, and a near name."""
+    """The error has each position and a near name."""
     assert refused(storage.Options, {"byte": 1, "rounds": "3", "files": True, "directories": "/tmp"}) == [
         "it: knows no option 'byte': did you mean bytes?",
         "it.directories: must be a list, not a text",
@@ -57,8 +57,8 @@ def test_everything_wrong_is_said_at_once() -> None:
         (Cluster, {"nodes": [{"name": "a", "address": "b", "x": 1}]}, "it.nodes[0]: knows no option 'x': it has "),
     ],
 )
-def test_what_cannot_be_is_refused(kind: type, given: Any, words: str) -> None:
-    """By its place and why."""
+def test_impossible_options_are_refused(kind: type, given: Any, words: str) -> None:
+    """The error has position and reason."""
     [line] = refused(kind, given)
     assert line.startswith(words)
 

@@ -23,7 +23,7 @@ def found(workload: str = "pairs", rank: int = 0, values: int = 100) -> dict[str
 
 
 def test_a_result_comes_back_as_it_went() -> None:
-    """In lines that nobody cuts, in any order, with noise between them."""
+    """Lines may come in any order, with noise between them."""
     told = found()
     lines = list(result.lines(told))
     assert len(lines) > 3
@@ -44,7 +44,7 @@ def test_text_from_anywhere_is_one_line() -> None:
 
 
 def test_ranks_and_programs_may_talk_at_the_same_time() -> None:
-    """Each line says whose it is."""
+    """Each line has its rank and program."""
     told = [found("pairs", 0), found("pairs", 1), found("clocks", 0, values=3)]
     columns = [list(result.lines(each)) for each in told]
     mixed = [line for lines in zip(columns[0], columns[1], strict=True) for line in lines] + columns[2]
@@ -62,7 +62,7 @@ def test_a_line_that_is_lost_is_seen() -> None:
 
 
 def test_a_person_reads_problems_first_and_not_everything() -> None:
-    """Whoever starts a program by hand wants to see that it worked."""
+    """Users who start a program by hand want to see that it worked."""
     lines = list(result.readable(found()))
     assert lines[0] == "pairs: problem: gpu-001 rail1: no answer"
     assert lines[1].startswith("pair_bandwidth gpu-001 rail0 to gpu-0: 1 Gb/s")
@@ -71,7 +71,7 @@ def test_a_person_reads_problems_first_and_not_everything() -> None:
 
 @pytest.mark.parametrize("field", ["note", "node"])
 def test_a_value_says_what_it_was_told(field: str) -> None:
-    """And is of this node where it is not said to be another's."""
+    """The value is for this node by default."""
     answer = Answer("gpu-001")
     answer.value("mtu", "bytes", 1500.0)
     answer.value("mtu", "bytes", 1500.0, **{field: "other"})

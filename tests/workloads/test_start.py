@@ -43,12 +43,12 @@ def test_pairs_over_loopback(start: Starter) -> None:
         if value.unit == "%":
             assert 0 <= value.value < 100
         else:
-            assert 0 <= value.low <= value.value <= value.high  # in 30 ms of a busy machine nothing may come
+            assert 0 <= value.low <= value.value <= value.high  # in 30 ms of a busy machine nothing may arrive
             assert value.value > 0
 
 
 def test_what_the_kernel_says_was_sent_again() -> None:
-    """By its own counters, in a struct that is as long as the kernel is new: an old one says nothing of it."""
+    """The kernel's struct grows with its version: an old kernel reports nothing."""
     info = bytearray(os.urandom(232))
     struct.pack_into("=QQ", info, 200, 12_500_000, 337_500)
     assert resent(bytes(info)) == 2.7
@@ -65,7 +65,7 @@ def test_without_rounds_everybody_meets_everybody(start: Starter) -> None:
 
 @pytest.mark.parametrize("count", range(2, 10))
 def test_a_tournament(count: int) -> None:
-    """Each pair once, nobody twice in a round."""
+    """Each pair meets once, and no node twice in a round."""
     names = [f"n{number}" for number in range(count)]
     rounds = tournament(names)
     pairs = [frozenset(pair) for one in rounds for pair in one]
@@ -90,7 +90,7 @@ def test_programs_follow_each_other_in_one_start(start: Starter) -> None:
 
 
 def test_a_rank_that_is_killed_is_named(start: Starter) -> None:
-    """At once, by the others' first rank; what the others measured stays."""
+    """The first rank names it at once; the others' values stay."""
     begun = start(3, "pairs", pairs={"seconds": 1.0, "wait": 1.0})
     begun.until_measuring(2)
     begun.kill(2)
@@ -101,7 +101,7 @@ def test_a_rank_that_is_killed_is_named(start: Starter) -> None:
 
 
 def test_a_rank_that_hangs_is_named(start: Starter) -> None:
-    """When the wait is over."""
+    """It is named at the end of the time limit."""
     begun = start(2, "pairs", "clocks", pairs={"seconds": 1.0, "wait": 0.5})
     begun.until_measuring(1)
     begun.freeze(1)
@@ -113,7 +113,7 @@ def test_a_rank_that_hangs_is_named(start: Starter) -> None:
 
 
 def test_when_the_first_rank_is_gone_the_others_say_so(start: Starter) -> None:
-    """Each for itself, for there is nobody to collect their words."""
+    """Each rank says so itself, because no rank collects their messages."""
     begun = start(3, "pairs", pairs={"seconds": 1.0, "wait": 1.0})
     begun.until_measuring(0)
     begun.kill(0)
@@ -124,7 +124,7 @@ def test_when_the_first_rank_is_gone_the_others_say_so(start: Starter) -> None:
 
 
 def test_a_rank_that_never_comes_is_named(start: Starter) -> None:
-    """The first waits for it, and goes on with the others."""
+    """The first rank waits for it, and continues with the others."""
     begun = start(3, "clocks")
     begun.kill(1)
     [result] = begun.heard().results
@@ -139,7 +139,7 @@ def test_a_peer_that_is_nobody_is_a_problem(start: Starter) -> None:
 
 
 def test_strangers_at_the_door_are_sent_away(start: Starter) -> None:
-    """Somebody else's start on the same node does not become part of this one."""
+    """Ranks of another start on the same node are refused."""
     import socket
 
     begun = start(2, "clocks")
@@ -175,7 +175,7 @@ def test_a_wrong_option_of_a_program_is_its_problem() -> None:
     ],
 )
 def test_a_wrong_command_is_refused(argv: list[str], words: str) -> None:
-    """Before anything runs."""
+    """The refusal comes before any program."""
     done = alone(*argv)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -184,13 +184,13 @@ def test_a_wrong_command_is_refused(argv: list[str], words: str) -> None:
 
 @pytest.mark.parametrize("program", ["pairs", "clocks"])
 def test_one_rank_alone_is_too_few(program: str) -> None:
-    """It says how to start more."""
+    """The error says how to start more."""
     done = alone(program)
     assert f"{program} needs two ranks or more: start it with srun -N2" in done.stderr
 
 
 def test_a_program_without_torch_says_so() -> None:
-    """This environment has none: a problem and no trace of Python's."""
+    """This environment has no torch: the answer has a problem, and no traceback."""
     done = alone("matmul")
     assert done.returncode == 0
     assert "No module named 'torch'" in done.stderr
@@ -198,7 +198,7 @@ def test_a_program_without_torch_says_so() -> None:
 
 
 def test_a_directory_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    """And nothing is left of what was tried."""
+    """No partial file is left."""
     options = {"storage": {"directories": [str(tmp_path), "/no/where"], "bytes": 10, "rounds": 1, "files": 1}}
     done = alone("storage", "--options", json.dumps(options), "--out", str(tmp_path / "out"))
     result = json.loads((tmp_path / "out/storage.0.json").read_text())
@@ -219,7 +219,7 @@ def test_a_directory_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     ],
 )
 def test_the_first_of_slurms_names(listed: str, first: str) -> None:
-    """There the first rank runs."""
+    """The first rank runs on this node."""
     assert first_name(listed) == first
 
 

@@ -1,4 +1,4 @@
-"""From samples to a value with its spread."""
+"""Samples and their spread."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def test_of_few_samples_the_ends_are_given_and_the_note_says_so() -> None:
 
 
 def test_of_many_samples_nine_tenths_lie_between() -> None:
-    """And one that is far out does not move them."""
+    """An outlier does not move the ends."""
     found = timing.spread([*range(1, 101), 10_000])
     assert (found.value, found.low, found.high, found.note) == (51, 6, 96, "")
 
 
 def test_a_median_lies_between_two() -> None:
-    """With an even number of samples, it is the mean of the middle ones."""
+    """With an even number of samples, the median is the mean of the middle two."""
     assert timing.spread([1, 2, 3, 10]).value == 2.5
 
 
@@ -88,12 +88,12 @@ def test_rates_show_a_transfer_that_becomes_slow() -> None:
 
 @pytest.mark.parametrize("marks", [[], [(0.0, 0)], [(0.0, 0), (0.0, 5)]])
 def test_a_transfer_without_time_has_no_rates(marks: list[tuple[float, int]]) -> None:
-    """Nothing is divided by nothing."""
+    """A duration of zero gives no rate."""
     assert timing.rates(marks, 10) == []
 
 
 def test_rounds_are_repeated_at_least_so_often() -> None:
-    """Also when there is no time for them."""
+    """The minimum holds even without time."""
     done: list[int] = []
     assert len(timing.repeat(lambda: done.append(1), 0, least=3)) == 3
     assert len(timing.repeat(lambda: done.append(1), 5, most=7)) == 7

@@ -27,7 +27,7 @@ def rates(readings: list[Reading]) -> list[tuple[str, str, int, float]]:
 
 
 def test_nccl_gives_a_rate_for_each_size() -> None:
-    """Not its average over all sizes, nothing for sizes where it prints 0.00, and N/A where nothing was checked."""
+    """The rates are those of each size, not the average; sizes with 0.00 have none, and N/A means unchecked."""
     assert [each for each in rates(read_nccl(recorded("nccl-whole"))) if each[0].endswith("busbw")] == [
         ("nccl_all_reduce_busbw", "GB/s", 16777216, 222.27),
         ("nccl_all_reduce_busbw", "GB/s", 268435456, 449.28),
@@ -37,7 +37,7 @@ def test_nccl_gives_a_rate_for_each_size() -> None:
 
 
 def test_ib_gives_its_average() -> None:
-    """With a duration it has no peak, which it prints as 0.00."""
+    """With a duration it prints 0.00 as the peak."""
     assert rates(read_ib(recorded("ib-whole"))) == [("ib_write_bandwidth", "Gb/s", 65536, 392.55)]
 
 
@@ -69,8 +69,8 @@ def test_fio_gives_the_direction_that_moved_something() -> None:
         (read_fio, "ib-whole", "its output is not what fio says as JSON, or does not come to its end"),
     ],
 )
-def test_what_is_no_result_is_a_problem(read: object, name: str, words: str) -> None:
-    """With its reason, and without any value."""
+def test_unreadable_output_is_a_problem(read: object, name: str, words: str) -> None:
+    """The problem has a reason, and no value."""
     with pytest.raises(Unreadable) as refusal:
         read(recorded(name))  # type: ignore[operator]
     assert str(refusal.value) == words
@@ -94,7 +94,7 @@ def _rates(read: object, text: str) -> list[tuple[str, str, int, float]] | None:
 
 
 def test_a_tool_is_used_where_it_is(tmp_path: Path) -> None:
-    """Its output becomes values; a failing or missing tool gives none."""
+    """The output of a tool becomes values; a failing or missing one gives none."""
     (tmp_path / "fio").write_text(f"#!/bin/sh\ncat {RECORDED}/fio-write.txt\n")
     (tmp_path / "all_reduce_perf").write_text("#!/bin/sh\necho 'no device' >&2\nexit 3\n")
     for name in ("fio", "all_reduce_perf"):

@@ -18,6 +18,6 @@ provider_pb2_grpc.add_ResourceProviderServicer_to_server(Server(), server)
 print(server.add_insecure_port("127.0.0.1:0"), flush=True)
 server.start()
 parent = os.getppid()
-while os.getppid() == parent:  # an engine that was killed tells nobody
+while os.getppid() == parent:  # an engine that was killed sends no message
     time.sleep(_POLL_S)
 server.stop(grace=None)

@@ -22,7 +22,7 @@ _MANAGER = "pulumi-kubernetes-stand-in"
 
 
 class ApiError(Exception):
-    """The server's own words, and its number for what is wrong."""
+    """The server's error message and status."""
 
     def __init__(self, code: int, text: str) -> None:
         self.code = code
@@ -30,7 +30,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """One server, as one of its users sees it."""
+    """An API server, as one of its users sees it."""
 
     def __init__(self, kubeconfig: str) -> None:
         config = yaml.safe_load(kubeconfig)
@@ -42,13 +42,14 @@ class Api:
         self._known = cache(self._kinds)
 
     def apply(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
-        """Makes the object what the manifest says of it, and takes back what an earlier manifest said beyond that."""
+        """Apply a manifest: set its fields, and remove those of an earlier manifest."""
         query = {"fieldManager": _MANAGER, "force": "true", "fieldValidation": "Strict"}
         query |= {"dryRun": "All"} if dry_run else {}
         headers = {"Content-Type": "application/apply-patch+yaml"}
         return self._ask("PATCH", self._path(manifest), params=query, headers=headers, json=manifest)
 
     def get(self, manifest: Mapping[str, Any]) -> Manifest | None:
+        """Return the object with a manifest's kind and name, or None if there is none."""
         try:
             return self._ask("GET", self._path(manifest))
         except ApiError as error:
@@ -57,7 +58,7 @@ class Api:
             raise
 
     def delete(self, manifest: Mapping[str, Any]) -> None:
-        """Returns when it is gone, or another one has its name."""
+        """Delete the object and wait until it is gone, or replaced."""
         found = self.get(manifest)
         if found is None:
             return
@@ -111,7 +112,8 @@ class Api:
 
 
 def _context(cluster: Mapping[str, str], user: Mapping[str, str]) -> ssl.SSLContext:
-    """Knows the server, and who asks it. Certificates are read from files alone, which are gone again at once."""
+    """Return a TLS context with the server's and the user's certificates. Python reads them only from files, which are
+    removed at once."""
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
     context = ssl.create_default_context(cadata=authority)
     with tempfile.NamedTemporaryFile() as file:

@@ -43,30 +43,38 @@ def _spoken(method: Callable[..., R]) -> Callable[..., R]:
 
 
 class Server(provider_pb2_grpc.ResourceProviderServicer):
+    """The calls of the engine. Names and types are the protocol's."""
+
     def __init__(self) -> None:
         self._api: Api | None = None
 
     def Handshake(self, request: pb.ProviderHandshakeRequest, context: Context) -> pb.ProviderHandshakeResponse:
+        """Accept secrets as values of their own."""
         return pb.ProviderHandshakeResponse(accept_secrets=True)
 
     def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
+        """Do nothing: the engine attaches only for debugging."""
         return Empty()
 
     def Cancel(self, request: Empty, context: Context) -> Empty:
+        """Do nothing: each request to the server ends by itself."""
         return Empty()
 
     def GetPluginInfo(self, request: Empty, context: Context) -> plugin_pb2.PluginInfo:
+        """Return the version that the real plugin would have."""
         return plugin_pb2.PluginInfo(version=VERSION)
 
     def GetSchema(self, request: pb.GetSchemaRequest, context: Context) -> pb.GetSchemaResponse:
+        """Return a schema without resources: their types are known by token."""
         return pb.GetSchemaResponse(schema='{"name": "kubernetes"}')
 
     def CheckConfig(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
+        """Accept any configuration."""
         return pb.CheckResponse(inputs=request.news)
 
     def DiffConfig(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
-        """Another identifier is another cluster, whose objects are all to be made; whatever else changes is how one
-        and the same is asked."""
+        """Compare configurations: another identifier is another cluster, whose objects are all created anew; other
+        changes keep them."""
         old, new = decode(request.old_inputs), decode(request.news)
         changed = _IDENTIFIER in old and _IDENTIFIER in new and old[_IDENTIFIER] != new[_IDENTIFIER]
         return pb.DiffResponse(
@@ -75,13 +83,15 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def Configure(self, request: pb.ConfigureRequest, context: Context) -> pb.ConfigureResponse:
+        """Keep the kubeconfig, which a first preview does not know yet."""
         config = decode(request.args).get("kubeconfig")
-        # in a first preview nobody knows it yet
+        # A first preview does not know the kubeconfig yet.
         self._api = Api(config) if isinstance(config, str) and config else None
         return pb.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
 
     @_spoken
     def Check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
+        """Refuse kinds that this stand-in does not serve, and objects without a name."""
         manifest = decode(request.news)
         token = request.urn.split("::")[2].split("$")[-1]
         if token.endswith(("Patch", "List")) or not {"apiVersion", "kind"} <= manifest.keys():
@@ -93,6 +103,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     @_spoken
     def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
+        """Compare manifests; a change of a name or of an immutable object replaces it."""
         old, new = decode(request.old_inputs), decode(request.news)
         found = list(changes(old, new))
         replaces = [each.path for each in found if each.path in _NAMES]
@@ -126,20 +137,22 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     @_spoken
     def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
+        """Apply a manifest; in a preview only ask the server for the result."""
         manifest = decode(request.properties)
         secret = _secrets(manifest, request.properties)
         if request.preview:
             return pb.CreateResponse(properties=encode(self._previewed(manifest), secret))
-        made = self._asked().apply(manifest)
+        made = self._connected().apply(manifest)
         return pb.CreateResponse(id=_identity(manifest), properties=encode(_outputs(made), secret))
 
     @_spoken
     def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
+        """Apply a changed manifest; in a preview only ask the server for the result."""
         manifest = decode(request.news)
         secret = _secrets(manifest, request.news)
         if request.preview:
             return pb.UpdateResponse(properties=encode(self._previewed(manifest), secret))
-        return pb.UpdateResponse(properties=encode(_outputs(self._asked().apply(manifest)), secret))
+        return pb.UpdateResponse(properties=encode(_outputs(self._connected().apply(manifest)), secret))
 
     def _previewed(self, manifest: Manifest) -> Manifest:
         """Return the object that the server would make; the manifest itself where the server cannot be asked yet."""
@@ -148,15 +161,17 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             try:
                 shown = _outputs(self._api.apply(manifest, dry_run=True))
             except ApiError as error:
-                # its namespace or its kind may come with the same update, and the one it replaces is still there
+                # The object's namespace or kind may be created by the same update, and the replaced object may still
+                # exist.
                 if error.code != _NOT_FOUND and "immutable" not in str(error):
                     raise
         return {**shown, "metadata": {**shown["metadata"], **_LATER}}
 
     @_spoken
     def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
+        """Return the object as it is now, reduced to the fields that were declared; empty if it is gone."""
         inputs = decode(request.inputs) or decode(request.properties)
-        found = self._asked().get(inputs)
+        found = self._connected().get(inputs)
         if found is None:
             return pb.ReadResponse()
         secret = _secrets(inputs, request.inputs)
@@ -165,10 +180,11 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     @_spoken
     def Delete(self, request: pb.DeleteRequest, context: Context) -> Empty:
-        self._asked().delete(decode(request.old_inputs) or decode(request.properties))
+        """Delete the object, and succeed if it is already gone."""
+        self._connected().delete(decode(request.old_inputs) or decode(request.properties))
         return Empty()
 
-    def _asked(self) -> Api:
+    def _connected(self) -> Api:
         if self._api is None:
             raise ApiError(0, "no kubeconfig: the stand-in asks no cluster that nobody has named")
         return self._api

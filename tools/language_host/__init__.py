@@ -1,1 +1,1 @@
-"""The Python language host: what the Pulumi engine starts to run Python programs, plugins and policy packs."""
+"""The Python language host, which the Pulumi engine starts to run Python programs, plugins and policy packs."""

@@ -19,6 +19,7 @@ MESSAGE_BYTES_MAX = 400 << 20
 
 
 async def serve(executor: Path, engine: str) -> None:
+    """Serve until the engine ends this process, or its parent is gone."""
     ours = os.getppid()
     children = Children()
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", MESSAGE_BYTES_MAX)])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 GRACE_SECONDS = 1.0
-"""How long a child may take to end by itself; the engine's own patience with us is five seconds."""
+"""Seconds that a child has to end by itself; the engine waits five seconds for this process."""
 
 Stream = Literal["stdout", "stderr"]
 Write = Callable[[Stream, bytes], Awaitable[None]]
@@ -21,13 +21,15 @@ Write = Callable[[Stream, bytes], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Command:
+    """A process to start: arguments, folder and environment."""
+
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]
 
 
 class Children:
-    """Runs commands, each as the leader of a process group, and ends those that are still there."""
+    """Commands, each the leader of a process group, and their end."""
 
     def __init__(self) -> None:
         self._running: set[Process] = set()
@@ -89,7 +91,7 @@ def _leash() -> tuple[str, ...]:
 
 
 async def _end(process: Process) -> None:
-    """Ask the whole process group to end, then make it. What has ended by itself may have left members behind."""
+    """End the process group gently, then by force. Children may outlive a leader that has ended."""
     if process.returncode is None:
         _signal_group(process, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):

@@ -49,13 +49,13 @@ class Environment:
         return variables
 
     def python_version(self) -> str:
-        """The version of the interpreter, as whatever made the virtual environment has noted it."""
+        """Return the version of the interpreter from the virtual environment's configuration."""
         note = self.root / "pyvenv.cfg"
         noted = re.search(r"(?m)^version(?:_info)? = ([\d.]+)", note.read_text()) if note.exists() else None
         return noted[1] if noted else platform.python_version()
 
     def distributions(self, transitive: bool) -> list[tuple[str, str]]:
-        """(name, version) of everything installed, or only of what nothing else asks for, in alphabetical order."""
+        """Return name and version of everything installed, or of packages that no other one requires, sorted."""
         found = list(importlib.metadata.distributions(path=[str(folder) for folder in self._package_folders()]))
         required = {
             _name_of(one) for distribution in found for one in distribution.requires or [] if "extra ==" not in one
@@ -69,7 +69,7 @@ class Environment:
         )
 
     def pulumi_plugins(self) -> Iterator[dict[str, Any]]:
-        """The plugins that installed packages say they need: each has a pulumi-plugin.json beside its code."""
+        """Yield the Pulumi plugins that installed packages require in their pulumi-plugin.json."""
         for folder in self._package_folders():
             for file in sorted(folder.glob("*/pulumi-plugin.json")):
                 described = json.loads(file.read_text())

@@ -26,7 +26,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Host(LanguageRuntimeServicer):
-    """Runs Python programs, plugins and policy packs for one engine."""
+    """The host of Python programs, plugins and policy packs for one engine."""
 
     def __init__(self, engine: str, executor: Path, children: Children) -> None:
         self._engine = engine
@@ -36,9 +36,11 @@ class Host(LanguageRuntimeServicer):
     async def Handshake(
         self, request: language.LanguageHandshakeRequest, context: Context
     ) -> language.LanguageHandshakeResponse:
+        """Accept the engine; this host has nothing to agree on."""
         return language.LanguageHandshakeResponse()
 
     async def GetPluginInfo(self, request: Empty, context: Context) -> plugin.PluginInfo:
+        """Return the version of the Pulumi package of Python as ours."""
         return plugin.PluginInfo(version=version("pulumi"))
 
     async def Run(self, request: language.RunRequest, context: Context) -> language.RunResponse:
@@ -53,7 +55,7 @@ class Host(LanguageRuntimeServicer):
     async def RunPlugin(  # type: ignore[override]  # grpc.aio takes a coroutine that writes just as well
         self, request: language.RunPluginRequest, context: Context
     ) -> None:
-        """Run a policy pack or a plugin that comes as source, and pass on what it writes."""
+        """Run a policy pack or plugin from its source, and pass on its output."""
 
         async def write(stream: Stream, piece: bytes) -> None:
             response = language.RunPluginResponse
@@ -66,7 +68,7 @@ class Host(LanguageRuntimeServicer):
     async def InstallDependencies(  # type: ignore[override]  # as above
         self, request: language.InstallDependenciesRequest, context: Context
     ) -> None:
-        """Make the virtual environment that the project names, and install what it asks for."""
+        """Make the project's virtual environment, and install its requirements."""
 
         async def write(stream: Stream, piece: bytes) -> None:
             response = language.InstallDependenciesResponse
@@ -80,6 +82,7 @@ class Host(LanguageRuntimeServicer):
     async def GetRequiredPackages(
         self, request: language.GetRequiredPackagesRequest, context: Context
     ) -> language.GetRequiredPackagesResponse:
+        """Return the Pulumi plugins that the program's environment needs."""
         environment = await _environment(request.info, context)
         packages = [
             ParseDict(described, plugin.PackageDependency(kind="resource"), ignore_unknown_fields=True)
@@ -90,22 +93,25 @@ class Host(LanguageRuntimeServicer):
     async def GetProgramDependencies(
         self, request: language.GetProgramDependenciesRequest, context: Context
     ) -> language.GetProgramDependenciesResponse:
+        """Return the distributions of the program's environment with their versions."""
         environment = await _environment(request.info, context)
         found = environment.distributions(transitive=request.transitiveDependencies)
         dependencies = [language.DependencyInfo(name=name, version=version) for name, version in found]
         return language.GetProgramDependenciesResponse(dependencies=dependencies)
 
     async def About(self, request: language.AboutRequest, context: Context) -> language.AboutResponse:
+        """Return the program's interpreter and its version."""
         environment = await _environment(request.info, context)
         return language.AboutResponse(executable=str(environment.python), version=environment.python_version())
 
     async def RuntimeOptionsPrompts(
         self, request: language.RuntimeOptionsRequest, context: Context
     ) -> language.RuntimeOptionsResponse:
+        """Return no prompts: `pulumi new` has nothing to ask."""
         return language.RuntimeOptionsResponse()
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:
-        """Nothing to do: the engine cancels its calls as well, and a call that is cancelled ends what it runs."""
+        """Do nothing: the engine cancels its calls as well, and a cancelled call ends its processes."""
         return Empty()
 
 

@@ -5,5 +5,5 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Nothing is installed yet. The project's own modules that need only the standard library can be used all the same.
+# No package is installed yet, but the project's modules that need only the standard library can be imported.
 sys.path.insert(0, str(ROOT / "components"))

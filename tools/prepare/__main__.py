@@ -1,4 +1,4 @@
-"""Bring this machine to where the project runs; what is there already is kept."""
+"""Prepare this machine for the project; existing parts are kept."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .progress import StepError, step
 
 
 def main() -> int:
+    """Take the steps that the arguments ask for, print all problems, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.prepare", description=__doc__)
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--python", action="store_true", help="only the virtual environment")
@@ -57,7 +58,7 @@ def prepare(
     with_site: bool = False,
     of_long_tests: bool = False,
 ) -> list[str]:
-    """Do all the steps that can be done, and return what is wrong with the others: all problems at once."""
+    """Take all steps that can be taken, and return the problems of the others together."""
     problems = Problems()
     if everything:
         with problems.collected(), step("system programs") as shown:
@@ -108,6 +109,7 @@ class Problems:
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[None]:
+        """Collect the error of a step, so that later steps still run."""
         try:
             yield
         except (StepError, OSError) as error:

@@ -49,7 +49,7 @@ def pinned_version(root: Path) -> Version:
 
 
 def _own_pulumi(cache: Path, at_least: Version) -> Path | None:
-    # tools/env.sh of this clone or another one may have put an engine of ours on PATH, which is nobody's own.
+    # tools/env.sh of any clone may have put an engine of ours on PATH, which does not count as the user's.
     folders = os.environ.get("PATH", "").split(os.pathsep)
     path = os.pathsep.join(folder for folder in folders if not Path(folder).resolve().is_relative_to(cache.resolve()))
     pulumi = shutil.which("pulumi", path=path)
@@ -67,7 +67,7 @@ def _own_pulumi(cache: Path, at_least: Version) -> Path | None:
 
 
 def _build(step: Step, root: Path, version: Version, folder: Path) -> None:
-    """Build beside the final place and rename, so that an interrupted build leaves nothing that looks finished."""
+    """Build in a temporary folder and rename it, so that an interrupted build never looks complete."""
     go = golang.program("the Pulumi engine, once", _INSTEAD.format(version=golang.dotted(version)))
     source = root / "tools" / "engine"
     shared.clear(folder.parent, "engine")
@@ -81,7 +81,7 @@ def _build(step: Step, root: Path, version: Version, folder: Path) -> None:
 
 
 def _sdk_folder(go: str, source: Path) -> Path:
-    """Where Go keeps the SDK's module, which holds the program that runs Python programs."""
+    """Return the folder of the SDK's module in Go's cache, which holds the program that runs Python programs."""
     said: list[str] = []
     run([go, "list", "-m", "-f", "{{.Dir}}", SDK_MODULE], said.append, cwd=source, env=golang.toolchain())
     return Path(said[-1])

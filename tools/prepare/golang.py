@@ -15,14 +15,13 @@ from .progress import Step, StepError, run
 Version = tuple[int, ...]
 
 GO_MIN = (1, 21)
-"""The first Go that fetches a later one by itself where a module asks for it."""
+"""The first Go that downloads a later one itself if a module requires it."""
 _UNSEEN = "-gcflags=all=-dwarf=false"
-"""Nobody debugs what is built here, and the linker is told to leave out what a debugger needs: without having made it
-first, a build takes a tenth less."""
+"""Omit debug information, which is never used here: without generating it, a build takes a tenth less time."""
 
 
 def program(what: str, instead: str) -> str:
-    """The Go on PATH. Any that can fetch the later one that the modules ask for will do."""
+    """Return the Go on PATH. Any version that can download the required one is sufficient."""
     go = shutil.which("go")
     found = "is not on PATH"
     if go:
@@ -44,7 +43,8 @@ def build(step: Step, go: str, source: Path, packages: Sequence[str], target: Pa
     compiled = 0
 
     def counted(line: str) -> bool:
-        """Packages are compiled side by side: after what is wrong with one come the names of many."""
+        """Return whether a line is progress: packages are compiled in parallel, so that names of others follow an
+        error."""
         nonlocal compiled
         if is_name := re.fullmatch(r"[\w.~/-]+", line) is not None:
             compiled += 1
@@ -56,12 +56,13 @@ def build(step: Step, go: str, source: Path, packages: Sequence[str], target: Pa
 
 
 def toolchain() -> dict[str, str]:
-    """Without C, and with the fetching of later toolchains, which some distributions turn off, unless the user does."""
+    """Return the environment of the Go toolchain: no C compiler, and later toolchains are downloaded unless the user
+    forbids it. Some distributions turn that off."""
     return {"CGO_ENABLED": "0", "GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "auto")}
 
 
 def _download(step: Step, go: str, source: Path, packages: Sequence[str]) -> int:
-    """Fetch the modules and return how many packages there are to compile."""
+    """Download the modules, and return the number of packages to compile."""
     modules = found = 0
 
     def count(line: str) -> None:
@@ -78,8 +79,10 @@ def _download(step: Step, go: str, source: Path, packages: Sequence[str]) -> int
 
 
 def numbers(said: str) -> Version:
+    """Return a version as numbers, for comparisons."""
     return tuple(int(number) for number in said.strip(".").split("."))
 
 
 def dotted(version: Version) -> str:
+    """Return a version as text."""
     return ".".join(str(number) for number in version)

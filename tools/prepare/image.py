@@ -8,4 +8,5 @@ from .progress import Step, run
 
 
 def ensure_image(step: Step, root: Path) -> None:
+    """Build the image for this machine, unless it is in the cache."""
     run([root / ".venv/bin/python", "-m", "stampworks.cli.main", "image"], step.say, cwd=root)

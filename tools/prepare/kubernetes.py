@@ -1,4 +1,4 @@
-"""A Kubernetes for this machine, built once from Go modules: its programs, and what they are told to begin with.
+"""A Kubernetes for this machine, built once from Go modules: its programs, charts and CRDs.
 
 Four folders below tools pin everything: JobSet asks for an earlier library of controllers than Kueue does, kwok for
 libraries of a later Kubernetes than the one that runs here, and CoreDNS for later ones of everybody's.
@@ -36,7 +36,7 @@ KWOK: Mapping[str, str] = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
 DNS: Mapping[str, str] = {"coredns": "github.com/stampworks/stampworks/tools/dns"}
 """Program -> the package of its command."""
 BUILT: Mapping[str, Mapping[str, str]] = {"kube": KUBE, "jobset": JOBSET, "kwok": KWOK, "dns": DNS}
-"""By the folder that pins them."""
+"""Programs to build, by the folder that pins their modules."""
 
 VERSIONS: Mapping[str, tuple[str, str]] = {
     "kubernetes": ("kube", MODULE),
@@ -53,7 +53,7 @@ SHARED: Mapping[str, tuple[str, str, str]] = {
     "trainer": ("kube", "github.com/kubeflow/trainer/v2", "manifests/base"),
     "mpi-operator": ("kube", "github.com/kubeflow/mpi-operator", "manifests/base"),
     "kwok": ("kwok", "sigs.k8s.io/kwok", "kustomize/stage"),
-    # For tests of what we tell them: the machine room installs neither.
+    # For tests of our chart values: the machine room installs neither chart.
     "charts/kueue": ("kube", "sigs.k8s.io/kueue", "charts/kueue"),
     "charts/jobset": ("jobset", "sigs.k8s.io/jobset", "charts/jobset"),
 }
@@ -66,7 +66,7 @@ _INSTEAD = (
 
 
 def ensure_kubernetes(step: Step, root: Path, cache: Path) -> None:
-    """.venv/kubernetes leads to a folder of the cache with the programs in bin, and what comes with them in share."""
+    """Link .venv/kubernetes to a folder of the cache, with programs in bin and other files in share."""
     version = _required(root, *VERSIONS["kubernetes"])
     folder = cache / f"kubernetes-{version}-{_digest(root)}"
     if not folder.exists():
@@ -76,7 +76,7 @@ def ensure_kubernetes(step: Step, root: Path, cache: Path) -> None:
 
 
 def _build(step: Step, root: Path, version: str, folder: Path) -> None:
-    """Build beside the final place and rename, so that an interrupted build leaves nothing that looks finished."""
+    """Build in a temporary folder and rename it, so that an interrupted build never looks complete."""
     go = golang.program("a Kubernetes for this machine, once", _INSTEAD)
     shared.clear(folder.parent, "kubernetes")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="kubernetes-unfinished-") as temporary:
@@ -91,12 +91,13 @@ def _build(step: Step, root: Path, version: str, folder: Path) -> None:
             shutil.copytree(_folder(go, root / "tools" / pinned, module) / inner, target / "share" / name)
         versions = {part: _required(root, *pinned) for part, pinned in VERSIONS.items()}
         (target / "versions.json").write_text(json.dumps(versions))
-        run(["chmod", "--recursive", "u+w", target])  # Go keeps modules read-only, and nobody could sweep the folder
+        run(["chmod", "--recursive", "u+w", target])  # Go's modules are read-only, and such a folder could not be swept
         target.rename(folder)
 
 
 def _flags(version: str = "") -> Sequence[str]:
-    """Without its version a server calls itself v0.0.0, and nodes that compare themselves with it are refused."""
+    """Return linker flags that set the version. Otherwise a server reports v0.0.0, and refuses nodes that compare
+    versions."""
     major, minor = version.split(".")[:2] if version else ("", "")
     said = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor} if version else {}
     linked = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in said.items()]

@@ -20,7 +20,7 @@ _FLAGS = ("-trimpath", "-ldflags", "-s -w")
 def ensure_plugin(step: Step, root: Path, cache: Path) -> None:
     """.venv/plugin leads to a folder of the cache with the program that the engine looks for on PATH."""
     source = root / "tools" / "plugin"
-    # no release of it is to be had as a module, but states of its repository
+    # The module has no releases, only revisions of its repository.
     version = re.search(rf"{re.escape(MODULE)} v[\d.]+-(\d{{8}})\d*-([0-9a-f]{{12}})", (source / "go.mod").read_text())
     if not version:
         raise StepError(f"tools/plugin/go.mod does not require {MODULE}")
@@ -32,7 +32,7 @@ def ensure_plugin(step: Step, root: Path, cache: Path) -> None:
 
 
 def _build(step: Step, source: Path, folder: Path) -> None:
-    """Build beside the final place and rename, so that an interrupted build leaves nothing that looks finished."""
+    """Build in a temporary folder and rename it, so that an interrupted build never looks complete."""
     go = golang.program("Pulumi's own plugin for Kubernetes, once", _INSTEAD)
     shared.clear(folder.parent, "plugin")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="plugin-unfinished-") as temporary:

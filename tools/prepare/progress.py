@@ -1,4 +1,4 @@
-"""One line for each step: what it does, how far it is, how long it has taken."""
+"""Print a line for each step: its name, progress and duration."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 
 class StepError(Exception):
-    """A step cannot be done. The text says what is wrong, what fixes it and what still works without it."""
+    """A step cannot be taken. The text has the reason, the remedy, and the parts that work without it."""
 
 
 class Step:
-    """The line of one step, which shows the time and the last thing said until the step is over."""
+    """The line of one step, which shows the time and the last message until the step ends."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -30,7 +30,7 @@ class Step:
         self._clock = threading.Thread(target=self._tick, daemon=True)
 
     def say(self, text: str) -> None:
-        """How far it is, for as long as it takes."""
+        """Show the progress of the step until it ends."""
         self._said = text
 
     def note(self, text: str) -> None:
@@ -38,9 +38,11 @@ class Step:
         self._note = text
 
     def start(self) -> None:
+        """Start to show the elapsed time."""
         self._clock.start()
 
     def end(self, verdict: str) -> None:
+        """Write the last form of the line: verdict, note and elapsed time."""
         self._over.set()
         self._clock.join()
         elapsed = self._elapsed()

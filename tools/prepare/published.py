@@ -14,10 +14,12 @@ from .progress import Step, StepError, run
 
 
 class Module(NamedTuple):
+    """A Go module at a version, with the sum of its content."""
+
     path: str
     version: str
     content: str
-    """Its sum, as Go has it."""
+    """The checksum in go.sum."""
 
 
 _EFA = Module(
@@ -37,7 +39,7 @@ PINNED = (
     ("schemas/mpi-operator", _MPI, "manifests/base/kubeflow.org_*.yaml"),
     ("charts", _EFA, "stable/aws-efa-k8s-device-plugin"),
     ("charts", _FEATURES, "deployment/helm/node-feature-discovery"),
-    ("charts", _METRICS, "charts/metrics-server"),  # the chart of 0.8.1, which this version has beside its own program
+    ("charts", _METRICS, "charts/metrics-server"),  # the chart of 0.8.1, which this version contains
     ("charts", _TRAINER, "charts/kubeflow-trainer"),
     # the versions that Trainer's chart names: Helm renders nothing without them, wanted or not
     ("charts/kubeflow-trainer/charts", _JOBSET, "charts/jobset"),
@@ -58,7 +60,7 @@ def ensure_published(step: Step, root: Path, cache: Path) -> None:
 
 
 def _fetch(step: Step, folder: Path) -> None:
-    """Beside the final place and renamed, so that what is there is whole."""
+    """Download into a temporary folder and rename it, so that an existing one is complete."""
     go = golang.program("what others publish of their objects, and their charts", _INSTEAD)
     shared.clear(folder.parent, "published")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="published-unfinished-") as temporary:
@@ -74,7 +76,7 @@ def _fetch(step: Step, folder: Path) -> None:
 
 
 def _downloaded(step: Step, go: str, module: Module, folder: str) -> Path:
-    """Where it lies, with the content that is expected."""
+    """Return the folder of a downloaded module, with its content verified."""
     step.say(f"{module.path} {module.version}")
     said: list[str] = []
     command = [go, "mod", "download", "-json", f"{module.path}@{module.version}"]
@@ -86,8 +88,7 @@ def _downloaded(step: Step, go: str, module: Module, folder: str) -> Path:
 
 
 def _copy(found: Path, to: Path) -> None:
-    """Without its modes: Go keeps modules so that nobody writes there, and what comes into a folder of another one has
-    to."""
+    """Copy a tree without its modes: Go makes modules read-only, and files are added to the copy."""
     if not found.is_dir():
         shutil.copyfile(found, to)
         return

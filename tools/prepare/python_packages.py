@@ -20,7 +20,8 @@ PLUGIN = "components/stampworks/provider/plugin/pulumi-resource-stampworks"
 INSTALLED = ("pyproject.toml", "requirements.lock", VERSION, PLUGIN)
 """Files that are copied into the environment or decide about it; others are read where they are."""
 COMPILED = "--compile-bytecode"
-"""Where Python is told to write none, as in many images, each of its starts would compile again all that it imports."""
+"""Compile packages at installation. Where Python may not write bytecode, as in many images, each start would compile
+all imports again."""
 
 
 def ensure_uv(step: Step, cache: Path) -> Path:
@@ -41,7 +42,7 @@ def ensure_uv(step: Step, cache: Path) -> Path:
 
 
 def _ensure_venv(step: Step) -> None:
-    """Debian keeps what makes virtual environments apart from Python."""
+    """Check for the module venv, which Debian packages separately."""
     if not system.can_install():
         raise StepError(
             f"uv is not on PATH, and {sys.executable} cannot make the virtual environment to install it into.\n"
@@ -53,7 +54,7 @@ def _ensure_venv(step: Step) -> None:
 
 
 def ensure_environment(step: Step, root: Path, uv: Path) -> None:
-    """.venv holds exactly what requirements.lock says, and the project itself, editable."""
+    """Make .venv equal to requirements.lock, with the project itself as an editable install."""
     environment = root / ".venv"
     stamp = environment / "prepared"
     wanted = _digest(root)

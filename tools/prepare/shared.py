@@ -1,4 +1,4 @@
-"""Folders in the cache that clones share: made once, found through a link, removed when nobody uses them."""
+"""Folders of the cache that clones share: made once, found through a link, removed when unused."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ CLONES = "clones"
 
 
 def use(folder: Path, root: Path, link: Path, target: Path) -> None:
-    """Make the clone's link lead to the target in the folder, and remove what its kind has that nobody uses."""
+    """Link the clone to the target in the folder, and remove unused folders of the same kind."""
     point(link, target)
     claim(folder, root)
     sweep(folder.parent, folder.name.split("-")[0], link.relative_to(root))
 
 
 def point(link: Path, target: Path) -> None:
-    """Make the link lead to the target, in one step for whoever looks meanwhile."""
+    """Replace the link in one step, so that readers always find a target."""
     if link.is_symlink() and link.readlink() == target:
         return
     link.parent.mkdir(exist_ok=True)
@@ -35,11 +35,11 @@ def claim(folder: Path, root: Path) -> None:
 
 
 def sweep(cache: Path, kind: str, link: Path) -> None:
-    """Remove folders that clones used and whose links lead there no longer: each is large."""
+    """Remove large folders that no clone links to any more."""
     for folder in cache.glob(f"{kind}-[0-9]*"):
         users = _users(folder)
         if users and not any((Path(user) / link).resolve().is_relative_to(folder.resolve()) for user in users):
-            # under a name that the next one clears away: half a folder must not look like a whole one
+            # Use a name that the next run deletes, so that a partial folder never looks complete.
             shutil.rmtree(folder.rename(unfinished(folder)))
 
 
@@ -49,7 +49,7 @@ def unfinished(folder: Path) -> Path:
 
 
 def clear(cache: Path, kind: str) -> None:
-    """Remove what killed ones have left."""
+    """Remove the remains of killed runs."""
     for leftover in cache.glob(f"{kind}-unfinished-*"):
         shutil.rmtree(leftover)
 

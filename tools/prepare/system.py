@@ -23,7 +23,7 @@ OF_LONG_TESTS = (
     ("mcopy", "mtools", _EMULATED),
     ("dnsmasq", "dnsmasq-base", _EMULATED),
 )
-"""Program, or a file, with the Debian package that has it and what a long test has it for."""
+"""Program or file, its Debian package, and the purpose in long tests."""
 
 
 def ensure_programs(step: Step) -> None:
@@ -61,7 +61,7 @@ def ensure_programs_of_long_tests(step: Step) -> None:
 
 
 def ensure_namespaces() -> None:
-    """This user may have what local nodes are made of."""
+    """Check that this user may create the namespaces of local nodes. Raise StepError with the remedy otherwise."""
     try:
         commands.run([*commands.CONTAINED, "true"], "this user", "cannot have namespaces", timeout=20)
     except RoomError as refused:
@@ -75,6 +75,7 @@ def ensure_namespaces() -> None:
 
 
 def can_install() -> bool:
+    """Whether this user may install packages with apt-get."""
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
@@ -84,7 +85,7 @@ def install(step: Step, packages: Sequence[str]) -> None:
     step.say(f"installing {names}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-q"], env=quiet)
-    # a machine that has just started may be installing something by itself
+    # A machine that has just started may be installing updates.
     wait = ["-o", "DPkg::Lock::Timeout=300"]
     run(["apt-get", "install", *wait, "-q", "-y", "--no-install-recommends", *packages], env=quiet)
     step.note(f"installed {names}")

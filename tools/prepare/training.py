@@ -27,12 +27,12 @@ NO_SITE = (
 
 
 def ensure_training(step: Step, root: Path, uv: Path, cache: Path) -> None:
-    """.venv/training leads to an environment in the cache that holds exactly what the lock of these tests says."""
+    """Link .venv/training to an environment of the cache that equals the lock of these tests."""
     _ensure(step, root, uv, cache, "training", LOCK, NO_TORCH)
 
 
 def ensure_recipes(step: Step, root: Path, uv: Path, cache: Path) -> None:
-    """.venv/recipes leads to an environment in the cache that holds exactly what the lock of the recipes says."""
+    """Link .venv/recipes to an environment of the cache that equals the lock of the recipes."""
     _ensure(step, root, uv, cache, "recipes", RECIPES, NO_TORCH)
 
 
@@ -50,7 +50,7 @@ def _ensure(step: Step, root: Path, uv: Path, cache: Path, name: str, lock: str,
 
 
 def _install(step: Step, lock: Path, uv: Path, folder: Path, failure: str) -> None:
-    """Install beside the final place and rename, so that what is there is whole."""
+    """Install into a temporary folder and rename it, so that an existing one is complete."""
     shared.clear(folder.parent, folder.name.split("-")[0])
     unfinished = shared.unfinished(folder)
     try:

@@ -13,8 +13,10 @@ class ScaffoldError(Exception):
 
 @dataclass(frozen=True)
 class File:
+    """A file to write."""
+
     path: str
-    """From the root of the tree."""
+    """Path from the root of the tree."""
     text: str
     extends: bool = False
     """Put the text at the end of a file that is there, instead of making a new one."""
@@ -29,7 +31,7 @@ class Scaffold:
 
 
 def write(root: Path, files: Sequence[File]) -> None:
-    """Write all files, or none: refuse before the first one, and take back what was written before an error."""
+    """Write all files or none: refuse before the first one, and remove written files after an error."""
     if taken := [file.path for file in files if not file.extends and (root / file.path).exists()]:
         raise ScaffoldError(f"nothing written: {', '.join(taken)} exists: use another name")
     before = {file.path: (root / file.path).read_bytes() if file.extends else None for file in files}

@@ -1,4 +1,4 @@
-"""A new machine: a row of the catalog with all facts that nobody has looked up yet."""
+"""A new machine: a row of the catalog in which all facts are still unknown."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Machine:
+    """The facts of a new machine that its author gives."""
+
     name: str
     cloud: str
     accelerator: str

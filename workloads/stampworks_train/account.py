@@ -17,11 +17,11 @@ from .interval import Beside
 from .words import without_secrets
 
 SAY_S = 5.0
-"""Between two lines about steps for a person."""
+"""Minimum seconds between two printed lines about steps."""
 
 
 class Bookkeeper:
-    """Writes the events of a run, from which its record is made, and says when a checkpoint is due."""
+    """Writer of a run's events, from which its record is made. It also decides when to save."""
 
     def __init__(self, folder: Path, name: str, every_s: float, world: int) -> None:
         self.folder, self._every_s, self._world = folder, every_s, world
@@ -40,7 +40,7 @@ class Bookkeeper:
             text = f"a rank was lost, and the launcher has started all of them again ({restarts})"
             step = account.steps[-1].step if account.steps else 0
             lost = {"kind": "rank", "node": "", "rank": None, "step": step, "text": text}
-            self._log.put("failure", {"at": _begun(), **lost})
+            self._log.put("failure", {"at": _process_start(), **lost})
             self._generation = 1 + len([event for _, event in account.told if event["what"] == "generation"])
             self._failed = True
         else:
@@ -65,6 +65,7 @@ class Bookkeeper:
         self._say(f"goes on after step {step}, state from {source}" if step else "begins")
 
     def stepped(self, step: int, told: dict[str, Any], saving: bool) -> None:
+        """Log a finished step. `saving` says that a checkpoint was written meanwhile."""
         stalled = told["stalled"]
         self._beside.step(told["seconds"] - stalled["checkpoint"], saving)
         self._log.put("step", {"step": step, "number": self._generation, **told})
@@ -73,6 +74,7 @@ class Bookkeeper:
             self._say(f"step {step}{loss}, {told['seconds']:.3g} s")
 
     def saved(self, step: int, seconds: float, blocked_s: float, size: int, folder: str) -> None:
+        """Log a finished checkpoint, and adapt the interval to its cost."""
         slowed = self._beside.ended()
         told = {"seconds": seconds, "blocked_s": blocked_s, "slowed_s": slowed, "bytes": size, "folder": folder}
         self._log.put("checkpoint", {"step": step, **told})
@@ -91,10 +93,12 @@ class Bookkeeper:
         return True
 
     def notice(self, text: str) -> None:
+        """Log and print a line for the user."""
         self._log.put("notice", {"text": text})
         self._say(text)
 
     def end(self, step: int, why: str) -> None:
+        """Log the end of the run, write its record, and print the goodput."""
         if why == "preempted":
             self._log.put("preempted", {"step": step})
         self._log.put("end", {"why": why, "step": step, "text": ""})
@@ -108,8 +112,8 @@ class Bookkeeper:
         print(f"stampworks: {text}", flush=True)
 
 
-def _begun() -> float:
-    """When this process was started, in seconds since 1970."""
+def _process_start() -> float:
+    """Return the start of this process in seconds since 1970."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     up = float(Path("/proc/uptime").read_text().split()[0])
     return time.time() - up + int(fields[19]) / os.sysconf("SC_CLK_TCK")

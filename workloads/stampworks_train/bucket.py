@@ -39,10 +39,11 @@ class BucketCheckpoints(Checkpoints):
         self.objects = Objects(url)
 
     def shown(self, name: str) -> str:
+        """Return the URL of an object, for messages."""
         return f"{self.objects.url}/{name}"
 
     def clear(self) -> None:
-        """Remove what killed writers have left."""
+        """Remove the remains of killed writers."""
         names = self.objects.sizes()
         whole = {name.partition("/")[0] for name in names if name.endswith(f"/{MANIFEST}")}
         ours = [name for name in names if NAME.fullmatch(name.partition("/")[0])]
@@ -95,7 +96,7 @@ class BucketCheckpoints(Checkpoints):
 
 
 class BucketWriter(Writer):
-    """Writes one checkpoint: each rank one object, rank 0 what describes it, and the manifest when all is there."""
+    """Writer of one checkpoint: each rank writes one object, rank 0 the metadata, and finally the manifest."""
 
     _of: BucketCheckpoints
 
@@ -104,7 +105,8 @@ class BucketWriter(Writer):
         self.final = Path(f"step-{step:08}.{time.time_ns():016x}")
 
     def abandon(self) -> None:
-        with contextlib.suppress(CheckpointError):  # the next one clears what is left
+        """Remove the parts of an unfinished checkpoint. Errors are left to the next cleanup."""
+        with contextlib.suppress(CheckpointError):  # the next writer removes the rest
             self._of.objects.remove(list(self._of.objects.sizes(f"{self.final}/")))
             self._of.objects.abandon(f"{self.final}/")
 
@@ -114,6 +116,7 @@ class BucketWriter(Writer):
         return [dataclasses.replace(plan, storage_data=self.final.name) for plan in plans]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Upload this rank's part. torch calls this; the future is complete on return."""
         self.final = Path(str(plan.storage_data))
         results: list[WriteResult] = []
         if plan.items:
@@ -125,7 +128,7 @@ class BucketWriter(Writer):
         return future
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Rank 0 describes what all have written, and publishes it; another one of the same step is not needed."""
+        """Write the metadata on rank 0 and publish the checkpoint, unless one of the same step exists."""
         put = self._of.objects.put
         files = described(metadata, results)
         files[METADATA] = put(f"{self.final}/{METADATA}", pickle.dumps(metadata))
@@ -141,33 +144,39 @@ class BucketWriter(Writer):
 
 
 class BucketReader(StorageReader):
-    """Reads the items of a plan by their spans, some at the same time."""
+    """Reader of a plan's items by their spans, some in parallel."""
 
     def __init__(self, objects: Objects, name: str) -> None:
         self._objects, self._name = objects, name
         self._spans: dict[Any, Any] = {}
 
     def reset(self, checkpoint_id: Any = None) -> None:
-        pass
+        """Do nothing: each reader belongs to one checkpoint."""
 
     @classmethod
     def validate_checkpoint_id(cls, _: Any) -> bool:
+        """Accept any id: the reader knows its checkpoint."""
         return True
 
     def read_metadata(self, *_: Any, **__: Any) -> Metadata:
+        """Return torch's metadata of the checkpoint."""
         found: Metadata = pickle.loads(self._objects.get(f"{self._name}/{METADATA}"))  # noqa: S301 (of this run)
         return found
 
     def set_up_storage_reader(self, metadata: Metadata, *_: Any, **__: Any) -> None:
+        """Keep the places of tensors in the objects."""
         self._spans = metadata.storage_data
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        """Keep torch's plan."""
         return plan
 
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        """Keep torch's plans."""
         return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        """Fetch the items of a plan ahead of their use, and copy them into their tensors."""
         spans = [self._spans[item.storage_index] for item in plan.items]
         asked = [(f"{self._name}/{span.relative_path}", span.offset, span.length) for span in spans]
         for item, content in zip(plan.items, ahead(self._objects.threads, asked, self._objects.get), strict=True):

@@ -21,6 +21,7 @@ def seen() -> dict[str, Any]:
 
 
 def restore(states: dict[str, Any]) -> None:
+    """Restore the states that the run saved; those of missing devices are skipped."""
     random.setstate(states["python"])
     torch.set_rng_state(states["torch"])
     if "cuda" in states and torch.cuda.is_available():

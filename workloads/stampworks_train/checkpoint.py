@@ -1,4 +1,5 @@
-"""Checkpoints that outlive the run: written beside training, published whole or not at all, read only when whole.
+"""Checkpoints that survive the run: written in the background, published completely or not at all, and verified when
+read.
 
 A checkpoint is a folder `step-00000120` in the format of torch.distributed.checkpoint, which its tools read, and a
 manifest with the digest of every file. It is written as `step-00000120.partial`, each file is on the disk before the
@@ -58,7 +59,7 @@ class Saved:
     step: int
     bytes: int
     seconds: float
-    """From the beginning of the save until it was published."""
+    """Seconds from the beginning of the save to its publication."""
     blocked_s: float
     """Seconds of them in which training waited."""
     folder: Path
@@ -83,7 +84,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int, rank: int, world: int, model: str, wait_s: float = 600.0) -> None:
         self.folder, self.keep, self.rank, self.world, self.model = folder, keep, rank, world, model
-        # The default group is training's: a save that used it beside a step would wait for what the step waits for.
+        # The default group belongs to training: a save in the background would wait for the step's collectives.
         waiting = datetime.timedelta(seconds=wait_s)
         self._group = dist.new_group(backend="gloo", timeout=waiting) if dist.is_initialized() else None
         self._staging = Staging()
@@ -93,7 +94,7 @@ class Checkpoints:
         self._copied = threading.Event()
         self._copied.set()
         self._blocked_s = 0.0
-        """By what is being saved."""
+        """Seconds that the current save has blocked training."""
         self._uncopied: Exception | None = None
         self._saved: Saved | None = None
         self._problem: str | None = None
@@ -101,11 +102,11 @@ class Checkpoints:
         self._damaged: set[str] = set()
 
     def shown(self, name: str) -> str:
-        """Where the checkpoint of this name is."""
+        """Return the path of a checkpoint."""
         return str(self.folder / name)
 
     def prepare(self, state: dict[str, Any]) -> None:
-        """Begin to make room for copies of such a state, beside whatever comes before the first save.
+        """Begin to allocate memory for copies of this state, in the background of other work.
 
         To pin memory takes 0.75 s a GB: when the first save did it, training waited 4.7 s for room for 6.4 GB.
         """
@@ -128,7 +129,8 @@ class Checkpoints:
         return self._blocked_since(begun)
 
     def copied(self) -> float:
-        """Wait until a state that is being saved may change; the seconds this took. Raises what the copy failed of."""
+        """Wait until the state of a running save may change, and return the seconds. Raise the error of a failed
+        copy."""
         seconds = 0.0
         if not self._copied.is_set():
             begun = time.perf_counter()
@@ -143,14 +145,14 @@ class Checkpoints:
         return seconds
 
     def finish(self) -> None:
-        """Wait until what was begun is published, or has failed."""
+        """Wait until the running save is published or has failed."""
         if self._saving:
             self._saving.join()
             self._saving = None
         self._check_copy()
 
     def _check_copy(self) -> None:
-        """A rank that has no copy cannot save with the others, who wait for it: it must not go on without them."""
+        """Raise the error of a failed copy. The rank must not continue: the others wait for it in the save."""
         if self._uncopied:
             raise self._uncopied
 
@@ -179,7 +181,7 @@ class Checkpoints:
         return saved
 
     def problem(self) -> str | None:
-        """Why a checkpoint was not saved; the same reason is said once, until one is saved again."""
+        """Return why a checkpoint was not saved. The same reason is returned once, until one is saved again."""
         problem, self._problem = self._problem, None
         return problem
 
@@ -194,10 +196,10 @@ class Checkpoints:
         for name in names:
             manifest, why = self._together(functools.partial(self._described, name))
             if manifest:
-                problems = [each for each in self._each(functools.partial(self._damage, name, manifest)) if each]
+                problems = [each for each in self._all_results(functools.partial(self._damage, name, manifest)) if each]
                 if not problems:
                     return Found(manifest.step, self.folder / name, manifest.world, manifest.told, tuple(passed_over))
-                why = _in_short(problems)
+                why = _joined_reasons(problems)
                 self._damaged.add(name)
             passed_over.append(why)
         if passed_over:
@@ -209,12 +211,13 @@ class Checkpoints:
         return None
 
     def load(self, found: Found, state: dict[str, Any]) -> dict[str, Any]:
-        """Read a checkpoint into the tensors of a state, on any number of ranks; what was told when it was saved."""
+        """Load a checkpoint into the tensors of a state, on any number of ranks, and return the values saved with
+        it."""
         try:
             dcp.load(state, storage_reader=self._reader(found), process_group=self._group)
         except CheckpointException as refused:
             raise CheckpointError(
-                f"{self.shown(found.folder.name)}: does not fit this state: {_in_short(_reasons(refused))}"
+                f"{self.shown(found.folder.name)}: does not fit this state: {_joined_reasons(_reasons(refused))}"
             ) from refused
         return found.told
 
@@ -268,16 +271,16 @@ class Checkpoints:
     def _failed(self, writer: Writer, reasons: list[str]) -> None:
         if not self.rank:
             writer.abandon()
-        causes = frozenset(re.sub(r"\d+", "", reason) for reason in reasons)  # whatever the step and the ranks
+        causes = frozenset(re.sub(r"\d+", "", reason) for reason in reasons)  # the same reason for any step and rank
         if causes != self._causes:
             self._problem = (
-                f"{self.shown(writer.final.name)}: was not saved, and training goes on: {_in_short(reasons)}. "
+                f"{self.shown(writer.final.name)}: was not saved, and training goes on: {_joined_reasons(reasons)}. "
                 "Earlier ones are kept, and the next one is tried again."
             )
         self._causes = causes
 
     def _retain(self, step: int) -> None:
-        """Remove what is older than the newest few, of which the one just published is one.
+        """Remove all but the newest checkpoints, which include the published one.
 
         What has a higher step is of a run that went on from an earlier one: it is damaged, or is replaced in time.
         """
@@ -296,7 +299,7 @@ class Checkpoints:
             return False
 
     def _remove(self, name: str) -> None:
-        """Under another name first: half a checkpoint must not look like one."""
+        """Remove a checkpoint. Rename it first, so that a partly deleted one is not read."""
         removed = self.folder / f"{name}{REMOVED}"
         try:
             (self.folder / name).rename(removed)
@@ -323,8 +326,9 @@ class Checkpoints:
         return manifest, ""
 
     def _foreign(self, folder: Path) -> str:
-        """Why it was not written by whoever runs this: to read its metadata is to do what its writer says."""
-        with tempfile.TemporaryFile(dir=self.folder) as file:  # as whom this file system knows us
+        """Return the reason if another user wrote it: reading its metadata runs the writer's code."""
+        # a file there belongs to the user that the file system knows us as
+        with tempfile.TemporaryFile(dir=self.folder) as file:
             own = os.fstat(file.fileno()).st_uid
         for path in (folder, folder / MANIFEST, folder / METADATA):
             with contextlib.suppress(OSError):
@@ -359,7 +363,7 @@ class Checkpoints:
             raise CheckpointError(problem)
         return result  # type: ignore[no-any-return]
 
-    def _each(self, work: Callable[[], Result]) -> Sequence[Result]:
+    def _all_results(self, work: Callable[[], Result]) -> Sequence[Result]:
         """Return the results of all ranks on every rank."""
         found: list[Any] = [work()]
         if self._group:
@@ -375,15 +379,16 @@ class Staging:
         self._buffers: dict[tuple[Any, ...], Tensor] = {}
 
     def make_room(self, state: dict[str, Any]) -> None:
-        """For the first copy of such a state, of which only the shapes matter."""
+        """Allocate memory for the first copy of a state with these shapes."""
         pairs: list[tuple[Tensor, Tensor]] = []
         self._copied(state, (), pairs)
         for buffer, value in pairs:
-            if value.is_cpu:  # else it is pinned, and has its pages
+            if value.is_cpu:  # otherwise it is pinned, and its pages exist
                 populate(buffer)
 
     def copy(self, state: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
-        """A state like this one, and the work that fills it, for a thread beside whatever only reads the state."""
+        """Return a copy of the state, and the work that fills it, for a thread that runs beside readers of the
+        state."""
         pairs: list[tuple[Tensor, Tensor]] = []
         copied = self._copied(state, (), pairs)
         queued = torch.cuda.current_stream().record_event() if any(each.is_cuda for _, each in pairs) else None
@@ -404,7 +409,7 @@ class Staging:
     def _buffer(self, value: Tensor, place: tuple[Any, ...], pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
         buffer = self._buffers.get(place)
         if buffer is None or buffer.shape != value.shape or buffer.dtype != value.dtype:
-            with torch.cuda.device_of(value):  # a thread's own is the first, whatever its rank computes on
+            with torch.cuda.device_of(value):  # the current device of a thread is the first one, not its rank's
                 buffer = torch.empty(value.shape, dtype=value.dtype, pin_memory=value.is_cuda)
             self._buffers[place] = buffer
         pairs.append((buffer, value))
@@ -412,7 +417,7 @@ class Staging:
 
 
 def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -> None:
-    """An accelerator does it beside its next step, when it has done what was `queued` before."""
+    """Copy tensors. An accelerator copies beside its next step, after the `queued` work."""
     stream = torch.cuda.Stream(queued.device) if queued else None
     if stream and queued:
         stream.wait_event(queued)
@@ -430,14 +435,14 @@ def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -
 
 @dataclass(frozen=True)
 class Written:
-    """Where an item is, and the file that it is in."""
+    """The place of an item in a file."""
 
     item: _StorageInfo
     file: File
 
 
 class Writer(StorageWriter):
-    """Writes one checkpoint: each rank one file, rank 0 what describes it, and the name when everything is there."""
+    """Writer of one checkpoint: each rank writes one file, rank 0 the metadata, and finally the name."""
 
     def __init__(self, checkpoints: Checkpoints, step: int, told: dict[str, Any]) -> None:
         self._of, self._told, self._step = checkpoints, told, step
@@ -447,20 +452,22 @@ class Writer(StorageWriter):
         """Size of all files, known to rank 0 when they are published."""
 
     def abandon(self) -> None:
-        """Remove what was written of it."""
+        """Remove the files of an unfinished checkpoint."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        pass
+        """Do nothing: each writer belongs to one checkpoint."""
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
-        pass
+        """Do nothing: the folder already exists."""
 
     @classmethod
     def validate_checkpoint_id(cls, _: str | os.PathLike[str]) -> bool:
+        """Accept any id: the writer knows its checkpoint."""
         return True
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        """Keep torch's plan."""
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
@@ -472,6 +479,7 @@ class Writer(StorageWriter):
         return plans
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Write this rank's part. torch calls this; the future is complete on return."""
         results: list[WriteResult] = []
         if plan.items:
             path = self.folder / f"__{self._of.rank}_0.distcp"
@@ -485,7 +493,7 @@ class Writer(StorageWriter):
         return Stream(path)
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Rank 0 describes what all have written, and publishes it."""
+        """Write the metadata on rank 0 and publish the checkpoint."""
         with _located(self._of.rank, self.folder):
             files = described(metadata, results)
             self._see(files)
@@ -520,7 +528,7 @@ class Writer(StorageWriter):
 
 
 def clear(folder: Path) -> None:
-    """Remove what killed writers have left, and give a checkpoint that they took out of the way its name again."""
+    """Remove the remains of killed writers, and restore the name of a checkpoint that they moved aside."""
     if not folder.is_dir():
         return
     for path in sorted(folder.glob("step-*.*")):
@@ -543,17 +551,21 @@ class Sink(Protocol):
 
     bytes: int
 
-    def write(self, data: Any) -> int: ...
+    def write(self, data: Any) -> int:
+        """Take bytes and return their number."""
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        """Do nothing before the end: torch calls this after each item."""
 
-    def check(self) -> None: ...
+    def check(self) -> None:
+        """Raise the error of a write that failed in the background."""
 
-    def durable(self) -> File: ...
+    def durable(self) -> File:
+        """Wait until all bytes are durable, and return their number and digest."""
 
 
 def written(stream: Sink, name: str, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
-    """Writes the items of a plan into one file, each as torch.distributed.checkpoint reads it."""
+    """Write the items of a plan into one file, each in the form of torch.distributed.checkpoint."""
     before = torch.serialization.get_crc32_options()
     torch.serialization.set_crc32_options(False)  # the digest of the file says more, and a second sum costs as much
     spans = []
@@ -583,7 +595,7 @@ def described(metadata: Metadata, results: list[list[WriteResult]]) -> dict[str,
 
 
 def _alone(tensor: Tensor) -> Tensor:
-    """The tensor without the rest of the memory that it is a part of, which would be written with it."""
+    """Return the tensor in memory of its own: otherwise the whole storage would be written with it."""
     tensor = tensor.detach()
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 
@@ -606,7 +618,7 @@ SAID_MAX = 3
 
 @contextlib.contextmanager
 def _located(rank: int, path: Path) -> Iterator[None]:
-    """An error of the system says where it happened: what is shared fails for one node and not for another."""
+    """Add node and path to system errors: shared storage may fail on one node only."""
     try:
         yield
     except OSError as error:
@@ -623,7 +635,7 @@ def _reasons(failed: CheckpointException) -> list[str]:
     ]
 
 
-def _in_short(reasons: list[str]) -> str:
+def _joined_reasons(reasons: list[str]) -> str:
     more = len(reasons) - SAID_MAX
     return "; ".join(reasons[:SAID_MAX]) + (f"; and {more} more ranks" if more > 0 else "")
 

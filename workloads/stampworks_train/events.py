@@ -1,4 +1,4 @@
-"""Events of a run as lines of a file: written as they happen, and read again when the run goes on."""
+"""Events of a run as lines of a file: written when they happen, and read when the run continues."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ AGAIN_S = 1.0
 
 
 class EventLog:
-    """One writer of one file; a run that is started again goes on in the same file.
+    """Writer of a file of events; a restarted run appends to the same file.
 
     A thread writes: a shared directory that does not answer for a while must not look as if nodes were gone.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._clock = time.time() - time.monotonic()  # whoever sets the clock changes no duration
+        self._clock = time.time() - time.monotonic()  # changes of the clock do not affect durations
         with path.open("ab+") as file:
             if file.tell():
                 file.seek(-1, os.SEEK_END)
@@ -36,13 +36,15 @@ class EventLog:
         self._writer.start()
 
     def now(self) -> float:
+        """Return the time in seconds since 1970, on a clock that never goes back."""
         return self._clock + time.monotonic()
 
     def put(self, what: str, told: dict[str, Any]) -> None:
+        """Queue an event; a thread writes it."""
         self._lines.put(json.dumps({"at": self.now(), "what": what, **told}) + "\n")
 
     def close(self) -> None:
-        """Write what is left, or give up where it cannot be written now."""
+        """Write the queued lines, or give up if that fails now."""
         self._closing = True
         self._lines.put(None)
         self._writer.join()
@@ -63,7 +65,7 @@ class EventLog:
 
 
 def experienced(path: Path) -> tuple[Chooser, ledger.Account | None]:
-    """A chooser that knows what earlier attempts' checkpoints cost and which attempts ended without a word."""
+    """Return a chooser with the checkpoint costs and failures of earlier attempts."""
     try:
         account = ledger.account(ledger.read(path))
     except OSError:

@@ -1,4 +1,4 @@
-"""How often to save: what saving costs against what a failure loses, from what was seen of both.
+"""Choose the interval between checkpoints from the observed costs of saving and of failures.
 
 With a checkpoint every T seconds, each of which costs C, and a failure every M on average, C / T of all time goes
 into saving and T / 2M into work that is done again. The sum is least at T = √(2 C M) (Young, and Daly after him).
@@ -15,33 +15,34 @@ COST_FIRST = 1.0
 """Seconds that a checkpoint is taken to cost before one was made."""
 COST_LEAST = 1e-3
 USUAL = 20
-"""So many steps without a save say what one takes."""
+"""Number of steps without a save from which the usual duration is known."""
 RECENT = 9
-"""So many checkpoints say what one costs: the state, or the disk, may change."""
+"""Number of recent checkpoints that determine the cost: state or disk may change."""
 FADING = 0.8
 """Weight of a failure, with the time before it, after the next one: the rate of failures changes."""
 BEFORE = 0.5
 """The failures that are taken to have been seen before the first one: neither none nor one."""
 BEFORE_COSTS, BEFORE_LEAST = 100, 60.0
-"""The time in which two of those were seen: so many times what a checkpoint costs, at least so many seconds."""
+"""Time that contains two failures before any were seen: a multiple of a checkpoint's cost, with a minimum in
+seconds."""
 
 
 class Beside:
-    """How much longer the steps take that a checkpoint is written beside than those before it."""
+    """Measures how much longer steps take while a checkpoint is written."""
 
     def __init__(self) -> None:
         self._usual: collections.deque[float] = collections.deque(maxlen=USUAL)
         self._longer = 0.0
 
     def step(self, seconds: float, saving: bool) -> None:
-        """One took so long without what it was stalled, with a save on its way in it or not."""
+        """Add the duration of a step without its stalls. `saving`: a checkpoint was being written."""
         if not saving:
             self._usual.append(seconds)
         elif self._usual:
             self._longer += seconds - statistics.median(self._usual)
 
     def ended(self) -> float:
-        """Seconds that the save cost its steps; the next one begins anew."""
+        """Return the seconds that the save cost its steps, and reset the count."""
         longer, self._longer = max(0.0, self._longer), 0.0
         return longer
 
@@ -55,7 +56,7 @@ class Interval:
 
 
 class Chooser:
-    """Hears what checkpoints cost and when something failed; times are seconds on any one clock."""
+    """Chooser of the interval from checkpoint costs and failures; times are seconds on any one clock."""
 
     def __init__(self, begun: float) -> None:
         self._since = begun
@@ -63,7 +64,7 @@ class Chooser:
         self._weight = 0.0
         """Number of failures, of which earlier ones count less."""
         self._time = 0.0
-        """Between these failures, each by its failure's weight."""
+        """Weighted time between these failures; each failure has a weight."""
         self._costs: collections.deque[float] = collections.deque(maxlen=RECENT)
 
     def cost(self, seconds: float) -> None:

@@ -30,7 +30,7 @@ SLOTS = 2
 
 @dataclass
 class Kept:
-    """One part of the state after one step."""
+    """A part of the state after one step."""
 
     path: Path
     pieces: list[Any]
@@ -40,23 +40,27 @@ class Kept:
 
 @dataclass
 class Keeper:
+    """The memory of a node for snapshots, and the server that accepts copies."""
+
     folder: Path
     address: str
     secret: str
     held: dict[tuple[int, int], Kept] = field(default_factory=dict)
-    """By shard and step; only what is whole."""
+    """Complete snapshots, by shard and step."""
     port: int = 0
     generation: int = 0
-    """The one that goes on now: nothing is taken from another."""
+    """The current generation: snapshots of others are refused."""
     _ways: dict[tuple[str, int], Wire] = field(default_factory=dict)
     _turns: dict[tuple[Any, ...], asyncio.Lock] = field(default_factory=dict)
     _fetched: dict[tuple[int, int, bool], Kept] = field(default_factory=dict)
 
     async def open(self) -> None:
+        """Listen on a free port of the address."""
         self.server = await asyncio.start_server(self._serve, self.address, 0, limit=LINE_MAX)
         self.port = self.server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
+        """Stop listening and free the memory."""
         self.server.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -68,7 +72,7 @@ class Keeper:
             del self.held[known]
 
     def written(self, shard: int, step: int, kept: Kept) -> None:
-        """One step back is as far as anybody ever goes."""
+        """Keep a snapshot, and forget those older than the last step: no rank ever goes back further."""
         self.held[shard, step] = kept
         for key in [key for key in self.held if key[1] < step - 1]:
             del self.held[key]
@@ -78,7 +82,7 @@ class Keeper:
         return [(shard, step, kept.cut) for (shard, step), kept in self.held.items()]
 
     def hang_up(self) -> None:
-        """Whatever was under way to others is broken off."""
+        """Break off all transfers to other nodes."""
         for wire in self._ways.values():
             wire.close()
         self._ways.clear()
@@ -90,7 +94,7 @@ class Keeper:
             del self.held[key]
 
     def tidy(self, generation: int) -> None:
-        """Removes what earlier generations wrote and nobody goes back to any more."""
+        """Remove snapshots of earlier generations that no rank needs any more."""
         used = {self.folder / ALIVE, *(kept.path for kept in self.held.values())}
         for path in self.folder.iterdir():
             if path not in used and not path.name.startswith((f"own-{generation}-", f"copy-{generation}-")):
@@ -183,7 +187,7 @@ class Keeper:
 
 
 def place_in_memory(kind: str) -> Path:
-    """A folder of this process; what killed ones have left is cleared away."""
+    """Make a folder for this process, and remove those of killed ones."""
     ours = f"stampworks-{kind}-{os.getuid()}-"
     clear_away(ours)
     folder = Path(tempfile.mkdtemp(prefix=ours, dir=MEMORY))
@@ -193,7 +197,7 @@ def place_in_memory(kind: str) -> Path:
 
 
 def clear_away(ours: str) -> None:
-    """Remove the folders that begin so and that no process holds any more."""
+    """Remove the folders with this prefix that no process holds."""
     for left in MEMORY.glob(f"{ours}*"):
         with contextlib.suppress(OSError), (left / ALIVE).open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -201,7 +205,7 @@ def clear_away(ours: str) -> None:
 
 
 def reserved(file: int, size: int, path: Path) -> None:
-    """All of it at once: what is missing in the middle of a copy would kill whoever writes."""
+    """Allocate the whole file at once: running out of memory during a copy would kill the process."""
     try:
         os.posix_fallocate(file, 0, size)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where every second of a run went, from its file of events.
+"""Account for every second of a run, from its file of events.
 
 Each second of wall time is in exactly one of BINS. Time is counted in whole microseconds, so that the bins sum to the
 wall time exactly. What a step cost is known when it is complete, whether it counts only when none after it is done
@@ -66,6 +66,7 @@ class Events:
 
 
 def read(path: Path) -> Events:
+    """Return the events of a file, which each iteration reads again."""
     return Events(path)
 
 
@@ -76,24 +77,24 @@ def _event(line: bytes) -> Event | None:
             event = json.loads(line[start:]) if start >= 0 else None
         except (ValueError, RecursionError):
             continue
-        if isinstance(event, dict) and isinstance(event.get("what"), str) and _at(event) is not None:
+        if isinstance(event, dict) and isinstance(event.get("what"), str) and _timestamp(event) is not None:
             return event
     return None
 
 
 @dataclass(slots=True)
 class Step:
-    """A step that was completed, and what of it was spent waiting."""
+    """A completed step, and the time that it waited."""
 
     step: int
     at_us: int
-    """When it was complete, after the run's begin."""
+    """Time of its end, since the run's beginning."""
     took_us: int
     stalls_us: tuple[int, int, int]
     world: int
     tokens: int
     loss: float | None
-    """None for what is no finite number, as the other two."""
+    """None for values that are not finite, like the other two."""
     rate: float | None
     norm: float | None
 
@@ -112,18 +113,18 @@ class Failure:
     lost_steps: int = 0
     """Complete ones, done again."""
     lost_us: int = 0
-    """With the step that it broke off."""
+    """Lost time, with the interrupted step."""
     restart_us: int = 0
-    """Until all ranks had their state, or something else failed."""
+    """Time until all ranks had their state, or the next failure."""
     until_step_us: int | None = None
-    """From its notice to the next complete step."""
+    """Time from its notice to the next complete step."""
     source: str = ""
-    """Where the state came from afterwards."""
+    """Source of the state after the failure."""
 
 
 @dataclass
 class Attempt:
-    """One start of the job; `end` is empty for one that was killed, or still goes on."""
+    """A start of the job; `end` is empty for a killed or running one."""
 
     number: int
     job: str
@@ -154,6 +155,7 @@ class Account:
 
     @property
     def wall_us(self) -> int:
+        """Microseconds of the run; each belongs to one bin."""
         return sum(self.bins_us.values())
 
     @property
@@ -163,16 +165,17 @@ class Account:
 
     @property
     def tokens(self) -> int:
+        """Tokens of all steps that count."""
         return sum(step.tokens for step in self.steps)
 
     @property
     def tokens_per_s(self) -> float | None:
-        """While steps were done that count, with what these waited for."""
+        """Return the rate during counted steps, including their waits."""
         return _ratio(self.tokens * US, sum(step.took_us for step in self.steps))
 
     @property
     def flops_per_token(self) -> float | None:
-        """As FLOPS says; needs the number of parameters, which a rank tells when it is ready."""
+        """Return the value of FLOPS. It needs the number of parameters, which a rank reports when it is ready."""
         model = self.settings.get("model")
         if not isinstance(model, Mapping) or not self.parameters:
             return None
@@ -188,12 +191,13 @@ class Account:
 
     @property
     def cost(self) -> float | None:
-        """In the money of the price: all nodes of each attempt, from its begin to its end."""
+        """Return the cost in the price's currency: all nodes of each attempt, from its beginning to its end."""
         price = _number(self.settings, "price")
         return price * sum(each.nodes * each.wall_us for each in self.attempts) / US / 3600 if price else None
 
     @property
     def cost_per_million_tokens(self) -> float | None:
+        """Cost in the currency of the price; None when unknown."""
         return None if self.cost is None else _ratio(self.cost * 1e6, self.tokens)
 
 
@@ -203,7 +207,7 @@ def flops_per_token(parameters: int, layers: int, width: int, length: int) -> fl
 
 
 def account(events: Iterable[Event]) -> Account:
-    """Every second from the first event to the last; of a run that still goes on, as far as it has come."""
+    """Account for every second from the first event to the last; a running job is included as far as it has come."""
     book = _Book()
     for first, attempt in _attempts(events):
         book.enter(first, attempt)
@@ -222,14 +226,14 @@ def _attempts(events: Iterable[Event]) -> Iterator[tuple[Event, Iterator[Event]]
         number = next(starts) if event["what"] == "start" else number
         return number
 
-    sound = (event for event in events if _at(event) is not None and isinstance(event.get("what"), str))
+    sound = (event for event in events if _timestamp(event) is not None and isinstance(event.get("what"), str))
     for _, of_one in itertools.groupby(sound, attempt):
         first = next(of_one)
         yield first, _in_order(itertools.chain([first], of_one))  # noqa: B031 (the rest of it)
 
 
 def _in_order(events: Iterable[Event]) -> Iterator[Event]:
-    """By their time, as far as none is more than WINDOW lines away from its place."""
+    """Yield events by time, if none is more than WINDOW lines away from its place."""
     waiting: list[tuple[int, int, Event]] = []
     for place, event in enumerate(events):
         heapq.heappush(waiting, (_us_of(event), place, event))
@@ -248,7 +252,7 @@ class _Book:
     def __init__(self) -> None:
         self.begun: int | None = None
         self.shift = 0
-        """From an attempt's clock to the time after the run's begin."""
+        """Offset from an attempt's clock to the time since the run's beginning."""
         self.mark = 0
         self.state = "waiting"
         self.spent = Counter[str]()
@@ -259,9 +263,9 @@ class _Book:
         self.outage: list[Failure] = []
         """Failures after which no step is complete yet."""
         self.saved: int | None = None
-        """When a checkpoint was published after the mark."""
+        """Time of the last publication of a checkpoint after the mark."""
         self.early = 0
-        """How much earlier than their seconds say the last steps came."""
+        """Time by which the last steps came earlier than their durations say."""
         self.world = 1
         self.told: list[tuple[int, Event]] = []
         self.settings: Mapping[str, Any] = {}
@@ -270,7 +274,7 @@ class _Book:
         self.strange = Counter[str]()
 
     def enter(self, first: Event, events: Iterator[Event]) -> None:
-        """One attempt. The time since the last one was waited, whoever was to blame."""
+        """Begin an attempt. The time since the last attempt counts as waiting, whatever the reason."""
         earliest = next(events)
         self._start(first, _us_of(earliest))
         now = self.mark
@@ -365,7 +369,8 @@ class _Book:
         self.outage.append(failure)
 
     def _step(self, event: Event, now: int) -> None:
-        """Its last seconds are the step; what was before them, since the mark, is as it was.
+        """Account for a step: the last seconds are the step itself, and the time before it since the mark belongs to
+        the state.
 
         Messages come early and late by turns: what a step came too early may be taken by those after it.
         """
@@ -398,7 +403,7 @@ class _Book:
         self.attempts[-1].end = why
 
     def _until(self, now: int) -> None:
-        """To where the state says; steps that have ended wait for what is still written."""
+        """Assign the time since the mark to the current state. After the last step, wait for pending writes."""
         if self.state != "restart" and self.saved is not None:
             self._spend(self.saved, "checkpoint")
         self._spend(now, "restart" if self.state == "restart" else "waiting")
@@ -418,7 +423,7 @@ class _Book:
         self.mark, self.saved = until, None
 
     def _lose(self, first: int) -> None:
-        """Steps from this one on do not count any more."""
+        """Discard the steps from this one on."""
         while self.steps and self.steps[-1].step >= first:
             took = self.steps.pop().took_us
             self.lost_steps += 1
@@ -460,13 +465,13 @@ def _stalls(event: Event, took: int) -> tuple[int, int, int]:
     return found[0], found[1], found[2]
 
 
-def _at(event: Event) -> float | None:
+def _timestamp(event: Event) -> float | None:
     at = _number(event, "at")
     return at if at is not None and at < LATEST else None
 
 
 def _us_of(event: Event) -> int:
-    return round((_at(event) or 0.0) * US)
+    return round((_timestamp(event) or 0.0) * US)
 
 
 def _us(event: Event, name: str) -> int | None:
@@ -482,6 +487,7 @@ def _number(event: Event, name: str) -> float | None:
 
 
 def whole(event: Event, name: str) -> int | None:
+    """Return a field if it is an integer from 0 to 2^63 - 1, else None."""
     value = event.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
 

@@ -39,6 +39,7 @@ class Manifest:
     version: int = VERSION
 
     def text(self) -> str:
+        """Return the manifest as JSON, as it is stored."""
         named = {name: {"bytes": each.bytes, DIGESTS[self.version]: each.digest} for name, each in self.files.items()}
         return json.dumps({**asdict(self), "files": named}, indent=1) + "\n"
 
@@ -72,20 +73,20 @@ def manifest_of(content: bytes, path: str, name: str) -> Manifest:
 
 
 def _believed(checkpoint: str, said: dict[str, Any]) -> Manifest:
-    version = _of(int, said["version"])
+    version = _checked(int, said["version"])
     files = {}
     for name, each in said["files"].items():
-        files[name] = File(_of(int, each["bytes"]), _of(str, each[DIGESTS[version]]))
+        files[name] = File(_checked(int, each["bytes"]), _checked(str, each[DIGESTS[version]]))
         if "/" in name or name in (".", ".."):
             raise ValueError(name)
-    plain = _of(int, said["step"]), _of(int, said["world"]), _of(str, said["model"])
-    found = Manifest(*plain, files, _of(dict, said["told"]), version)
+    plain = _checked(int, said["step"]), _checked(int, said["world"]), _checked(str, said["model"])
+    found = Manifest(*plain, files, _checked(dict, said["told"]), version)
     if found.step != step_of(checkpoint) or METADATA not in files:
         raise ValueError(checkpoint)
     return found
 
 
-def _of(kind: type[Kind], value: Any) -> Kind:
+def _checked(kind: type[Kind], value: Any) -> Kind:
     if type(value) is not kind:
         raise TypeError(value)
     return value

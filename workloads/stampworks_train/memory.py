@@ -26,7 +26,7 @@ class Memory:
     """A file in shared memory as a tensor of bytes. Pinned where an accelerator copies into it."""
 
     def __init__(self, path: Path, size: int, pinned: bool = False) -> None:
-        """An empty `size` takes what is there."""
+        """Map a file; an empty `size` uses that of an existing one."""
         self.path = path
         with path.open("r+b" if path.exists() else "w+b") as file:
             if size:

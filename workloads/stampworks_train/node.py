@@ -33,15 +33,15 @@ WHERE, KEPT = "where.json", "kept"
 
 @dataclass
 class NodeKeeper(Keeper):
-    """A keeper that ranks tell what they have written, and that knows how each generation cut the state."""
+    """A keeper to which ranks report their snapshots, and which knows the shards of each generation."""
 
     cuts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By generation: how many parts the state has, and how many ranks there were."""
+    """Number of parts of the state and of ranks, by generation."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     last_used: float = field(default_factory=time.monotonic)
     users: int = 0
     _pieces: dict[int, list[Any]] = field(default_factory=dict)
-    """By shard, as its rank said them last."""
+    """The last pieces that each shard's rank reported."""
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.users += 1
@@ -102,7 +102,7 @@ class NodeKeeper(Keeper):
         return {"path": str(kept.path), "pieces": kept.pieces}
 
     async def watch(self, launcher: int) -> None:
-        """Until the launcher is gone, a session says so, or no rank comes any more."""
+        """Wait until the launcher ends, a session asks for the end, or ranks stay away too long."""
         while not self.over.is_set() and _lives(launcher):
             if not self.users and time.monotonic() - self.last_used > IDLE_S:
                 return
@@ -113,8 +113,8 @@ class NodeKeeper(Keeper):
 
 def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
     """Start the keeper of this node; where it listens."""
-    folder = place_of(key)
-    clear_away(place_of("").name)
+    folder = _place_of(key)
+    clear_away(_place_of("").name)
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     expect_own(folder)
@@ -142,8 +142,8 @@ def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
 
 
 def running(key: str) -> dict[str, Any] | None:
-    """Where the keeper of this node listens, if there is one."""
-    folder = place_of(key)
+    """Return the address of this node's keeper, or None if none runs."""
+    folder = _place_of(key)
     expect_own(folder)
     try:
         found: dict[str, Any] = json.loads((folder / WHERE).read_text())
@@ -157,7 +157,7 @@ def running(key: str) -> dict[str, Any] | None:
 
 
 def expect_own(folder: Path) -> None:
-    """Refuse a folder that another user has put there: what it names would be read as snapshots."""
+    """Refuse a folder of another user: its content would be read as snapshots."""
     try:
         found = folder.lstat()
     except FileNotFoundError:
@@ -166,13 +166,13 @@ def expect_own(folder: Path) -> None:
         raise PermissionError(f"{folder} belongs to another user, and snapshots of this run are to go there: remove it")
 
 
-def place_of(key: str) -> Path:
+def _place_of(key: str) -> Path:
     return MEMORY / f"stampworks-session-{os.getuid()}-{key}"
 
 
 def kept_at(key: str) -> Path:
     """The folder of the snapshots."""
-    return place_of(key) / KEPT
+    return _place_of(key) / KEPT
 
 
 def _lives(process: int) -> bool:
@@ -186,6 +186,7 @@ def _lives(process: int) -> bool:
 
 
 async def main() -> None:
+    """Keep snapshots until the ranks have been away for too long. Only one such process holds the lock."""
     told = json.loads(sys.stdin.readline())
     folder = Path(told["folder"])
     with (folder / ALIVE).open("w") as lock:

@@ -44,11 +44,11 @@ class Objects:
         self.threads = concurrent.futures.ThreadPoolExecutor(PARALLEL)
 
     def sizes(self, below: str = "") -> dict[str, int]:
-        """The names of all objects below a name, with their bytes. A page that fails is asked for again by itself."""
+        """Return the sizes of all objects below a name. A failed page is requested again."""
         found: dict[str, int] = {}
         more: dict[str, str] = {}
         while True:
-            page = self._told(below, "list_objects_v2", Prefix=self._prefix + below, **more)
+            page = self._call(below, "list_objects_v2", Prefix=self._prefix + below, **more)
             for each in page.get("Contents", ()):
                 found[each["Key"].removeprefix(self._prefix)] = int(each["Size"])
             if not page.get("IsTruncated"):
@@ -75,32 +75,35 @@ class Objects:
         return f"{found:08x}"
 
     def put(self, name: str, content: bytes) -> File:
-        self._told(name, "put_object", Key=self._prefix + name, Body=content)
+        """Write a small object at once."""
+        self._call(name, "put_object", Key=self._prefix + name, Body=content)
         return File(len(content), f"{zlib.crc32(content):08x}")
 
     def remove(self, names: list[str]) -> None:
+        """Remove objects, 1000 in a request. Raise CheckpointError for the first one that stays."""
         for begin in range(0, len(names), 1000):
             keys = [{"Key": self._prefix + name} for name in names[begin : begin + 1000]]
-            answer = self._told(names[begin], "delete_objects", Delete={"Objects": keys, "Quiet": True})
+            answer = self._call(names[begin], "delete_objects", Delete={"Objects": keys, "Quiet": True})
             for error in answer.get("Errors", ())[:1]:
                 raise CheckpointError(
                     f"{self.url}/{error.get('Key')}: is not removed: {plain(error.get('Message', ''))}"
                 )
 
     def abandon(self, below: str) -> None:
-        """End the uploads of killed writers, whose parts are paid for and shown nowhere."""
-        page = self._told(below, "list_multipart_uploads", Prefix=self._prefix + below)
+        """End the uploads of killed writers, whose invisible parts cost money."""
+        page = self._call(below, "list_multipart_uploads", Prefix=self._prefix + below)
         for each in page.get("Uploads", ()):
-            self._told(below, "abort_multipart_upload", Key=each["Key"], UploadId=each["UploadId"])
+            self._call(below, "abort_multipart_upload", Key=each["Key"], UploadId=each["UploadId"])
 
     def upload(self, name: str) -> Upload:
+        """Return a stream whose object appears when it is complete."""
         return Upload(self, name)
 
     def call(self, name: str, what: str, **told: Any) -> Any:
         """A request about one object."""
-        return self._told(name, what, Key=self._prefix + name, **told)
+        return self._call(name, what, Key=self._prefix + name, **told)
 
-    def _told(self, name: str, what: str, **told: Any) -> Any:
+    def _call(self, name: str, what: str, **told: Any) -> Any:
         with self._located(name):
             return getattr(self._client, what)(Bucket=self._bucket, **told)
 
@@ -156,6 +159,7 @@ class Upload:
         """A part waits until it is full, or `durable` is asked for."""
 
     def check(self) -> None:
+        """Raise the error of a part that failed in the background."""
         for part in self._parts:
             if part.done() and (error := part.exception()):
                 raise error
@@ -197,7 +201,7 @@ class Upload:
 def ahead(
     threads: concurrent.futures.Executor, asked: list[tuple[str, int, int]], work: Callable[..., bytes]
 ) -> Iterator[bytes]:
-    """The answers in order; a few are asked for before they are needed, and no more."""
+    """Yield the answers in order, and request a few of them ahead."""
     waiting: list[concurrent.futures.Future[bytes]] = []
     for each in asked:
         waiting.append(threads.submit(work, *each))

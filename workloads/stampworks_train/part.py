@@ -16,7 +16,7 @@ def local(value: Tensor) -> Tensor:
 
 
 def place(value: Tensor) -> list[int]:
-    """Where the part of it that is here begins in the whole."""
+    """Return the offsets of the local part in the whole tensor."""
     if not isinstance(value, DTensor):
         return [0] * value.dim()
     _, start = compute_local_shape_and_global_offset(value.shape, value.device_mesh, value.placements)

@@ -28,7 +28,7 @@ class StepSampler:
         self.samples, self.batch, self.after, self.seed = samples, batch, after, seed
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Without an end: the loop over steps says when it is enough."""
+        """Yield batches without an end: the loop over steps ends the run."""
         steps = self.samples // self.batch
         at, known, order = self.after, -1, torch.empty(0)
         while True:

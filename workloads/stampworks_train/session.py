@@ -80,7 +80,7 @@ class Session:
         self._checkpoints = BucketCheckpoints(at, *told) if "://" in at else Checkpoints(Path(at), *told)
         self._snapshots = Snapshots(run, self._group) if snapshots and self._group else None
         self.stopped = False
-        """Whether the loop has ended because somebody asked it to: the run can go on later."""
+        """Whether the loop was asked to end: the run can continue later."""
         self._asked = False
         self._agreed: tuple[Any, Tensor] | None = None
         self._told: dict[str, Any] = {}
@@ -92,7 +92,7 @@ class Session:
         self._since = time.perf_counter()
 
     def steps(self, last: int) -> Iterator[int]:
-        """The steps from the next one to the last, and what each leaves behind it."""
+        """Yield the steps from the next one to the last, and save their results."""
         try:
             for step in range(self.step + 1, last + 1):
                 yield step
@@ -131,7 +131,7 @@ class Session:
         """Wait until the last checkpoint is safe, and end the account. `steps` calls it."""
         self._checkpoints.finish()
         self._tell_saved()
-        if self._saved != self.step:  # it failed, or the ranks were lost while it was written
+        if self._saved != self.step:  # the save failed, or ranks were lost during it
             self._state = self._whole.tensors()
             self._save(self.step)
             self._checkpoints.finish()
@@ -148,7 +148,7 @@ class Session:
     # -- the beginning
 
     def _run(self) -> str:
-        """A name that no other run in this folder has: whoever removes it begins anew."""
+        """Return a unique name of the run in its folder; a removed folder means a new run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / RUN
         if not path.exists():
@@ -200,7 +200,7 @@ class Session:
         return time.perf_counter() - begun
 
     def _save(self, step: int) -> float:
-        """Seconds that the step waits for the copy; it is written beside the next ones."""
+        """Save, and return the seconds that the step waits for the copy; the write continues in the background."""
         begun = time.perf_counter()
         state = {**self._state, RANKS: {str(self.rank): self._whole.values()}}
         self._checkpoints.save(state, step, {})

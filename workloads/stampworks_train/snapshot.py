@@ -72,7 +72,7 @@ def _shared(
 
 
 def copy_all(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """The second of each pair into the first. A device is told of all in one call, and is not waited for."""
+    """Copy the second of each pair into the first. A device gets one call, without a wait."""
     if pairs:
         into, of = zip(*pairs, strict=True)
         with torch.no_grad():

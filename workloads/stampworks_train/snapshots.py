@@ -31,7 +31,7 @@ GONE = "the process that keeps snapshots of this node is gone: start the run aga
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest step that all parts are there of, and who wrote it."""
+    """The newest step whose parts all exist, and their writers."""
 
     step: int
     cut: int
@@ -63,7 +63,7 @@ class Snapshots:
         self.newest = self._find()
 
     def _begin(self, parts: Sequence[Part]) -> None:
-        """The ranks of now write from here on; what others did after the newest step does not count."""
+        """Let the current ranks write; steps of others after the newest one no longer count."""
         mine = _cut(parts)
         cuts = self._each(mine)
         distinct = list(dict.fromkeys(cuts))
@@ -112,7 +112,7 @@ class Snapshots:
         self._written(-1 - self.rank, step, path, self._neighbour)
 
     def wait(self) -> None:
-        """Until the second copies of the last step are safe."""
+        """Wait until the second copies of the last step are safe."""
         while self._waiting:
             self._waiting.pop()
             self.problem = self._door.hear().get("problem") or self.problem
@@ -184,17 +184,19 @@ class Door:
 
     def __init__(self, keeper: dict[str, Any]) -> None:
         self._socket = socket.create_connection((keeper["address"], keeper["port"]), WAIT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a small message waits 40 ms
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # otherwise a small message waits 40 ms
         self._file = self._socket.makefile("rb")
         self.say({"secret": keeper["secret"]})
 
     def say(self, message: dict[str, Any]) -> None:
+        """Send a line of JSON. Raise ConnectionError when the node's process is gone."""
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except ConnectionError:
             raise ConnectionError(GONE) from None
 
     def hear(self) -> dict[str, Any]:
+        """Receive a line of JSON. Raise ConnectionError when the node's process is gone."""
         try:
             line = self._file.readline(LINE_MAX)
         except ConnectionError:
@@ -205,6 +207,7 @@ class Door:
         return found
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a message. Raise ConnectionError with the problem that it names."""
         self.say(message)
         answer = self.hear()
         if "problem" in answer:
@@ -219,7 +222,7 @@ def _cut(parts: Iterable[Part]) -> str:
 
 
 def _address() -> str:
-    """Where other nodes reach this one: the address that it has towards the first."""
+    """Return the address at which other nodes reach this one: its address towards the first node."""
     if own := os.environ.get("POD_IP", ""):
         return own
     master, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "1")

@@ -1,4 +1,4 @@
-"""Bytes that are on the disk when whoever wrote them says so."""
+"""Files whose writers can wait until their bytes are on the disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 BLOCK = 2**23
 """Bytes of one read or write."""
 PAGE = 2**12
-"""Writes past the page cache begin and end at a multiple of it."""
+"""Alignment of writes that bypass the page cache."""
 
 LIBC = ctypes.CDLL(None)
 SYNC_FILE_RANGE_WRITE = 2
@@ -39,14 +39,14 @@ class Stream:
     """
 
     def __init__(self, path: Path) -> None:
-        self._block, self._other = (memoryview(mmap.mmap(-1, BLOCK)) for _ in range(2))  # on whole pages
+        self._block, self._other = (memoryview(mmap.mmap(-1, BLOCK)) for _ in range(2))  # page-aligned
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
         self._writing: concurrent.futures.Future[None] | None = None
         self._failed: Exception | None = None
-        self._fd = _opened(path)  # last: whatever fails before leaves no open file
+        self._fd = _opened(path)  # open it last: an earlier error leaves no open file
         self._filled = self._sum = 0
         self.bytes = 0
-        """With those that are only in the block."""
+        """Number of bytes, including those still in the block."""
 
     def __enter__(self) -> Stream:
         return self
@@ -56,7 +56,7 @@ class Stream:
         os.close(self._fd)
 
     def write(self, data: Any) -> int:
-        """Never raises: torch.save hides what its file raises behind an error of its own. `check` does."""
+        """Write without raising: torch.save hides errors of its file behind its own. `check` raises them."""
         size = memoryview(data).nbytes
         content = memoryview(data).cast("B") if size else memoryview(b"")
         while len(content) and not self._failed:
@@ -73,6 +73,7 @@ class Stream:
         """A block waits until it is full, or `durable` is asked for."""
 
     def check(self) -> None:
+        """Raise the error of a write that failed in the background."""
         if self._failed:
             raise self._failed
 
@@ -86,7 +87,7 @@ class Stream:
         return File(self.bytes, f"{self._sum:08x}")
 
     def _put(self) -> None:
-        """Begins to write the block up to a whole page: `durable` cuts off what is too much."""
+        """Start to write the block up to a whole page: `durable` cuts off the excess."""
         pages = -(-self._filled // PAGE) * PAGE
         begun = self._thread.submit(_all, self._fd, self._block[:pages], self.bytes - self._filled)
         self._sum = zlib.crc32(self._block[: self._filled], self._sum)
@@ -95,7 +96,7 @@ class Stream:
         self._block, self._other, self._filled = self._other, self._block, 0
 
     def _wait(self) -> None:
-        """Until the block before is written."""
+        """Wait until the previous block is written."""
         try:
             if self._writing:
                 self._writing.result()
@@ -104,19 +105,19 @@ class Stream:
 
 
 def _opened(path: Path) -> int:
-    """A new file; EINVAL is what a file system says that knows nothing but its page cache."""
+    """Open a new file; EINVAL means that the file system supports no direct writes."""
     how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         return os.open(path, how | os.O_DIRECT, 0o666)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-    path.unlink(missing_ok=True)  # it was made before it was refused
+    path.unlink(missing_ok=True)  # created before the file system refused O_DIRECT
     return os.open(path, how, 0o666)
 
 
 def _all(fd: int, block: Any, at: int) -> None:
-    """Writes all of it, and lets the disk begin at once: else it stands still until fsync, and then everybody waits."""
+    """Write everything and start the disk at once: otherwise it idles until fsync, for which all ranks wait."""
     while len(block):
         try:
             size = os.pwrite(fd, block, at)

@@ -22,9 +22,11 @@ RANKS = "ranks"
 class Stateful(Protocol):
     """A sampler, a scheduler, a scaler, or any other object that can say its state and take it back."""
 
-    def state_dict(self) -> Any: ...
+    def state_dict(self) -> Any:
+        """Return the state as torch's modules do."""
 
-    def load_state_dict(self, state: Any) -> Any: ...
+    def load_state_dict(self, state: Any) -> Any:
+        """Take a state as torch's modules do."""
 
 
 class Whole:
@@ -47,15 +49,17 @@ class Whole:
 
     @property
     def parameters(self) -> int:
+        """Number of weights, before they are sharded."""
         return sum(weight.numel() for weight in self.model.parameters())
 
     def tensors(self) -> dict[str, Any]:
-        """As torch.distributed.checkpoint has it. An optimizer that has made no step makes its state first."""
+        """Return the tensors as torch.distributed.checkpoint expects them. An optimizer without a step creates its
+        state first."""
         model, optimizer = get_state_dict(self.model, self.optimizers)
         return {"model": model, "optimizer": optimizer}
 
     def take(self, state: dict[str, Any], values: bytes, own: bool) -> None:
-        """Go on from a state; `own`: whether the values were those of this rank."""
+        """Continue from a state. `own`: whether the values are those of this rank."""
         set_state_dict(
             self.model, self.optimizers, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
         )
@@ -97,6 +101,7 @@ def replaced(state: Any, values: Mapping[str, Any], at: str = "") -> Any:
 
 
 def leaves(state: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all values of nested dicts and lists, with their paths."""
     if isinstance(state, dict):
         for key, value in state.items():
             yield from leaves(value, f"{at}/{key}")

@@ -1,4 +1,4 @@
-"""JSON lines between agents, and bytes after some of them. Who has not the run's secret is not listened to."""
+"""JSON lines between agents, some followed by bytes. A connection without the run's secret is closed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ WANTS_CHECKPOINT, WANTS_STOP = 1, 2
 
 
 class Wire:
-    """One connection."""
+    """A connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
     def say(self, message: dict[str, Any]) -> None:
+        """Queue a line of JSON; it is sent when the loop runs."""
         self.writer.write(json.dumps(message).encode() + b"\n")
 
     async def hear(self) -> dict[str, Any] | None:
-        """The next message; nothing when the other side is gone."""
+        """Return the next message, or None if the other side has closed."""
         try:
             line = await self.reader.readline()
             found = json.loads(line) if line.endswith(b"\n") else None
@@ -40,6 +41,7 @@ class Wire:
             await self.writer.drain()
 
     async def take(self, into: mmap.mmap, size: int) -> None:
+        """Receive bytes into a mapped file. Raise ConnectionError if the other side ends first."""
         at = 0
         while at < size:
             block = await self.reader.read(min(BLOCK, size - at))
@@ -49,10 +51,12 @@ class Wire:
             at += len(block)
 
     def close(self) -> None:
+        """Close the connection without waiting for queued bytes."""
         self.writer.close()
 
 
 async def connect(address: str, port: int, secret: str, wait_s: float) -> Wire:
+    """Connect and send the run's secret. Raise TimeoutError after `wait_s` seconds."""
     async with asyncio.timeout(wait_s):
         wire = Wire(*await asyncio.open_connection(address, port, limit=LINE_MAX))
     wire.say({"secret": secret})
@@ -60,7 +64,7 @@ async def connect(address: str, port: int, secret: str, wait_s: float) -> Wire:
 
 
 async def admitted(wire: Wire, secret: str, wait_s: float) -> bool:
-    """Whether who has come belongs to this run."""
+    """Return whether the other side belongs to this run."""
     try:
         async with asyncio.timeout(wait_s):
             first = await wire.hear()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 WORDS_MAX = 500
-"""Characters of a text; what others say is cut to that."""
+"""Maximum characters of a text from elsewhere."""
 CREDENTIALS = re.compile(r"://[^/@\s]+@")
 SIGNED = re.compile(r"([?&][^=&\s]*(?:sig|token|key|secret|password|credential)[^=&\s]*)=[^&\s]+", re.IGNORECASE)
 
@@ -20,7 +20,7 @@ def plain(text: str) -> str:
 
 
 def without_secrets(told: Any) -> Any:
-    """The same without what opens anything: users and signatures in addresses."""
+    """Return data without secrets: users and signatures in addresses."""
     if isinstance(told, Mapping):
         return {str(name): without_secrets(value) for name, value in told.items()}
     if isinstance(told, list | tuple):

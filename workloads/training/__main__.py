@@ -1,4 +1,4 @@
-"""Trains on this node together with the others of the job, and goes on when some of them are lost.
+"""Train on this node together with the other nodes of the job, and continue when some of them are lost.
 
     python3 -m training --options FILE-OR-JSON
 
@@ -23,6 +23,7 @@ from .settings import Settings
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run this node's agent until the run ends, and return the exit status."""
     parser = argparse.ArgumentParser(prog="training", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--options", metavar="FILE-OR-JSON", required=True, help="the run's settings, see settings.py")
     try:

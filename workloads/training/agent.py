@@ -1,4 +1,4 @@
-"""The agent of one node: it starts ranks, keeps what they leave in memory, and carries messages. Without torch."""
+"""The agent of a node: it starts ranks, keeps their snapshots in memory, and carries messages. It needs no torch."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ class Form:
 
 
 class Agent:
+    """The agent of this node, and of the first node also the coordinator."""
+
     def __init__(self, settings: Settings, ranks: Ranks) -> None:
         self.settings, self.ranks = settings, ranks
         node = settings.cluster.named(ranks.node)
@@ -67,14 +69,14 @@ class Agent:
         self.address = own or (node.address if node else "127.0.0.1")
         rails = node.rails if node and settings.copies == "rail" else ()
         self.keeps_at = rails[0] if rails else self.address
-        """Where snapshots come to."""
+        """Address at which snapshots arrive."""
         self.children: dict[int, Child] = {}
         self.form = Form(0, 0, 0, {}, {})
         self.stop_asked = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self) -> int:
-        """Until the run is through, here or with its coordinator."""
+        """Run until the training ends, here or at the coordinator."""
         _prepare(self.settings)
         self.context = _fork_server()
         loop = asyncio.get_running_loop()
@@ -96,7 +98,7 @@ class Agent:
         self.keeper = Keeper(place_in_memory("training"), self.keeps_at, secret)
         try:
             await self.keeper.open()
-            devices = await asyncio.to_thread(self._devices)  # whoever forks from now on need not wait for torch
+            devices = await asyncio.to_thread(self._devices)  # the process that forks has loaded torch from now on
             count = self.settings.ranks or max(1, devices)
             self.devices = devices
             address = self.address if first else str(told["address"])
@@ -115,7 +117,7 @@ class Agent:
             self.keeper.close()
         if not coordinating:
             return code
-        self._meeting.unlink(missing_ok=True)  # it has the run's secret, and nobody comes any more
+        self._meeting.unlink(missing_ok=True)  # it contains the run's secret, and no more ranks will join
         return await coordinating
 
     @property
@@ -125,12 +127,13 @@ class Agent:
         return Path(self.settings.folder) / f"meeting-{start}-{attempt}.json"
 
     async def _told_where(self) -> dict[str, Any]:
-        """Where the coordinator listens: the first agent writes it into the run's folder."""
+        """Return the address of the coordinator, which the first agent writes into the run's folder."""
         deadline = time.monotonic() + self.settings.patience.start
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, ValueError):
                 found: dict[str, Any] = json.loads(self._meeting.read_text())
-                probe = await connect(str(found["address"]), int(found["port"]), "", 1.0)  # not one left from before
+                # make sure that it is not a file of an earlier run
+                probe = await connect(str(found["address"]), int(found["port"]), "", 1.0)
                 probe.close()
                 return found
             await asyncio.sleep(AGAIN_S)
@@ -138,7 +141,8 @@ class Agent:
         raise TimeoutError(f"{where}: is the folder the same directory on all nodes?")
 
     def _devices(self) -> int:
-        """Accelerators of this node: asked in a process of its own, for a fork cannot use what its parent has begun."""
+        """Return the accelerators of this node, counted in a process of its own: a fork cannot use a device that its
+        parent has initialized."""
         ours, its = self.context.Pipe()
         process = self.context.Process(target=_tell_devices, args=(its,), daemon=True)
         process.start()
@@ -153,7 +157,7 @@ class Agent:
             self.wire.say({"what": "stop asked"})
 
     async def _obey(self) -> int:
-        """Does what the coordinator says, until it says how the run has ended."""
+        """Obey the coordinator until it announces the end of the run."""
         beat = asyncio.create_task(self._beats())
         try:
             while True:
@@ -250,14 +254,14 @@ class Agent:
         self.wire.say({"generation": self.form.number, "rank": child.seat.rank, **message})
 
     async def _second_copy(self, child: Child, step: int) -> None:
-        """To the node that keeps it; a node that does not take it is the coordinator's to notice."""
+        """Send a snapshot to the node that keeps it. The coordinator notices a node that does not take it."""
         buddy = self.form.buddies.get(str(child.seat.rank))
         if buddy:
             await self.keeper.send((str(buddy[0]), int(buddy[1])), child.seat.shard, step)
         child.pipe.send({"kept": step})
 
     async def _brought(self, child: Child, shards: list[int], pieces_only: bool) -> None:
-        """Parts of the state that a rank goes on with, from here or from the node that has them."""
+        """Bring a rank the parts of the state from which it continues, from this node or another."""
         found: dict[int, Any] = {}
         for shard in shards:
             step, cut = self.form.step, self.form.cut
@@ -274,7 +278,7 @@ class Agent:
         task.add_done_callback(self._tasks.discard)
 
     async def _carried_out(self, child: Child, work: Coroutine[Any, Any, None]) -> None:
-        """Or the rank, which waits for it, is through; whether a node is gone the coordinator finds out."""
+        """Carry out a rank's work, unless the rank ends first. The coordinator finds out whether a node is gone."""
         try:
             await work
         except (OSError, TimeoutError, KeyError, MemoryError) as error:
@@ -288,7 +292,7 @@ class Agent:
                     child.pipe.send(told)
 
     async def _end_children(self) -> None:
-        """Ends them, whatever they do, and hears what they had said before."""
+        """End the ranks in any state, and read their last messages."""
         for task in list(self._tasks):
             task.cancel()
         for child in self.children.values():
@@ -298,7 +302,7 @@ class Agent:
             with contextlib.suppress(EOFError, OSError):
                 while child.pipe.poll():
                     self._heard(child, child.pipe.recv())
-            await asyncio.to_thread(child.process.join)  # one with much pinned memory takes its time
+            await asyncio.to_thread(child.process.join)  # a process with much pinned memory needs time to end
             child.pipe.close()
         for task in list(self._tasks):
             task.cancel()
@@ -307,7 +311,7 @@ class Agent:
 
 
 def _fork_server() -> ForkServerContext:
-    """Where ranks come from. Slurm signals all processes of a step, and only the agent may end because of that."""
+    """Return the server that forks ranks. Slurm signals all processes of a step, and only the agent may react."""
     for number in STOPS:
         signal.signal(number, signal.SIG_IGN)  # processes that are started from here on inherit this
     context = multiprocessing.get_context("forkserver")
@@ -334,7 +338,7 @@ def _publish(path: Path, content: dict[str, Any]) -> None:
 
 
 def _started(settings: Settings, ranks: Ranks) -> dict[str, Any]:
-    submitted = os.environ.get("STAMPWORKS_SUBMITTED", "")  # or put back into the queue, in seconds of Unix time
+    submitted = os.environ.get("STAMPWORKS_SUBMITTED", "")  # time of submission or requeue, in seconds of Unix time
     return {
         "name": settings.name,
         "job": os.environ.get("SLURM_JOB_ID") or os.environ.get("JOB_ID", ""),

@@ -1,4 +1,4 @@
-"""Members of a run, and the step from which it goes on after a loss. It lives in the agent of the first node."""
+"""Members of a run, and the step from which it continues after a loss. It runs in the agent of the first node."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .shape import Seat, buddies, misfit, seats
 
 BEAT_S = 0.5
 WHO_WAS_FIRST_S = 1.0
-"""After a collective has broken: the one whose fault it is says so itself, or its agent does."""
+"""Seconds to wait after a broken collective: the faulty rank, or its agent, then reports the cause."""
 IN_VAIN_MAX = 3
 """Generations one after the other that complete no step."""
 FINISHED, FAILED, LOST, STOPPED = 0, 1, 69, 75
-"""How an agent ends. 69: others do not answer, and the run wants to be started again: when the node of its coordinator
-is gone, or in a job that does not start all of it any more (EX_UNAVAILABLE); 75: it left a checkpoint and wants to be
-started again (EX_TEMPFAIL)."""
+"""Exit statuses of an agent. 69 (EX_UNAVAILABLE): other nodes do not answer, and the run must be restarted, because the
+coordinator's node is gone or the job no longer has all nodes. 75 (EX_TEMPFAIL): the run left a checkpoint and must be
+restarted."""
 ENDS = {FINISHED: "finished", FAILED: "failed", LOST: "preempted", STOPPED: "preempted"}
 BROKEN = "broken"
 FAILURES = {"gone": ("rank", True), "broke": (BROKEN, True), "fatal": ("rank", False)}
@@ -38,7 +38,7 @@ class Member:
     wire: Wire
     node: str
     place: int
-    """Its place among the nodes of the job."""
+    """Index among the nodes of the job."""
     ranks: int
     keeper: tuple[str, int]
     heard: float = 0.0
@@ -59,12 +59,15 @@ class Failure:
 
     @property
     def where(self) -> str:
+        """The rank and node in words, as the beginning of a message."""
         rank = "" if self.rank is None else f"rank {self.rank} on "
         return f"{rank}{self.node or 'the run'}:"
 
 
 @dataclass
 class Generation:
+    """The members of a run between two losses, with the step from which they started."""
+
     number: int
     seats: list[Seat]
     members: list[Member]
@@ -75,10 +78,11 @@ class Generation:
     """Ranks that have come to an end, finished or stopped."""
     about: dict[str, Any] = field(default_factory=dict)
     progress: float = 0.0
-    """When it last came further."""
+    """Time of the last progress."""
     steps: int = 0
 
     def member(self, rank: int) -> Member:
+        """Return the node on which a rank sits."""
         return self.members[self.seats[rank].node]
 
 
@@ -92,13 +96,14 @@ class Coordinator:
         self.cuts: dict[int, int] = {}
         """Number of parts of the snapshots of a generation."""
         self.worlds: dict[int, int] = {}
-        """How many ranks a generation had: as many again cut the state in the same way."""
+        """Number of ranks of each generation: the same number shards the state in the same way."""
         self.step = 0
         self.stopping = False
         self.compared = False
         self._meetings: set[asyncio.Task[None]] = set()
 
     async def open(self, address: str) -> int:
+        """Listen on a free port of the address, and return the port."""
         self.server = await asyncio.start_server(self._meet, address, 0, limit=LINE_MAX)
         port: int = self.server.sockets[0].getsockname()[1]
         return port
@@ -115,7 +120,7 @@ class Coordinator:
         except _AnewError as error:
             code = LOST
             self.journal.write("end", why="preempted", step=self.step, text=str(error))
-        except Exception as error:  # nobody shall go on without a coordinator
+        except Exception as error:  # the run cannot continue without a coordinator
             text = f"the coordinator broke: {type(error).__name__}: {error}"
             self.journal.write("end", why="failed", step=self.step, text=text)
         for member in self.members:
@@ -123,7 +128,7 @@ class Coordinator:
         self._beat.cancel()
         await asyncio.to_thread(self.journal.close, ENDS[code])
         if self._meetings:
-            await asyncio.wait(self._meetings, timeout=self.settings.patience.node)  # until all have gone
+            await asyncio.wait(self._meetings, timeout=self.settings.patience.node)  # wait until all agents have left
         self.server.close()
         return code
 
@@ -272,7 +277,7 @@ class Coordinator:
         return generation
 
     def _newest(self) -> tuple[int, int]:
-        """The newest step of which all parts are in the memory of nodes that are here, and who cut it; 0 for none."""
+        """Return the newest step whose parts are all in memory of present nodes, and its generation; 0 for none."""
         parts: dict[tuple[int, int], set[int]] = {}
         for member in self.members:
             for shard, step, cut in member.held:
@@ -281,7 +286,7 @@ class Coordinator:
         return max(whole, default=(0, 0))
 
     async def _through(self, generation: Generation) -> str | Failure:
-        """Until the generation has finished or stopped, or something is wrong with it."""
+        """Wait until the generation finishes, stops or fails."""
         broken: tuple[float, Failure] | None = None
         looked = time.monotonic()
         if self.stopping:
@@ -299,7 +304,7 @@ class Coordinator:
                     elif found:
                         return found
             now = time.monotonic()
-            if now - looked > 2 * BEAT_S:  # this process was kept waiting, and heard nobody meanwhile
+            if now - looked > 2 * BEAT_S:  # this process was not scheduled for a while, and received no heartbeats
                 for each in self.members:
                     each.heard = now
             looked = now
@@ -339,7 +344,7 @@ class Coordinator:
         return None
 
     def _take(self, generation: Generation, rank: int, what: str, message: dict[str, Any]) -> None:
-        if what == "store":  # where the ranks meet
+        if what == "store":  # the address where ranks meet
             told = {"store": [message["address"], message["port"]]}
             for member in generation.members:
                 member.wire.say({"do": "tell", "answer": told})
@@ -354,7 +359,7 @@ class Coordinator:
             self.journal.write("notice", text=message["text"])
 
     def _compare(self, seconds: float) -> None:
-        """Says once that the last checkpoint before the end of the run's time may not be ready in time."""
+        """Report once that the last checkpoint before the run's time limit may come too late."""
         notice = self.settings.notice_s
         if seconds > notice / 2 and not self.compared:
             self.compared = True
@@ -400,7 +405,7 @@ class Coordinator:
         generation.member(0).wire.say({"do": "tell", "rank": 0, "wanted": wanted})
 
     async def _stopped(self) -> None:
-        """All ranks are ended, and it is known what is in memory; who does not answer is gone."""
+        """End all ranks, and ask for snapshots in memory; nodes that do not answer are lost."""
         for member in self.members:
             member.held = []
             member.wire.say({"do": "stop"})
@@ -428,4 +433,4 @@ class _AnewError(Exception):
 
 
 class _GaveUpError(Exception):
-    """The run cannot go on, and why."""
+    """The run cannot continue; the text is the reason."""

@@ -87,6 +87,7 @@ SENTENCES = (_one, _many, _named, _beside, _product, _compared)
 
 
 def main(argv: Sequence[str]) -> int:
+    """Write pages of the corpus into a file, and return the exit status."""
     parser = argparse.ArgumentParser(prog="training.corpus", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", metavar="FILE", type=Path)
     parser.add_argument(

@@ -25,13 +25,13 @@ from .store import Store
 CORPUS, SYNTHETIC = "corpus", "synthetic"
 SYNTHETIC_SAMPLES = 2**48
 JUMPS = 4
-"""One of so many synthetic tokens is not the one after its predecessor."""
+"""One of this many synthetic tokens does not follow its predecessor."""
 CLOSING = 5.0
-"""Seconds that close() waits for what is under way. What hangs in a file system is left to itself."""
+"""Seconds that close() waits for running reads. Reads that hang in a file system are abandoned."""
 
 
 class Samples(Protocol):
-    """Where samples come from."""
+    """A source of samples."""
 
     vocabulary: int
     where: str
@@ -41,14 +41,20 @@ class Samples(Protocol):
         """Return the number of samples of each shard."""
 
     @property
-    def notices(self) -> list[str]: ...
+    def notices(self) -> list[str]:
+        """Lines for the user, such as shards that had to be read again."""
 
-    def want(self, shards: set[int], step: int, until: int) -> None: ...
-    def tokens(self, shard: int, sample: int) -> np.ndarray: ...
+    def want(self, shards: set[int], step: int, until: int) -> None:
+        """Prepare the shards for the steps from `step` to `until`, and forget the others."""
+
+    def tokens(self, shard: int, sample: int) -> np.ndarray:
+        """Return the tokens of a sample, with one more for the last target."""
+
     def end(self) -> None:
-        """Whoever waits for a sample waits no longer."""
+        """Wake all readers that wait for a sample."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Free what `want` prepared."""
 
 
 class Stream:
@@ -66,11 +72,11 @@ class Stream:
                 f"takes {batch:,}: give more of them, or train with a smaller batch or length"
             )
         self.vocabulary = self._samples.vocabulary
-        """One more than the largest token there may be."""
+        """Largest token plus one."""
         self.notices = self._samples.notices
         """Notices for people, each once; they come while data is read."""
         self.waited_s = 0.0
-        """How long the last step had to be waited for."""
+        """Seconds that the last step waited for data."""
         self._rows, self._shape, self._ahead = list(rows), (len(rows), length + 1), data.prefetch
         self._ready: deque[tuple[int, np.ndarray]] = deque()
         self._failed: Exception | None = None
@@ -83,7 +89,7 @@ class Stream:
         return self
 
     def __next__(self) -> tuple[int, np.ndarray]:
-        """The next step; what went wrong while it was read, each time it is asked for."""
+        """Return the next step. An error of its reading is raised each time."""
         begun = time.perf_counter()
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._failed or self._closed)
@@ -97,6 +103,7 @@ class Stream:
         return found
 
     def close(self) -> None:
+        """End the thread that reads ahead."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -142,25 +149,27 @@ class Corpus:
         self._length = length
 
     def want(self, shards: set[int], step: int, until: int) -> None:
-        pass
+        """Do nothing: pages are computed when they are read."""
 
     def tokens(self, shard: int, sample: int) -> np.ndarray:  # noqa: ARG002 (there is one)
+        """Return the bytes of a page as tokens."""
         return np.frombuffer(corpus.page(sample, self._length + 1), np.uint8)
 
     def end(self) -> None:
-        pass
+        """Do nothing: no reader waits."""
 
     def close(self) -> None:
-        pass
+        """Do nothing: nothing is open."""
 
 
 class Synthetic(Corpus):
-    """As many samples as anybody needs, out of nothing: each token is mostly the one after its predecessor."""
+    """Computed samples without a limit: each token mostly follows its predecessor."""
 
     counts = (SYNTHETIC_SAMPLES,)
     where = "the synthetic source"
 
     def tokens(self, shard: int, sample: int) -> np.ndarray:  # noqa: ARG002
+        """Return a sequence that counts up and sometimes jumps, which a small model learns."""
         drawn = mixed(key(sample) + np.arange(self._length + 1, dtype=np.uint64))
         jumps = drawn % np.uint64(JUMPS) == 0
         jumps[0] = True

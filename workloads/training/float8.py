@@ -31,10 +31,11 @@ def why_not(device: torch.device) -> str:
 
 
 class Linear(nn.Linear):
-    """Without a bias; both its sides are multiples of 16."""
+    """A linear layer without a bias, whose sizes are multiples of 16."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if torch.is_autocast_enabled(x.device.type):  # it knows torch's own products only
+        """Multiply in float8, with rows filled up to a multiple that the device accepts."""
+        if torch.is_autocast_enabled(x.device.type):  # autocast knows only torch's own products
             x = x.to(torch.get_autocast_dtype(x.device.type))
         rows = x.flatten(0, -2)
         filled = F.pad(rows, (0, 0, 0, -len(rows) % FLOAT8_MULTIPLE))
@@ -47,13 +48,16 @@ class Product(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        """Return the product. Keep the input in float8 for the way back."""
         short, scale = scaled(x, FORWARD)
-        ctx.save_for_backward(short, scale, weight)  # not a short one: layouts free weights between the two ways
+        # save the full weight: layouts free weights between forward and backward
+        ctx.save_for_backward(short, scale, weight)
         ctx.kind = x.dtype
         return multiplied((short, scale), scaled(weight, FORWARD), x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients of input and weight."""
         x, scale, weight = ctx.saved_tensors
         gradient, gradient_scale = scaled(gradients[0], GRADIENT)
         short, weight_scale = scaled(weight, FORWARD)
@@ -63,14 +67,14 @@ class Product(torch.autograd.Function):
 
 
 def scaled(value: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The same in eight bits, and by what they are to be multiplied."""
+    """Return the value in eight bits, and its scale."""
     most = torch.finfo(kind).max
     scale = value.abs().amax().float().clamp(min=SMALLEST) / most
     return (value.float() / scale).clamp(-most, most).to(kind), scale
 
 
 def multiplied(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor], kind: torch.dtype) -> Tensor:
-    """one [rows, inner] times the transpose of other [columns, inner]; devices read both along `inner`."""
+    """Multiply one [rows, inner] by the transpose of other [columns, inner]. Devices read both along `inner`."""
     (left, left_scale), (right, right_scale) = one, other
     rows, columns = left.contiguous(), right.contiguous().t()
     product: Tensor = torch._scaled_mm(rows, columns, scale_a=left_scale, scale_b=right_scale, out_dtype=kind)

@@ -17,15 +17,15 @@ from .settings import Settings
 from .trackers import tracker
 
 SAY_S = 5.0
-"""Between two lines about steps for a person."""
+"""Minimum seconds between two printed lines about steps."""
 RECORD_S = 30.0
-"""Between two records of a run that goes on."""
+"""Seconds between two records of a running run."""
 WATCHED, SLOW = 20, 0.1
-"""Steps in a row, and the part of their time that they may wait for second copies before it is said."""
+"""Consecutive steps, and the share of their time that may wait for second copies without a notice."""
 
 
 class Journal:
-    """One writer, the coordinator; a run that is started again goes on in the same file."""
+    """Writer of the events, in the coordinator; a restarted run appends to the same file."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -40,14 +40,15 @@ class Journal:
         self._asked = False
         self._said = 0.0
         self._copying: collections.deque[tuple[float, float]] | None = collections.deque(maxlen=WATCHED)
-        """For how long the last steps waited for second copies, of how long; nothing when that was said."""
+        """Waits of the last steps for second copies, with their durations; None after the notice."""
         self._recording: subprocess.Popen[bytes] | None = None
         self._recorded = 0.0
         self._log = EventLog(self.path)
 
     def write(self, what: str, **told: Any) -> None:
+        """Log an event and pass it to the trackers. Secrets in the settings are removed."""
         if what == "generation":
-            self._asked = False  # whoever was asked is gone
+            self._asked = False  # the rank that was asked has ended
         elif what == "start":
             told = without_secrets(told)
         self._log.put(what, told)
@@ -59,14 +60,15 @@ class Journal:
         elif what == "failure":
             self._failed = self._log.now()
         elif what == "ready" and self._failed and told["source"] != "memory":
-            self._chooser.failed(self._failed)  # failures that memory mends cost no checkpoint
+            self._chooser.failed(self._failed)  # a restart from memory loses no step: only other failures count
         if what in ("ready", "checkpoint") and time.monotonic() - self._recorded > RECORD_S:
             self._record()
         for text in self.tracker.said():
             self.write("notice", text=text)
 
     def _record(self) -> None:
-        """How far it is, for whoever looks meanwhile or finds it killed; in a process of its own, for it takes long."""
+        """Write the current record in a process of its own, because it takes long. It serves readers during the run, or
+        after a kill."""
         if self._recording is None or self._recording.poll() is not None:
             command = [sys.executable, "-m", "stampworks_train.record", str(self.folder)]
             self._recording = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -87,6 +89,7 @@ class Journal:
             print(_readable("notice", {"text": text}), flush=True)
 
     def stepped(self, generation: int, message: dict[str, Any]) -> None:
+        """Log a finished step that a rank reports."""
         told = {key: message[key] for key in ("step", "loss", "tokens", "seconds", "stalled", "rate", "norm")}
         self.write("step", number=generation, **told)
         rate = told["tokens"] / told["seconds"]
@@ -97,7 +100,7 @@ class Journal:
             self._saved, self._asked = self._log.now(), False
 
     def _watch_copies(self, waited: float, seconds: float) -> None:
-        """Says once where training could be faster than the network that its snapshots travel by."""
+        """Report once that the network of the snapshots slows training down."""
         if self._copying is None:
             return
         self._copying.append((waited, seconds))
@@ -109,6 +112,7 @@ class Journal:
             self._copying = None
 
     def saved(self, message: dict[str, Any]) -> None:
+        """Log a finished checkpoint, and adapt the interval to its cost."""
         told = {key: message[key] for key in ("step", "seconds", "blocked_s", "slowed_s", "bytes", "folder")}
         self.write("checkpoint", **told)
         self._chooser.cost(told["blocked_s"] + told["slowed_s"])
@@ -137,7 +141,7 @@ def _jobs_with_losses(account: ledger.Account | None) -> frozenset[str]:
 
 
 def _readable(what: str, told: dict[str, Any]) -> str:
-    """One line of the run's log."""
+    """Return the line of the run's log."""
     if what == "step":
         rate = told["tokens"] / told["seconds"]
         return f"step {told['step']}: loss {told['loss']:.4f}, {rate:.0f} tokens/s"

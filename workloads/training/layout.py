@@ -1,4 +1,5 @@
-"""How a model lies on the ranks: a whole copy each (ddp), a part each (fsdp), a copy a node (hsdp), cut heads (tp)."""
+"""Place a model on ranks: a copy on each (ddp), a shard on each (fsdp), a copy on each node (hsdp), or split heads
+(tp)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Laid:
 
     model: Transformer
     runs: nn.Module
-    """It, or what lets it run."""
+    """The model, or the wrapper that runs it."""
     part: int
     parts: int
     """Parts the samples are cut into: the ranks, but that tensor-parallel ones share theirs."""
@@ -51,7 +52,7 @@ class Laid:
 
 
 def laid_out(settings: Settings, device: torch.device, on_node: int, linear: type[nn.Linear] = nn.Linear) -> Laid:
-    """A model whose weights are nothing yet. `on_node`: how many ranks a node has; `linear`: what blocks multiply with.
+    """Return a model with uninitialized weights. `on_node`: ranks of a node; `linear`: type of the blocks' layers.
 
     It is made without any memory, and gets some when it is cut: no rank ever holds more of it than its part.
     """
@@ -131,7 +132,7 @@ def clipped(model: nn.Module, most: float) -> float:
 
 
 def _copies(value: Tensor) -> int:
-    """How many ranks hold this very part."""
+    """Return the number of ranks that hold this part."""
     world: int = dist.get_world_size()
     if not isinstance(value, DTensor):
         return world

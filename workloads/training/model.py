@@ -16,8 +16,10 @@ WIDENING = 8 / 3
 
 
 class Transformer(nn.Module):
+    """The whole model: embedding, blocks and output."""
+
     def __init__(self, shape: settings.Model, linear: type[nn.Linear] = nn.Linear) -> None:
-        """`linear`: what the blocks multiply with."""
+        """`linear`: type of the blocks' layers."""
         super().__init__()
         self.shape = shape
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
@@ -35,7 +37,7 @@ class Transformer(nn.Module):
         return scores
 
     def begin(self, seed: int) -> None:
-        """The same first weights everywhere, whatever is held where: a processor draws them, and each part is taken."""
+        """Set the same first weights for any layout: a processor draws all, and each rank takes its part."""
         source = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
             here = local(weight.detach())
@@ -48,6 +50,8 @@ class Transformer(nn.Module):
 
 
 class Block(nn.Module):
+    """A layer: attention and feed-forward, each with a norm before and a residual around it."""
+
     def __init__(self, shape: settings.Model, linear: type[nn.Linear]) -> None:
         super().__init__()
         self.attention_norm = nn.RMSNorm(shape.width, eps=1e-5)
@@ -56,12 +60,15 @@ class Block(nn.Module):
         self.feed = Feed(shape.width, linear)
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
+        """Return the layer's output; `turns` rotates queries and keys by position."""
         x = x + self.attention(self.attention_norm(x), turns)
         fed: Tensor = x + self.feed(self.feed_norm(x))
         return fed
 
 
 class Attention(nn.Module):
+    """Causal self-attention with several heads."""
+
     def __init__(self, width: int, heads: int, linear: type[nn.Linear]) -> None:
         super().__init__()
         self.size = width // heads
@@ -82,6 +89,8 @@ class Attention(nn.Module):
 
 
 class Feed(nn.Module):
+    """A gated feed-forward layer, with an inner width that is a multiple of 32."""
+
     def __init__(self, width: int, linear: type[nn.Linear]) -> None:
         super().__init__()
         inner = 32 * math.ceil(width * WIDENING / 32)
@@ -90,6 +99,7 @@ class Feed(nn.Module):
         self.down = linear(inner, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the output without the residual."""
         down: Tensor = self.down(F.silu(self.gate(x)) * self.up(x))
         return down
 
@@ -102,7 +112,7 @@ def rotations(length: int, size: int, device: torch.device) -> Tensor:
 
 
 def turned(x: Tensor, turns: Tensor) -> Tensor:
-    """Each pair of numbers of a head turned by its position's angle."""
+    """Return pairs of numbers of a head, rotated by the angle of their position."""
     cos, sin = turns.to(x.dtype)
     one, other = x.chunk(2, dim=-1)
     return torch.cat((one * cos - other * sin, one * sin + other * cos), dim=-1)

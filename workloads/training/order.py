@@ -71,7 +71,7 @@ def key(*parts: int | np.ndarray) -> np.ndarray:
 
 
 def mixed(values: np.ndarray) -> np.ndarray:
-    """Each value stirred by the finaliser of splitmix64, a permutation of all 64-bit numbers that looks random."""
+    """Apply the finalizer of splitmix64, a permutation of all 64-bit numbers that looks random."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -79,7 +79,7 @@ def mixed(values: np.ndarray) -> np.ndarray:
 
 
 def permuted(values: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Where each value goes in the permutation of range(size) that its key names.
+    """Return the images of values in the permutations of range(size) that their keys name.
 
     A Feistel network permutes the pairs of two numbers below the root of the size; what lands outside the range goes
     through again, until it is inside (Black and Rogaway).
@@ -87,7 +87,7 @@ def permuted(values: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.ndar
     sizes = np.broadcast_to(sizes, values.shape).astype(np.uint64)
     keys = np.broadcast_to(keys, values.shape)
     root = np.maximum(np.sqrt(sizes.astype(np.float64)).astype(np.uint64), np.uint64(2)) - np.uint64(1)
-    for _ in range(3):  # from below, whatever the root was rounded to
+    for _ in range(3):  # approach from below, whatever the rounding of the root
         root = root + (root * root < sizes)
     found = values.astype(np.uint64)
     outside = np.ones(values.shape, bool)

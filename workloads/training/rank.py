@@ -1,4 +1,4 @@
-"""One rank of one generation: it takes the state from where it is, trains, and leaves snapshots and checkpoints.
+"""Run a rank of one generation: restore the state, train, and write snapshots and checkpoints.
 
 It is a process that may be killed at any time. What it finds goes to its agent through a pipe.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # layouts would import it in each rank anew, for seconds: the process that forks ranks has it
+import torch._dynamo  # otherwise layouts would import it in each rank for seconds: the process that forks ranks has it
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
 from stampworks_train.checkpoint import Checkpoints
@@ -53,11 +53,11 @@ class Place:
     """Address of its node."""
     world: int
     on_node: int
-    """How many ranks this node has."""
+    """Number of ranks on this node."""
     memory: str
     """A folder in shared memory that outlives the rank."""
     step: int
-    """Step of the snapshots to go on from; 0: from a checkpoint, or from the beginning."""
+    """Step of the snapshots to continue from; 0: from a checkpoint, or from the beginning."""
     shards: tuple[int, ...] = ()
     """Parts of which the snapshots consist."""
     same: bool = False
@@ -82,7 +82,7 @@ def run(place: Place, pipe: Connection) -> None:
         pipe.send({"what": "fatal", "text": f"{figures}: {_less(place.settings, place.world, rank.at_once)}"})
     except (DataError, CheckpointError, ValueError, MemoryError) as error:
         pipe.send({"what": "fatal", "text": f"{error}"})
-    except Exception as error:  # a peer that is gone breaks collectives in many ways
+    except Exception as error:  # a lost peer breaks collectives in many ways
         pipe.send({"what": "broke", "text": f"{type(error).__name__}: {error}"})
         signal.pause()  # the first rank to end is found, and then all are ended
     sys.stdout.flush()
@@ -101,6 +101,8 @@ class Stalls:
 
 @dataclass
 class Rank:
+    """The state of one rank's process."""
+
     place: Place
     pipe: Connection
     wanted: int = 0
@@ -115,6 +117,7 @@ class Rank:
     beside: Beside = field(default_factory=Beside)
 
     def live(self) -> None:
+        """Join the others, restore the state, and train until the end or an order to stop."""
         settings = self.place.settings
         self.device = self._device()
         self.copies = torch.cuda.Stream() if self.device.type == "cuda" else None
@@ -338,7 +341,8 @@ class Rank:
         return Together(float(values[0]) / copies / (settings.batch * settings.model.length), round(float(values[1])))
 
     def _until_kept(self, step: int) -> float:
-        """Seconds until the second copy of this step is safe. What is older may go when all have got this far."""
+        """Wait until the second copy of this step is safe, and return the seconds. Older ones are removed when all
+        ranks have come this far."""
         begun = time.perf_counter()
         while self.kept < step:
             self._hear()
@@ -359,7 +363,7 @@ class Rank:
         return time.perf_counter() - begun
 
     def _end_snapshot(self) -> None:
-        """An accelerator copies beside the next step, and is through with it before the weights change."""
+        """Wait for the copy of an accelerator, which runs beside the next step and ends before the weights change."""
         if self.unwritten:
             if self.copies:
                 self.copies.synchronize()
@@ -367,14 +371,14 @@ class Rank:
             self.unwritten = 0
 
     def _save(self, step: int) -> float:
-        """Seconds that training waits for it; the rest goes on beside it."""
+        """Save, and return the seconds that training waits; the write continues in the background."""
         begun = time.perf_counter()
         told = without_secrets(self.place.settings.told())
         self.checkpoints.save(self.state.durable(), step, {"settings": told})
         return time.perf_counter() - begun
 
     def _finish_saving(self, step: int) -> None:
-        """Until the checkpoint of the last step is safe: a run that has none must not end as if it had."""
+        """Wait until the checkpoint of the last step is safe: the run must not end successfully without it."""
         self.checkpoints.finish()
         if self._tell_saved() != step:
             where = self.checkpoints.folder
@@ -453,6 +457,8 @@ class Rank:
 
 @dataclass(frozen=True)
 class Together:
+    """Values of a step that all ranks share."""
+
     loss: float
     wanted: int
 
@@ -494,6 +500,7 @@ def rows_of(batch: int, part: int, parts: int) -> list[int | None]:
 
 
 def devices() -> int:
-    """Accelerators of this node. Not for an agent to ask: a fork cannot use what its parent has begun."""
+    """Return the accelerators of this node. An agent must not call this: a fork cannot use a device that its parent has
+    initialized."""
     count: int = torch.cuda.device_count()
     return count

@@ -1,4 +1,4 @@
-"""Settings of a run: one object, whose parts are options of their own. Errors are refused before it starts."""
+"""Settings of a run in one object. Errors are reported before it starts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Data:
-    """Where samples come from."""
+    """The source of samples."""
 
     source: str = "corpus"
     """`corpus` (the bundled one), `synthetic`, or a directory or URL of shards."""
@@ -65,12 +65,12 @@ class Checkpoints:
     """Durable states of the run."""
 
     directory: str = ""
-    """Without it, `checkpoints` in the run's folder."""
+    """Folder of checkpoints; by default `checkpoints` in the run's folder."""
     keep: int = 3
     every_s: float = 0.0
-    """Seconds between two; 0: chosen by what they cost and how often something fails."""
+    """Seconds between two checkpoints; 0 chooses them by cost and failure rate."""
     wait_s: float = 600.0
-    """How long one may take before it counts as failed."""
+    """Seconds after which a checkpoint counts as failed."""
 
     def __post_init__(self) -> None:
         if self.keep < 1 or self.every_s < 0 or self.wait_s <= 0:
@@ -92,16 +92,16 @@ class Tracking:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long somebody may be silent before they count as gone, in seconds."""
+    """Seconds of silence after which a part of the run counts as gone."""
 
     start: float = 300.0
-    """For all nodes to come."""
+    """Time for all nodes to join."""
     node: float = 4.0
-    """Between two signs of life of a node."""
+    """Time between two heartbeats of a node."""
     step: float = 300.0
-    """For a step, and for a new generation until it is ready."""
+    """Time for a step, and for a new generation to be ready."""
     failures: int = 100
-    """So many in a run, and it gives up: something is wrong that starting again does not mend."""
+    """Number of failures after which the run gives up, because restarts do not help."""
 
     def __post_init__(self) -> None:
         if min(self.start, self.node, self.step) <= 0 or self.failures < 0:
@@ -110,14 +110,14 @@ class Patience:
 
 @dataclass(frozen=True)
 class Settings:
-    """One run."""
+    """The settings of a run."""
 
     name: str
     folder: str
     """Folder of the run, in a directory that all nodes share."""
     steps: int = 100
     batch: int = 16
-    """Samples of one step, of all ranks together: the same whatever the number of ranks is."""
+    """Samples of one step over all ranks, independent of their number."""
     micro: int = 0
     """Samples that one rank computes at once; 0: all of its own."""
     seed: int = 0
@@ -133,19 +133,19 @@ class Settings:
     """`auto`: bfloat16 on accelerators that have it, else float32. `float8`: bfloat16 but for the blocks' products."""
     compile: bool = False
     ranks: int = 0
-    """On each node; 0: one for each accelerator, or one."""
+    """Ranks on each node; 0: one per accelerator, or one."""
     pace_s: float = 0.0
-    """A step takes so many seconds at least: to try what becomes of a run without the load of one."""
+    """Minimum seconds of a step, to try a run without its load."""
     snapshots: bool = True
     """Kept in the memory of two nodes, after each step."""
     copies: str = "rail"
-    """By which network a snapshot goes to its second node: the first `rail` where a node has one, or `management`."""
+    """Network of the second copies: the first `rail` if the node has one, or `management`."""
     peak_tflops: float = 0.0
     """Peak TFLOP/s of one rank's device, as its maker states it; 0 if unknown."""
     price: float = 0.0
     """Price of one node for an hour; 0: not known."""
     notice_s: int = 60
-    """So long before its time is up the scheduler says so: it must be enough for a step and a checkpoint."""
+    """Seconds before the time limit at which the scheduler warns the run: enough for a step and a checkpoint."""
     model: Model = Model()
     data: Data = Data()
     checkpoints: Checkpoints = Checkpoints()
@@ -184,5 +184,5 @@ class Settings:
             raise ValueError(f"tensor_parallel is of the layout tp, not of {self.layout}")
 
     def told(self) -> dict[str, Any]:
-        """As a plain object, without what is about the cluster."""
+        """Return the settings as plain data, without those of the cluster."""
         return {name: value for name, value in asdict(self).items() if name != "cluster"}

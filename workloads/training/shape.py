@@ -17,7 +17,7 @@ class Seat:
 
     rank: int
     node: int
-    """Its index among the nodes that take part."""
+    """Index among the participating nodes."""
     local: int
     """Index of its device on its node."""
     shard: int
@@ -44,13 +44,13 @@ def misfit(settings: Settings, ranks: Sequence[int]) -> str:
 
 
 def seats(settings: Settings, ranks: Sequence[int]) -> list[Seat]:
-    """All ranks, node by node, for as many of them as fit: who loses a node goes on with fewer."""
+    """Return all ranks node by node, as many as fit: a run that loses a node continues with fewer."""
     taken = list(ranks)
     if settings.layout == "hsdp":
         taken = [min(taken)] * len(taken)
     if settings.layout == "tp":
         over = sum(taken) % settings.tensor_parallel
-        while over:  # from the last nodes
+        while over:  # take ranks from the last nodes first
             last = max(index for index, each in enumerate(taken) if each)
             less = min(over, taken[last])
             taken[last] -= less
@@ -66,7 +66,8 @@ def _shard(settings: Settings, rank: int, local: int) -> int:
 
 
 def buddies(found: Sequence[Seat]) -> dict[int, int]:
-    """By rank: the node that keeps a second copy of its part; nobody's that another node has anyway, or of one node."""
+    """Return the node that keeps the second copy of each rank's part. Parts that another node has anyway, and runs on
+    one node, have none."""
     homes: dict[int, set[int]] = {}
     for seat in found:
         homes.setdefault(seat.shard, set()).add(seat.node)

@@ -50,6 +50,8 @@ NAME = re.compile(rb"\d{12}-([0-9a-f]{8})\.tokens\0")
 
 @dataclass(frozen=True)
 class Shard:
+    """A row of the index: a tar file and the number of its samples."""
+
     name: str
     bytes: int
     sha256: str
@@ -66,12 +68,14 @@ class Shard:
 
 @dataclass(frozen=True)
 class Index:
+    """The index of a directory of shards."""
+
     version: int
     tokens: int
     """Tokens of one sample."""
     type: str
     vocabulary: int
-    """One more than the largest token."""
+    """Largest token plus one."""
     shards: tuple[Shard, ...]
 
     def __post_init__(self) -> None:
@@ -97,6 +101,7 @@ class Index:
 
     @property
     def stride(self) -> int:
+        """Bytes of a sample in its tar file, header included."""
         return stride(self.size)
 
 
@@ -105,7 +110,7 @@ def stride(size: int) -> int:
     return BLOCK + -(-size // BLOCK) * BLOCK
 
 
-def index_of(store: Store) -> Index:
+def _index_of(store: Store) -> Index:
     where = f"{store.shown}/{INDEX}"
     try:
         given = json.loads(store.content(INDEX, INDEX_MAX))
@@ -129,7 +134,7 @@ class Shards:
     """Samples of a given length, out of shards that are opened as they are needed."""
 
     def __init__(self, store: Store, length: int) -> None:
-        self.index = index_of(store)
+        self.index = _index_of(store)
         self.vocabulary = self.index.vocabulary
         self.where = store.shown
         self.length = length
@@ -148,10 +153,11 @@ class Shards:
 
     @property
     def notices(self) -> list[str]:
+        """Lines for the user about reads that had to be repeated."""
         return self._store.notices
 
     def want(self, shards: set[int], step: int, until: int) -> None:
-        """Begins to open these; those that are needed no more at `step` are closed."""
+        """Begin to open these, and close those that are no longer needed at `step`."""
         for shard in shards:
             self._until[shard] = max(until, self._until.get(shard, 0))
             if shard not in self._open:
@@ -161,6 +167,7 @@ class Shards:
             _close(self._open.pop(shard))
 
     def tokens(self, shard: int, sample: int) -> np.ndarray:
+        """Return the tokens of a sample. Read the shard again if it is damaged in the cache."""
         member, piece = divmod(sample, self.pieces)
         width = self.index.width
         place = piece * self.length * width, (self.length + 1) * width
@@ -170,15 +177,17 @@ class Shards:
         except DataError:
             if not members.held.forget():
                 raise
-            del self._open[shard]  # only the cached copy was wrong
+            del self._open[shard]  # only the cached copy was damaged
             self._begin(shard)
             found = self._open[shard].result().read(member, *place)
         return np.frombuffer(found, np.dtype(self.index.type).newbyteorder("<"))
 
     def end(self) -> None:
+        """Wake and end readers that wait for the store."""
         self._store.end()
 
     def close(self) -> None:
+        """Close all open shards."""
         for future in self._open.values():
             _close(future)
         self._open.clear()
@@ -226,7 +235,7 @@ class _Members:
 
 
 def make(source: Path, target: Path, tokens: int = TOKENS, most: int = BYTES, kind: str = "uint8") -> tuple[Index, int]:
-    """Makes shards of at most so many bytes; the index, and the tokens at the end that fill no sample."""
+    """Make shards of at most `most` bytes; return the index, and the tokens at the end that fill no sample."""
     text = _Text(source, np.dtype(kind).newbyteorder("<"))
     samples = (text.tokens - 1) // (tokens - 1)
     if samples < 1:
@@ -261,7 +270,7 @@ def _make_one(text: _Text, numbers: range, tokens: int, path: Path) -> tuple[Sha
         for number in numbers:
             content = text.read(number * (tokens - 1), tokens)
             largest = max(largest, int(np.frombuffer(content, text.kind).max()))
-            # no time and no owner: the same for everybody
+            # Leave out time and owner, so that all writers get the same bytes.
             member = tarfile.TarInfo(f"{number:012d}-{zlib.crc32(content):08x}.tokens")
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
@@ -310,6 +319,7 @@ class _Text:
 
 
 def main(argv: Sequence[str]) -> int:
+    """Write shards of text and their index, and return the exit status."""
     parser = argparse.ArgumentParser(prog="training.shards", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("source", metavar="FROM", type=Path, help="a file of text, or a folder of them")
     parser.add_argument("target", metavar="TO", type=Path, help="a folder that has no shards yet")

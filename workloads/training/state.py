@@ -1,4 +1,4 @@
-"""The state of a run as it lies on one rank: the weights, and what the optimizer remembers of each."""
+"""The state of a run on one rank: the weights, and the optimizer's values for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class State:
-    """The weights, and the optimizer with what it remembers of each; its steps are the run's.
+    """Weights and optimizer with its values; its steps are the run's.
 
     The optimizer works on the parts that are here: with distributed tensors torch would think about each operation anew
     in each rank, for seconds, and could not mix weights of different meshes.
@@ -33,7 +33,7 @@ class State:
         groups = [{"params": matrices, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
         fused = next(iter(self.here.values())).is_cuda
         self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), fused=fused)
-        for part in self.here.values():  # as it makes it with its first step, which is too late to bring one back
+        for part in self.here.values():  # an optimizer creates it with the first step, which is too late for a restore
             steps = torch.zeros((), dtype=torch.float32, device=part.device if fused else "cpu")
             self.optimizer.state[part] = {"step": steps, **{name: torch.zeros_like(part) for name in MOMENTS}}
         self.pieces, self.bytes = pieces_of(self.parts())
@@ -42,7 +42,7 @@ class State:
         """Changes the weights by their gradients."""
         for name, weight in self.weights.items():
             here, current = self.here[name], local(weight.detach())
-            if here.data_ptr() != current.data_ptr():  # torch 2.6 moves what is cut unevenly, once
+            if here.data_ptr() != current.data_ptr():  # torch 2.6 moves unevenly sharded tensors once
                 here.data = current
             here.grad = None if weight.grad is None else local(weight.grad)
             weight.grad = None
@@ -51,12 +51,12 @@ class State:
         self.optimizer.step()
 
     def made(self, steps: int) -> None:
-        """Tells the optimizer how many steps it has made."""
+        """Set the number of the optimizer's steps."""
         for part in self.here.values():
             self.optimizer.state[part]["step"].fill_(float(steps))
 
     def durable(self) -> dict[str, dict[str, Tensor]]:
-        """As it goes into a checkpoint: what is cut stays known as a part of the whole."""
+        """Return the state for a checkpoint, in which shards are marked as parts of a whole."""
         moments: dict[str, Tensor] = {}
         for name, weight in self.weights.items():
             for moment in MOMENTS:
@@ -80,7 +80,7 @@ class State:
         write(self.pieces, self.parts(), into)
 
     def read(self, sources: Sources) -> None:
-        """Takes all of it from snapshots, of this cut or another."""
+        """Restore the whole state from snapshots of any sharding."""
         read(self.pieces, self.parts(), sources)
 
 
@@ -95,6 +95,6 @@ def as_part(here: Tensor, weight: Tensor) -> Tensor:
 
 
 def die_with_parent() -> None:
-    """Whoever started this process takes it along."""
+    """Let the end of the parent end this process."""
     libc: Any = ctypes.CDLL(None, use_errno=True)
     libc.prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL

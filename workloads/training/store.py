@@ -33,7 +33,7 @@ Found = TypeVar("Found")
 
 
 class DataError(Exception):
-    """Where, what, why, and what to do."""
+    """An error about data, with place, reason and remedy."""
 
 
 class _CacheError(Exception):
@@ -47,15 +47,17 @@ class Held:
         self.where, self._file, self.size, self._cached = where, file, size, cached
 
     def forget(self) -> bool:
-        """Takes it out of the cache, so that it is fetched again; whether it came from there."""
+        """Remove the file from the cache, so that it is fetched again. Return whether it came from there."""
         if self._cached:
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(self._cached.stat(), os.fstat(self._file.fileno())):  # nobody else was faster
+                # another process has not replaced it
+                if os.path.samestat(self._cached.stat(), os.fstat(self._file.fileno())):
                     self._cached.unlink()
         self.close()
         return self._cached is not None
 
     def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of the file. Raise DataError if it has become shorter."""
         if isinstance(self._file, io.BytesIO):
             found = bytes(self._file.getbuffer()[offset : offset + size])
         else:
@@ -67,6 +69,7 @@ class Held:
         return found
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 
@@ -103,7 +106,7 @@ class Store:
         if self.cache:
             try:
                 return self._cached(self.cache, name, size, digest)
-            except (_CacheError, OSError) as error:  # whatever is wrong with the source itself is a DataError
+            except (_CacheError, OSError) as error:  # an error of the source itself is a DataError
                 self._give_up(self.cache, error)
         if self._filesystem is None:
             file = self._patiently(lambda: self._opened(name))
@@ -160,7 +163,7 @@ class Store:
             raise DataError(f"{error}; tried {TRIES} times") from None
 
     def _copy(self, name: str, file: Any, to: BinaryIO, size: int, digest: str) -> None:
-        """All of the file, when it is what it should be. Never more than was announced."""
+        """Copy the file and verify it. Never write more than the announced size."""
         where, found, left = f"{self.shown}/{name}", hashlib.sha256(), size + 1
         while piece := self._told(name, functools.partial(file.read, min(PIECE, left))):
             if self._ended.is_set():
@@ -212,7 +215,8 @@ class Store:
 
     @contextlib.contextmanager
     def _locked(self, cache: Path, digest: str) -> Iterator[None]:
-        """One process at a time fetches a file. Locks are few and stay; they end with whoever held them."""
+        """Lock a file of the cache, so that one process fetches it. The few lock files stay; a lock ends with its
+        process."""
         number = int(digest[:4], 16) % LOCKS
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(cache / f"lock-{number:02d}", flags, 0o600)
@@ -225,17 +229,17 @@ class Store:
                     if self._ended.wait(0.02):
                         raise DataError(f"{self.shown}: not read, the stream was closed") from None
             for left in cache.glob(f"{digest}.*{PART}"):
-                left.unlink(missing_ok=True)  # whoever wrote it held this lock, and is dead
+                left.unlink(missing_ok=True)  # its writer held this lock, and is dead
             yield
         finally:
             os.close(descriptor)
 
     def _limit(self, cache: Path) -> int:
-        """Bytes that the cache may take: half of what would be free without it."""
+        """Return the limit of the cache in bytes: half of the space that would be free without it."""
         return self._room or (shutil.disk_usage(cache).free + sum(size for _, size, _ in _kept_files(cache))) // 2
 
     def _make_room(self, cache: Path, but: Path) -> None:
-        """Whoever has a file open that goes can read it to its end."""
+        """Delete cached files. Processes that have them open can read to the end."""
         files = sorted(_kept_files(cache))
         over = sum(size for _, size, _ in files) - self._limit(cache)
         for _, size, path in files:
@@ -275,14 +279,14 @@ def _reach(source: str) -> tuple[Any, str]:
         import fsspec
 
         filesystem, root = fsspec.core.url_to_fs(source)
-    except Exception as error:  # such as an unknown protocol, a missing package, refused credentials
+    except Exception as error:  # for example an unknown protocol, a missing package, or refused credentials
         hint = "pip install fsspec, and what it asks for, in the environment that trains"
         raise DataError(f"{shown(source)}: cannot be reached: {_said(error, source)}: {hint}") from None
     return filesystem, str(root).rstrip("/")
 
 
 def shown(source: str) -> str:
-    """Without what may be a secret: user, password, query."""
+    """Return a source without possible secrets: user, password and query."""
     plain = re.sub(r"(://)[^/@]*@", r"\1…@", source)
     return re.sub(r"\?.*", "?…", plain).rstrip("/")
 

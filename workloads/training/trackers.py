@@ -38,15 +38,15 @@ ROOM = 10_000
 BATCH = 100
 """Steps that are passed on at once: MLflow takes 1,000 metrics a call."""
 REST_S = 30.0
-"""Until a tracker that did not answer is asked again."""
+"""Seconds until a tracker that did not answer is asked again."""
 ANSWER_S = 10.0
-"""In which a server has to answer."""
+"""Seconds that a server has to answer."""
 ANSWER_MAX = 2**20
 SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "WANDB_API_KEY")
 
 
 class TrackerError(Exception):
-    """A tracker that cannot be told anything now: asking again later may help."""
+    """A tracker that cannot be reached now: a retry may help."""
 
 
 class RefusedError(TrackerError):
@@ -63,15 +63,19 @@ class Point:
 
 
 class Sink(Protocol):
-    """Where a tracker passes on what it heard; every call may take long, and may fail with a TrackerError."""
+    """The target of a tracker. Every call may take long, and may raise TrackerError."""
 
-    def start(self, name: str, settings: Mapping[str, Any]) -> None: ...
+    def start(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Open the run at the tracker, or continue it. Raise RefusedError if that can never succeed."""
 
-    def steps(self, points: Sequence[Point]) -> None: ...
+    def steps(self, points: Sequence[Point]) -> None:
+        """Send the values of some steps."""
 
-    def artifact(self, path: Path) -> None: ...
+    def artifact(self, path: Path) -> None:
+        """Send a file."""
 
-    def end(self, status: str) -> None: ...
+    def end(self, status: str) -> None:
+        """Close the run at the tracker with its status."""
 
 
 def tracker(wanted: Tracking, folder: Path) -> Tracker:
@@ -81,7 +85,7 @@ def tracker(wanted: Tracking, folder: Path) -> Tracker:
 
 
 class Tracker:
-    """Told how a run goes, by one thread; passed on by another, which ends with the process at the latest."""
+    """Values of a run, queued by one thread and sent by another, which ends with the process at the latest."""
 
     def __init__(self, sink: Sink, kind: str, rest_s: float = REST_S, room: int = ROOM) -> None:
         self._sink = sink
@@ -102,6 +106,7 @@ class Tracker:
         self._thread.start()
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Queue the beginning of the run, without secrets."""
         with self._changed:
             self._begin = (name, without_secrets(settings))
             self._changed.notify()
@@ -153,7 +158,7 @@ class Tracker:
             except RefusedError as error:  # the whole run
                 self._complain(error)
                 return
-            except Exception as error:  # whatever a tracker does, training goes on
+            except Exception as error:  # training continues after any error of a tracker
                 self._complain(error)
                 if not closing:
                     with self._changed:
@@ -166,7 +171,7 @@ class Tracker:
         return self._closing or (self._begin is not None and bool(self._points or self._artifacts or not self._begun))
 
     def _pass_on(self, closing: bool) -> None:
-        """Raises what ends it; what is refused alone is left out."""
+        """Send queued values. Raise errors that end the tracker; leave out values that it refuses."""
         if self._begin is None:
             return
         if not self._begun:
@@ -219,17 +224,19 @@ class Files:
         self.path = folder / "metrics.jsonl"
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:  # noqa: ARG002 (the folder has both)
+        """End a last line that a killed run left torn."""
         with self._open() as file:
             if file.tell():  # the last line of one that was killed may be torn
                 file.write(b"\n")
 
     def steps(self, points: Sequence[Point]) -> None:
+        """Append a line of JSON for each step."""
         lines = (json.dumps({"step": each.step, "at": each.at, **each.values}) + "\n" for each in points)
         with self._open() as file:
             file.write("".join(lines).encode())
 
     def artifact(self, path: Path) -> None:
-        """It is in the folder already."""
+        """Do nothing: the file is already in the folder."""
 
     def end(self, status: str) -> None:
         """The folder says it elsewhere."""
@@ -244,7 +251,7 @@ class Files:
 
 
 class MLflow:
-    """A run on an MLflow server, which later attempts of the job go on with."""
+    """A run on an MLflow server, which later attempts of the job continue."""
 
     STATUS: Mapping[str, str] = {"finished": "FINISHED", "preempted": "SCHEDULED"}
 
@@ -256,6 +263,7 @@ class MLflow:
         self.artifacts = ""
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Create the run on the server, or continue the one that the folder notes."""
         if urllib.parse.urlsplit(self.url).scheme not in ("http", "https"):
             raise RefusedError(f"tracking.url: {self.url!r} is no address of a server: write http://HOST:PORT")
         run = self._noted()
@@ -267,10 +275,11 @@ class MLflow:
         self._note()
         params = [{"key": key, "value": value[:6000]} for key, value in _flat(settings)]
         for start in range(0, len(params), BATCH):
-            with contextlib.suppress(RefusedError):  # one that an earlier attempt told otherwise stays as it is
+            with contextlib.suppress(RefusedError):  # keep the value that an earlier attempt has set
                 self._ask("runs/log-batch", {"run_id": self.run, "params": params[start : start + BATCH]})
 
     def steps(self, points: Sequence[Point]) -> None:
+        """Send the values, 1000 in a request."""
         metrics = [
             {"key": name, "value": value, "timestamp": round(point.at * 1000), "step": point.step}
             for point in points
@@ -294,6 +303,7 @@ class MLflow:
         self._send("PUT", f"mlflow-artifacts/artifacts/{target}", content, {})
 
     def end(self, status: str) -> None:
+        """Set the run's status on the server."""
         self._ask("runs/update", {"run_id": self.run, "status": self.STATUS.get(status, "FAILED"), "end_time": _now()})
 
     def _noted(self) -> Mapping[str, Any] | None:
@@ -320,7 +330,7 @@ class MLflow:
         name = {"experiment_name": self.experiment}
         try:
             return str(self._ask("experiments/get-by-name", name, "GET")["experiment"]["experiment_id"])
-        except RefusedError:  # there is none of that name, unless somebody is making it at the same time
+        except RefusedError:  # no experiment has this name, unless another process is creating it
             return str(self._ask("experiments/create", {"name": self.experiment})["experiment_id"])
 
     def _ask(self, what: str, told: Mapping[str, Any], method: str = "POST") -> Any:
@@ -359,7 +369,7 @@ _OPENER = urllib.request.build_opener(_Stay)
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:
-    """The address without a user in it, and what authorises."""
+    """Return the address without its user, and the headers that authorize."""
     parts = urllib.parse.urlsplit(url)
     user = urllib.parse.unquote(parts.username or "") or os.environ.get("MLFLOW_TRACKING_USERNAME", "")
     password = urllib.parse.unquote(parts.password or "") or os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
@@ -380,6 +390,7 @@ class WandB:
         self.run: Any = None
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Open the run; offline without WANDB_API_KEY. Raise RefusedError without the package."""
         try:
             import wandb
         except ImportError:
@@ -402,13 +413,16 @@ class WandB:
         self.run.define_metric("*", step_metric="step")  # W&B's own step must not decrease; ours may, after a restart
 
     def steps(self, points: Sequence[Point]) -> None:
+        """Hand the values to the package, which sends them itself."""
         for point in points:
             self.run.log({"step": point.step, **point.values})
 
     def artifact(self, path: Path) -> None:
+        """Hand the file to the package, which sends it itself."""
         self.run.save(str(path), base_path=str(path.parent), policy="now")
 
     def end(self, status: str) -> None:
+        """Close the run; the package waits for its uploads."""
         self.run.finish(exit_code=0 if status in ("finished", "preempted") else 1)
 
 

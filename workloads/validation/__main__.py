@@ -33,10 +33,11 @@ PROGRAMS = (
     *("pairs", "storage", "tools"),
 )
 TELLING = ("CUDA_", "GLOO_", "MKL_", "NCCL_", "OMP_", "OPENBLAS_", "STAMPWORKS_FAULT_", "TORCH_", "UCX_")
-"""Variables with these prefixes change what is measured, so that a result names them."""
+"""Prefixes of variables that change measurements, so that a result contains them."""
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run the programs that the options name, print their answers, and return the exit status."""
     arguments = _arguments(argv)
     try:
         given = load(arguments.options)
@@ -68,7 +69,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _answer(name: str, ranks: Ranks, options: Any) -> dict[str, Any] | None:
-    """The result of one program, unless the first rank tells it. Whatever goes wrong is part of the result."""
+    """Return the result of one program, unless the first rank reports it. Errors are part of the result."""
     begun, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     answer = Answer(ranks.node)
     told: dict[str, Any] = options if isinstance(options, dict) else {}

@@ -1,4 +1,4 @@
-"""Waiting for what may never answer, such as a file system whose server is gone."""
+"""Wait with a limit for calls that may never return, such as those on a file system without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast all nodes write a checkpoint at once to a directory they share, and whether each finds the others' parts.
+"""Measure how fast all nodes together write a checkpoint to a shared directory, and check each other's parts.
 
 A part counts when it is whole: it is written under another name, is on the disk, and then gets its own. Its digest goes
 another way than its bytes, so that a part that is torn or stale is seen by whoever reads it; a third one then tells
@@ -33,12 +33,14 @@ FOLDER = re.compile(r"stampworks-\d+\.\d+-\d+")
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the checkpoint measurement."""
+
     directory: str = "/tmp"  # noqa: S108 (a folder of its own is made there)
     bytes: int = 16 * 2**20
     """Bytes of each rank's part."""
     rounds: int = 2
     seconds: float = 60.0
-    """After which the directory counts as one that does not answer."""
+    """Seconds after which the directory counts as silent."""
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or self.rounds < 1 or self.seconds <= 0:
@@ -46,6 +48,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Write and check parts in rounds; all ranks start each round together."""
     meeting = ranks.meeting
     folder = Path(options.directory) / f"{ranks.start.replace(' ', '-')}-{ranks.first.port}"
     rates: list[float] = []
@@ -71,7 +74,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
     if totals and not ranks.rank:
         answer.value("checkpoint_write_total", "MB/s", spread(totals), node="", **where)
     ranks.collect(answer)
-    meeting.exchange(None, options.seconds)  # until then somebody may read
+    meeting.exchange(None, options.seconds)  # keep the parts while others may read them
     if not ranks.rank:
         with contextlib.suppress(OSError):
             within(options.seconds, functools.partial(clean, folder, ranks.cluster.limit), str(folder))
@@ -89,7 +92,7 @@ class Reading:
     saved: Mapping[int, Sequence[Any] | None]
 
     def differs(self, writer: int) -> str | None:
-        """How a part is not what its writer says it wrote; nothing when it is, and None when that cannot be told."""
+        """Return how a part differs from its writer's account; empty if it does not, None if that is unknown."""
         said = self.saved.get(writer)
         path = self.folder / f"part-{writer}-{self.number}"
         read = _tried(functools.partial(_load_if_there, path), self.options, self.answer) if said else None
@@ -105,7 +108,7 @@ class Reading:
 
 
 def doubt(reading: Reading) -> list[Any]:
-    """The part of the next rank, if it is not what that one wrote, and how."""
+    """Return the part of the next rank and its difference, if it is not what that rank wrote."""
     order = sorted(reading.saved)
     neighbour = order[(order.index(reading.ranks.rank) + 1) % len(order)]
     how = reading.differs(neighbour)
@@ -113,7 +116,8 @@ def doubt(reading: Reading) -> list[Any]:
 
 
 def second_look(reading: Reading, doubts: Mapping[int, Sequence[Any]]) -> list[int]:
-    """Whose parts are torn: what a second rank finds torn, too, was written so; else its first reader reads wrongly."""
+    """Return the ranks whose parts are torn: if a second reader agrees, the writer is at fault, otherwise the first
+    reader."""
     order, names, torn = sorted(doubts), reading.ranks.meeting.names, list[int]()
     for reader, doubted in doubts.items():
         if not doubted:
@@ -139,7 +143,7 @@ def second_look(reading: Reading, doubts: Mapping[int, Sequence[Any]]) -> list[i
 
 
 def clean(folder: Path, limit: float) -> None:
-    """Removes this start's folder, and what starts that were killed have left beside it: none lives beyond the limit.
+    """Remove this start's folder, and those of killed starts: none runs longer than the limit.
 
     How old something is says the file system, whose clock need not be this node's.
     """
@@ -148,7 +152,7 @@ def clean(folder: Path, limit: float) -> None:
         latest = folder.lstat().st_mtime - limit
         left = [path for path in folder.parent.iterdir() if FOLDER.fullmatch(path.name) and _ours(path, latest)]
     for path in (folder, *left):
-        shutil.rmtree(path, ignore_errors=True)  # it follows no link
+        shutil.rmtree(path, ignore_errors=True)  # it does not follow links
 
 
 def _ours(path: Path, latest: float) -> bool:
@@ -194,7 +198,7 @@ def save(path: Path, seed: str, size: int) -> tuple[float, str]:
 
 
 def load(path: Path) -> tuple[float, str, int]:
-    """Seconds to read a part, from the disk where the kernel forgets what it knows, its digest and its size."""
+    """Return seconds, digest and size of reading a part, from the disk if the kernel drops its cache."""
     begun = time.perf_counter()
     with path.open("rb") as file:
         with contextlib.suppress(OSError):

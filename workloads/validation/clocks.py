@@ -1,4 +1,4 @@
-"""How far the clocks of the nodes are apart: each is asked many times, and its quickest answer says it best."""
+"""Measure the offsets of the nodes' clocks: ask each many times, and use the quickest answer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ STAMPS = struct.Struct("!Iqq")
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the clock comparison."""
+
     asks: int = 20
     wait: float = 1.0
     """Seconds until an ask counts as lost."""
@@ -29,6 +31,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure the offset of each rank's clock from that of rank 0. Raise ValueError for one rank."""
     if ranks.world < 2:
         raise ValueError("clocks needs two ranks or more: start it with srun -N2")
     meeting = ranks.meeting
@@ -43,7 +46,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
                 if rank:
                     _ask(asked, (address, port), meeting.names[rank], options, answer)
         ranks.collect(answer)
-        meeting.exchange(None)  # until then everybody replies
+        meeting.exchange(None)  # all ranks reply until then
 
 
 def _own_address(first: First) -> str:
@@ -54,7 +57,7 @@ def _own_address(first: First) -> str:
 
 
 def _reply(asked: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it ends with the program
+    with contextlib.suppress(OSError):  # the thread ends with the program
         while True:
             packet, sender = asked.recvfrom(STAMPS.size)
             came = time.time_ns()

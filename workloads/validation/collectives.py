@@ -1,4 +1,4 @@
-"""How fast collectives are, rail by rail: sweeps over sizes, with the rate that each rank's link must have carried.
+"""Measure collectives rail by rail and size by size, with the rate that each rank's link must have carried.
 
 A group is made for each rail, in the order of ranks that was asked for: a ring over ranks that lie in order crosses
 trunks less often. All times are those of the slowest rank. Rounds follow each other without a pause, so that a shaper's
@@ -27,15 +27,18 @@ ROUNDS_LEAST, ROUNDS_MOST = 3, 200
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the sweeps."""
+
     operations: tuple[str, ...] = ("all_reduce",)
     bytes: tuple[int, ...] = (2**20, 2**22, 2**24)
     """Sizes of the whole, as nccl-tests count them: of a rank's data before a reduction, or after a gathering."""
     rails: tuple[str, ...] = ()
-    """Without any, all that the nodes have. NCCL reads its environment once: one rail a start, or all together."""
+    """Rails to measure; by default all rails of the nodes. NCCL reads its environment once: one rail per start, or all
+    together."""
     order: tuple[str, ...] = ()
     """Nodes in the order of the ring; without it as Slurm numbers the ranks."""
     seconds: float = 0.5
-    """For each operation and size, after one round that does not count."""
+    """Seconds for each operation and size, after one round that does not count."""
     wait: float = 10.0
     """Seconds that one operation may take."""
 
@@ -47,6 +50,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure all operations on all rails. Raise ValueError for one rank."""
     if ranks.world < 2:
         raise ValueError("collectives needs two ranks or more: start it with srun -N2")
     device = device_of(ranks, answer)
@@ -58,7 +62,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         return
     places = order_of(meeting.names, options.order)
     for number, rail in enumerate(_rails(ranks, options, answer.backend)):
-        meeting.exchange(number, 2 * options.wait)  # one rail after the other, also when one of them broke
+        meeting.exchange(number, 2 * options.wait)  # measure the rails one after the other, even if one broke
         if meeting.absent:
             break
         _on_rail(Group(ranks, options, answer, device, places), rail)
@@ -77,7 +81,7 @@ def order_of(names: Mapping[int, str], order: tuple[str, ...]) -> list[int]:
 
 
 def _rails(ranks: Ranks, options: Options, backend: str) -> tuple[str, ...]:
-    """The rails to measure one by one; empty text is whatever the library chooses."""
+    """Return the rails to measure one by one; empty text means the library's choice."""
     wanted = options.rails or ranks.cluster.rails
     if strange := [rail for rail in wanted if rail not in ranks.cluster.rails]:
         raise ValueError(f"the option cluster has no rail {', '.join(strange)}")
@@ -119,7 +123,7 @@ def _on_rail(group: Group, rail: str) -> None:
 
 
 def _measure(group: Group, operation: str, size: int, rail: str) -> None:
-    """One operation at one size: the slowest rank's time of each round."""
+    """Measure an operation at one size: each round takes as long as its slowest rank."""
     world, device, answer = group.ranks.world, group.device, group.answer
     count = max(1, size // 4 // world) * world
     work = WORK[operation](count, world, device)
@@ -153,7 +157,7 @@ def factor(operation: str, world: int) -> float:
 
 
 def slowest(took: list[float], device: torch.device) -> list[float]:
-    """Each round's time on the rank that took longest."""
+    """Return the duration of each round on its slowest rank."""
     times = torch.tensor(took, dtype=torch.float64, device=device)
     dist.all_reduce(times, op=dist.ReduceOp.MAX)
     return [float(each) for each in times.cpu()]
@@ -183,7 +187,7 @@ def _all_to_all(count: int, world: int, device: torch.device) -> Work:  # noqa: 
 
 
 def _send_recv(count: int, world: int, device: torch.device) -> Work:
-    """Each rank sends to the next one and takes from the one before."""
+    """Return the operation in which each rank sends to the next one and receives from the previous one."""
     gives, takes = torch.rand(count, device=device), torch.empty(count, device=device)
     place = dist.get_rank()
     to, fro = (place + 1) % world, (place - 1) % world

@@ -1,4 +1,4 @@
-"""How fast data moves between this host's memory and each accelerator, and within the accelerator: all at once."""
+"""Measure copies between this host's memory and each accelerator, and within it, on all of them at once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from .timing import repeat, spread
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the copies."""
+
     bytes: int = 2**28
     seconds: float = 0.5
-    """For each direction."""
+    """Seconds for each direction."""
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or self.seconds <= 0:
@@ -26,10 +28,12 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure all accelerators of this node at once."""
     on_all(ranks, answer, functools.partial(copy, options), 3 * options.seconds)
 
 
 def copy(options: Options, name: str, answer: Answer, begin: Begin) -> None:
+    """Measure one accelerator in its own process: to it, from it, and within it."""
     device = opened(name, answer)
     if device.type != "cuda":
         answer.text("skipped", "copies", "there is no accelerator to copy to")

@@ -1,4 +1,4 @@
-"""Where torch computes: on a node's accelerators if there are some, else on its processor. The same code for both."""
+"""Choose the device: the node's accelerators, or its processor if it has none. The code is the same for both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def devices() -> dict[str, str]:
 
 
 def on_all(ranks: Ranks, answer: Answer, work: Callable[[str, Answer, Begin], None], seconds: float) -> None:
-    """Does it on all devices of this node at the same time; `seconds` is what that takes."""
+    """Run the work on all devices of this node at once; `seconds` is its duration."""
     found = devices()
     if list(found) == ["cpu"]:
         answer.device = "cpu"
@@ -65,7 +65,7 @@ def _told(name: str, answer: Answer) -> torch.device:
 
 
 def _move_near(device: torch.device) -> None:
-    """To the processors beside an accelerator: from the far side of the host all memory is slow."""
+    """Bind to the processors next to an accelerator: memory on the other side of the host is slower."""
     its = torch.cuda.get_device_properties(device)
     try:
         place = f"{its.pci_domain_id:04x}:{its.pci_bus_id:02x}:{its.pci_device_id:02x}.0"
@@ -83,7 +83,7 @@ def cpus(listed: str) -> set[int]:
 
 
 def done(device: torch.device) -> None:
-    """Returns when the device has done all it was asked to."""
+    """Wait until the device has finished all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

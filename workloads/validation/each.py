@@ -1,4 +1,4 @@
-"""Some work on every accelerator of a node at the same time, each in a process of its own.
+"""Run work on every accelerator of a node at once, each in its own process.
 
 So it is in training, where heat and power are those of all of them. And one that breaks, or never answers, takes
 nothing along of what the others have measured.
@@ -18,9 +18,10 @@ from typing import Any
 from .result import Answer
 
 COMING_S = 60.0
-"""Until torch is loaded, the accelerator is awake and its data are there: the driver lets them wake one by one."""
+"""Seconds until torch is loaded, the accelerator is initialized and its data exist: the driver initializes one at a
+time."""
 LATE_S = 30.0
-"""Later than the work takes, nothing comes any more."""
+"""Seconds after the work's duration at which an answer counts as missing."""
 
 Begin = Callable[[], None]
 """Returns when all others are ready, too."""
@@ -35,7 +36,7 @@ class _Child:
 
 
 def on_each(devices: Mapping[str, str], work: Work, answer: Answer, seconds: float, coming: float = COMING_S) -> None:
-    """Does it on each of these (name -> what torch calls it), and brings together what all have found.
+    """Run the work on each of these devices (name and torch's name), and collect the answers.
 
     `seconds` is what the work takes from where all begin. A device without an answer is a problem that names it.
     """
@@ -50,16 +51,16 @@ def on_each(devices: Mapping[str, str], work: Work, answer: Answer, seconds: flo
     said = _heard(children, coming)
     ready = {name: children[name] for name, found in said.items() if found is None}
     for child in ready.values():
-        with contextlib.suppress(OSError):  # one that is gone by now is found to be so below
+        with contextlib.suppress(OSError):  # an ended child is handled below
             child.pipe.send(None)
     said |= _heard(ready, seconds + LATE_S)
     for name, child in children.items():
-        child.process.kill()  # one that waits for its driver may outlive even that
+        child.process.kill()  # a child that waits for its driver may survive even this
         _take_over(answer, name, said.get(name))
 
 
 def _alone(pipe: Connection, work: Work, node: str, name: str, device: str) -> None:
-    """In a process of its own: says that it is ready, waits for its turn, and answers."""
+    """Measure one device in its own process: report ready, wait for the start, and answer."""
     answer = Answer(node, device=name)
 
     def begin() -> None:
@@ -68,7 +69,7 @@ def _alone(pipe: Connection, work: Work, node: str, name: str, device: str) -> N
 
     try:
         work(device, answer, begin)
-    except EOFError:  # whoever asked is gone
+    except EOFError:  # the parent has ended
         return
     except Exception as error:
         answer.values.clear()  # values of a broken measurement may be half of something

@@ -20,10 +20,12 @@ from .result import Answer
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the measured all-reduce."""
+
     bytes: int = 2**22
     """Bytes of the reduced data."""
     rounds: int = 8
-    """How often; once before, without counting, for what is sent only at the beginning."""
+    """Number of reductions, after an uncounted one for traffic that occurs only at the beginning."""
     rdma: bool = False
     """Whether the rails are devices for RDMA: what these send is not counted by any interface."""
     wait: float = 10.0
@@ -35,6 +37,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Count the bytes of each NIC during an all-reduce. Raise ValueError for one rank."""
     if ranks.world < 2:
         raise ValueError("fabric needs two ranks or more: start it with srun -N2")
     device = device_of(ranks, answer)
@@ -52,7 +55,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         reduce(1)
         meeting.exchange("warm")
         before = [nic.moved() for nic in nics]
-        meeting.exchange("counted")  # nobody begins before all have
+        meeting.exchange("counted")  # wait until all ranks have counted
         reduce(options.rounds)
         meeting.exchange("done")  # data that has not arrived may not be sent yet
         for nic, earlier in zip(nics, before, strict=True):

@@ -20,7 +20,8 @@ ADDRESS = re.compile(r"\[?(\d+\.\d+\.\d+\.\d+)\]?")
 
 @functools.cache
 def _store(ranks: Ranks) -> Any:
-    """Where ranks find each other: one for all programs of a start, for its port is taken until the last has ended."""
+    """Return the store at which ranks meet: one for all programs of a start, because its port stays in use until the
+    last one ends."""
     return dist.TCPStore(
         ranks.first.address,
         ranks.first.port + 1,
@@ -33,7 +34,7 @@ def _store(ranks: Ranks) -> Any:
 
 
 def together(ranks: Ranks, answer: Answer, place: int, wait: float, work: Callable[[], None], rail: str = "") -> None:
-    """Does it in a group of all ranks, each at its place; what breaks there is a problem of the answer."""
+    """Run the work in a group of all ranks, each at its place; failures become problems of the answer."""
     store = _store(ranks)
     try:
         dist.init_process_group(

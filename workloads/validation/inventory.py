@@ -41,6 +41,8 @@ XIDS_MAX = 50
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the inventory."""
+
     wait: float = 10.0
     """Seconds that a program of the node may take to answer."""
 
@@ -50,6 +52,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001 (as every program)
+    """Report versions, settings, accelerators and kernel messages."""
     answer.text("library_version", "kernel", platform.release())
     answer.text("library_version", "python", platform.python_version())
     _packages(options.wait, answer)
@@ -138,6 +141,7 @@ def _complaints(wait: float, answer: Answer) -> None:
 
 
 def said(command: Sequence[str], wait: float) -> str:
+    """Return a program's standard output. Raise OSError when it does not answer."""
     return ran(command, wait).stdout
 
 

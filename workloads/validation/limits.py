@@ -22,11 +22,13 @@ HEADERS = 28
 SMALLER = (8900, 4000, 1500, 1400, 576)
 """Sizes to try when a packet of full size does not arrive."""
 MTU_DISCOVER, PROBE = 10, 3
-"""IP_MTU_DISCOVER and IP_PMTUDISC_PROBE of Linux: never cut a packet, and believe nobody about its size."""
+"""IP_MTU_DISCOVER and IP_PMTUDISC_PROBE of Linux: never fragment a packet, and ignore reported sizes."""
 
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the look at limits."""
+
     directories: tuple[str, ...] = ("/", "/tmp", "/dev/shm")  # noqa: S108 (it is looked at, not written to)
     mounts: tuple[str, ...] = ()
     """Directories that must be mounts of their own."""
@@ -39,6 +41,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Report the limits of a process here, and probe directories and rails."""
     _process(answer)
     _memory(answer)
     for directory in options.directories:
@@ -101,11 +104,12 @@ def _mounts(wanted: tuple[str, ...], answer: Answer) -> None:
 
 
 def mtu(interface: str) -> float:
+    """Return the MTU of an interface in bytes. Raise OSError if there is no such interface."""
     return float(Path(f"/sys/class/net/{interface}/mtu").read_text())
 
 
 def _packets(ranks: Ranks, rails: dict[str, str], options: Options, answer: Answer) -> None:
-    """Sends a packet of full size to both neighbours on each rail, and says the largest that arrived there whole."""
+    """Send a packet of full size to both neighbours on each rail, and report the largest that arrived complete."""
     meeting = ranks.meeting
     with contextlib.ExitStack() as stack:
         doors = {}
@@ -123,14 +127,14 @@ def _packets(ranks: Ranks, rails: dict[str, str], options: Options, answer: Answ
             for rail, address in ranks.cluster.rails_of(name).items():
                 if rail in rails and rail in there[rank]:
                     _path(rails[rail], (address, there[rank][rail]), name, rail, options, answer)
-        meeting.exchange(None)  # until then everybody acknowledges
+        meeting.exchange(None)  # all ranks acknowledge until then
     for rank, why in meeting.absent.items():
         if not ranks.rank:
             answer.problem(f"no answer: {why}", node=ranks.name_of(rank))
 
 
 def _acknowledge(door: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it ends with the program
+    with contextlib.suppress(OSError):  # the thread ends with the program
         while True:
             packet, sender = door.recvfrom(2**16)
             door.sendto(str(len(packet)).encode(), sender)

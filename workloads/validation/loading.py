@@ -1,4 +1,4 @@
-"""How fast samples reach a training step: torch's own loader with worker processes, from shards on a directory.
+"""Measure how fast samples reach a training step: torch's own loader with workers, from shards on a directory.
 
 Workers hand samples over through shared memory: where that is too small, this breaks as training would.
 """
@@ -24,6 +24,8 @@ from .timing import repeat, spread
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the loading measurement."""
+
     directories: tuple[str, ...] = ("/tmp",)  # noqa: S108 (a folder of its own is made there)
     shards: int = 4
     bytes: int = 8 * 2**20
@@ -44,7 +46,7 @@ class Options:
 
 
 def samples_of(options: Options) -> int:
-    """How many samples a shard has."""
+    """Return the number of samples in a shard."""
     return options.bytes // options.sample
 
 
@@ -65,6 +67,7 @@ class Shards:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001 (as every program)
+    """Write shards to each directory and measure a loader on them."""
     answer.versions["torch"] = str(torch.__version__)
     for directory in options.directories:
         try:
@@ -103,7 +106,7 @@ def _measure(directory: str, folder: Path, options: Options, answer: Answer) -> 
         for _ in loader:
             pass
 
-    repeat(through, 0, least=1)  # from now on the workers are warm
+    repeat(through, 0, least=1)  # the workers are warm after this
     took = repeat(through, options.seconds)
     answer.value("loading_first_batch", "s", first, device=directory, note="with the start of the workers")
     rates = [len(paths) * samples_of(options) * options.sample / MB / each for each in took]
@@ -111,6 +114,6 @@ def _measure(directory: str, folder: Path, options: Options, answer: Answer) -> 
 
 
 def _forget(path: Path) -> None:
-    """Lets the kernel forget a file, as it has forgotten most of a large data set."""
+    """Drop a file from the kernel's cache, as most of a large data set would be."""
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""How fast each device of a node multiplies matrices, and whether it always comes to the same result.
+"""Measure matrix products on each device of a node, and compare the results of repeated products.
 
 A device that computes wrong now and then says nothing of it. So the same product is made again and again from the same
 random matrices, and each is compared with the first, bit by bit.
@@ -26,7 +26,7 @@ from .result import Answer
 from .timing import paces, spread, windows_of, without_waiting
 
 SAMPLE_S = 0.08
-"""A sample is the rate over so long: of single products some would miss what slows a device in turns."""
+"""Seconds of a sample: single products could miss a device that is slow at intervals."""
 SAMPLES_MIN = 5
 KINDS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 REHEARSED = "STAMPWORKS_FAULT_BITFLIP"
@@ -35,6 +35,8 @@ REHEARSED = "STAMPWORKS_FAULT_BITFLIP"
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the multiplication."""
+
     size: int = 0
     """Rows of the square matrices; 0 is 1024 on a processor and 8192 on an accelerator."""
     kind: str = ""
@@ -54,11 +56,13 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure all devices of this node at once."""
     work = functools.partial(multiply, options, ranks.cluster.shared)
     on_all(ranks, answer, work, options.warmup + options.seconds)
 
 
 def multiply(options: Options, shared: bool, name: str, answer: Answer, begin: Begin) -> None:
+    """Measure one device in its own process, and compare its results bit by bit."""
     device = opened(name, answer)
     accelerated = device.type == "cuda"
     size = options.size or (8192 if accelerated else 1024)
@@ -93,7 +97,8 @@ class Work:
     clock: Callable[[], float]
 
     def done_for(self, seconds: float, samples: int, *, turn: bool = False) -> tuple[list[float], int]:
-        """How long each product took, without the comparison behind it, and how many were not the first one again."""
+        """Return the duration of each product, without its comparison, and the number of products that differ from the
+        first."""
         product, took, worked, wrong = torch.empty_like(self.first), list[float](), 0.0, 0
         begun = time.perf_counter()
         while not took or time.perf_counter() - begun < seconds or worked < samples * SAMPLE_S:
@@ -104,17 +109,17 @@ class Work:
             took.append(self.clock() - before)
             worked += took[-1]
             if turn and len(took) == 2:
-                turn_a_bit(product)
+                _turn_a_bit(product)
             wrong += not torch.equal(bits(product), bits(self.first))
         return took, wrong
 
 
 def bits(product: Any) -> Any:
-    """As whole numbers, since of floating-point ones -0 equals 0 and nothing equals NaN."""
+    """Return the numbers as integers: as floats, -0 equals 0, and NaN equals nothing."""
     return product.view(torch.int16 if product.element_size() == 2 else torch.int32)
 
 
-def turn_a_bit(product: Any) -> None:
+def _turn_a_bit(product: Any) -> None:
     bits(product)[0, 0] ^= 1 << 5
 
 

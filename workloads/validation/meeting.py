@@ -1,4 +1,4 @@
-"""How the ranks of a start talk to each other beside what they measure: rank 0 listens, the others come to it.
+"""Connect the ranks of a start for messages apart from the measurement: rank 0 listens, the others connect.
 
 Every wait ends. A rank that is gone is known at once by its closed connection, one that hangs by the end of the wait,
 and whoever waits is told which ranks did not answer instead of getting an error.
@@ -28,7 +28,7 @@ Step = tuple[int, int]
 
 
 class Lost(Exception):  # noqa: N818 (reads as what happened)
-    """Nobody to talk to: the first rank does not answer."""
+    """The first rank does not answer."""
 
     def __init__(self, node: str, why: str) -> None:
         self.node = node
@@ -36,25 +36,25 @@ class Lost(Exception):  # noqa: N818 (reads as what happened)
 
 
 class Line:
-    """One connection: whole messages, as they come in, in a thread of its own."""
+    """A connection, with a thread that receives whole messages."""
 
     def __init__(self, connection: socket.socket, changed: threading.Condition, wait_s: float) -> None:
         self.connection = connection
         self.changed = changed
         self.heard: dict[Step, Any] = {}
         self.left: dict[int, str] = {}
-        """By program: why the other side is through with it before its end."""
+        """The reason why the other side has left a program early, by program."""
         self.at = (0, 0)
-        """How far the other side is: it says nothing of earlier steps any more."""
+        """The step of the other side, which answers no earlier steps any more."""
         self.closed = ""
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # for sending alone: a timeout of Python's would hold for the thread that listens, too
+        # Limit sending alone: Python's own timeout would also limit the thread that receives.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(wait_s), 0))
         threading.Thread(target=self._listen, daemon=True).start()
 
     def say(self, message: Mapping[str, Any]) -> None:
-        """Sends it; a line that cannot is closed, and whoever waits on it finds that."""
+        """Send a message. A connection that fails is closed, which its readers notice."""
         try:
             self.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError as error:
@@ -85,7 +85,7 @@ class Line:
             self.changed.notify_all()
 
     def silent(self, step: Step) -> str:
-        """Why nothing of this step will come any more; empty as long as it may."""
+        """Return why no answer of this step will arrive; empty while one may."""
         if step[0] in self.left:
             return f"gave up: {self.left[step[0]]}"
         if self.at > step:
@@ -104,22 +104,22 @@ class Meeting:
         """Ranks that missed an answer once, and their progress: nothing waits for one until its next message."""
         self.changed = threading.Condition()
         self.lines: dict[int, Line] = {}
-        """By rank; the first rank has all others, and they have it."""
+        """Connections by rank: the first rank has one to each other rank, and they have one to it."""
         self.first_name = first_name
         self.program, self.step = 0, 0
 
     def begin(self, program: int) -> None:
-        """The next program of the start: what was said before it counts no more."""
+        """Begin the next program: earlier messages no longer count."""
         self.program, self.step = program, 0
 
     def leave(self, why: str) -> None:
-        """Tells the others that this rank is through with the program, so that nobody waits for it."""
+        """Tell the others that this rank has left the program, so that none waits for it."""
         message = {"program": self.program, "step": 0, "left": why}
         for line in self.lines.values():
             line.say(message)
 
     def gather(self, data: Any, wait_s: float | None = None) -> dict[int, Any]:
-        """On the first rank what each rank gave, without those that did not answer (see `absent`); empty on others."""
+        """Return the data of each rank, on the first rank, without silent ranks (see `absent`); empty on others."""
         step = self._next()
         if self.rank:
             self.lines[0].say({"program": step[0], "step": step[1], "data": data})
@@ -140,7 +140,7 @@ class Meeting:
             for line in self.lines.values():
                 line.say(message)
             return heard
-        # it waits for the slowest before it answers
+        # The first rank waits for the slowest before it answers.
         wait = 2 * wait + 1
         if why := self._await(0, step, time.monotonic() + wait, wait):
             raise Lost(self.first_name, f"does not answer as the first rank: {why}")
@@ -153,7 +153,7 @@ class Meeting:
         return self.program, self.step
 
     def _await(self, rank: int, step: Step, end: float, wait: float) -> str:
-        """Waits for a rank's word in a step; why there is none, else nothing."""
+        """Wait for a rank's message in a step, and return why there is none; empty if it arrived."""
         line = self.lines.get(rank)
         if line is None:
             return self.absent.get(rank, "never came")
@@ -169,6 +169,7 @@ class Meeting:
             return line.silent(step) or f"no word within {wait:g} s"
 
     def close(self) -> None:
+        """Close all connections; ranks that wait get an error."""
         for line in self.lines.values():
             with contextlib.suppress(OSError):
                 line.connection.shutdown(socket.SHUT_RDWR)
@@ -176,7 +177,7 @@ class Meeting:
 
 @dataclass(frozen=True)
 class First:
-    """Where the first rank listens."""
+    """The address of the first rank."""
 
     name: str
     address: str
@@ -184,7 +185,7 @@ class First:
 
 
 def meet(rank: int, world: int, node: str, first: First, wait_s: float, start: str) -> Meeting:
-    """Brings the ranks of one start together; the ones that do not come in time are missing from then on."""
+    """Connect the ranks of one start. Ranks that do not come in time are missing from then on."""
     meeting = Meeting(rank, world, node, first.name, wait_s)
     if world == 1:
         return meeting
@@ -192,7 +193,7 @@ def meet(rank: int, world: int, node: str, first: First, wait_s: float, start: s
         _receive(meeting, first, start)
     else:
         _come(meeting, first, start)
-    # everybody then knows everybody
+    # After this all ranks know each other.
     told = meeting.exchange(node)
     meeting.names = {number: plain(name) for number, name in sorted(told.items())}
     return meeting
@@ -214,7 +215,7 @@ def _receive(meeting: Meeting, first: First, start: str) -> None:
 
 
 def _hello(connection: socket.socket, world: int, start: str) -> int | None:
-    """The rank that somebody says to be; none when it is nobody of this start."""
+    """Return the rank that a connection announces; None if it is not of this start."""
     connection.settimeout(2)
     said = b""
     try:

@@ -1,4 +1,4 @@
-"""How fast each device of a node reads and writes its memory: a copy, and a sum of two arrays, one of them scaled."""
+"""Measure memory bandwidth of each device of a node: a copy, and a scaled sum of two arrays."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from .timing import repeat, spread
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the memory measurement."""
+
     bytes: int = 0
     """Bytes of one array; 0 is 64 MiB on a processor and 1 GiB on an accelerator: much more than any cache."""
     seconds: float = 1.0
-    """For each of the two."""
+    """Seconds for each of the two."""
 
     def __post_init__(self) -> None:
         if self.bytes < 0 or 0 < self.bytes < 4 or self.seconds <= 0:
@@ -27,10 +29,12 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure all devices of this node at once."""
     on_all(ranks, answer, functools.partial(move, options), 2 * options.seconds)
 
 
 def move(options: Options, name: str, answer: Answer, begin: Begin) -> None:
+    """Measure one device in its own process: a copy and a scaled sum."""
     device = opened(name, answer)
     size = (options.bytes or (2**30 if device.type == "cuda" else 2**26)) // 4
     one, other = (random((size,), device, torch.float32, seed) for seed in (1, 2))

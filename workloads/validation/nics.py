@@ -16,7 +16,7 @@ GET_ADDRESS = 0x8915
 
 @dataclass(frozen=True)
 class Nic:
-    """One that counts."""
+    """A NIC with byte counters."""
 
     use: str
     """Whether it is part of the `fabric`, or for `management`."""
@@ -24,7 +24,7 @@ class Nic:
     sent: Path
     received: Path
     unit: int = 1
-    """How many bytes it counts as one."""
+    """Bytes per count."""
 
     def moved(self) -> tuple[int, int]:
         """Bytes that it has sent and received since it is there."""
@@ -32,6 +32,7 @@ class Nic:
 
 
 def interface(use: str, name: str) -> Nic:
+    """Return a network interface with the files of its byte counters."""
     counters = INTERFACES / name / "statistics"
     return Nic(use, name, counters / "tx_bytes", counters / "rx_bytes")
 
@@ -54,7 +55,7 @@ def interface_of(address: str) -> str:
         for _, name in socket.if_nameindex():
             try:
                 said = fcntl.ioctl(asked.fileno(), GET_ADDRESS, struct.pack("256s", name.encode()))
-            except OSError:  # it has none
+            except OSError:  # the device has no counter
                 continue
             if socket.inet_ntoa(said[20:24]) == address:
                 return name

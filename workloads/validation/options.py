@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 BYTES_MAX = 2**24
 PACKED = "packed:"
-"""Before options in base64 of zlib: those of a thousand nodes are longer than an argument may be."""
+"""Prefix of options in base64 of zlib: the options of a thousand nodes exceed the limit of an argument."""
 Options = TypeVar("Options")
 
 

@@ -1,4 +1,4 @@
-"""How fast each rail is between two nodes: plain TCP, one direction after the other, all rails at once.
+"""Measure each rail between two nodes: plain TCP, one direction after the other, all rails at once.
 
 A start has several rounds. In a round each node belongs to one pair at most, so that what a pair measures is its own;
 whether a round's pairs meet on a trunk is the business of whoever chose them. The receiver measures, and leaves out the
@@ -32,12 +32,14 @@ SENT_AGAIN = struct.Struct("=200xQQ")
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the measurement between pairs."""
+
     rounds: tuple[tuple[tuple[str, str], ...], ...] = ()
     """Pairs of nodes, round by round; without any, each node meets each other node once."""
     bytes: int = 2**20
-    """How much is handed to the network at a time."""
+    """Bytes of one send."""
     seconds: float = 1.0
-    """How long each direction is measured."""
+    """Seconds for each direction."""
     wait: float = 5.0
     """Seconds that a node waits for its peer on a rail."""
 
@@ -52,7 +54,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Way:
-    """One direction between two nodes on a rail."""
+    """A direction between two nodes on a rail."""
 
     round: int
     sender: str
@@ -61,10 +63,12 @@ class Way:
 
     @property
     def hello(self) -> bytes:
+        """The first bytes of a connection, by which the receiver recognizes it."""
         return f"pairs {self.round} {self.sender} {self.receiver} {self.rail}\n".encode()
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Measure all pairs, round by round. Raise ValueError for one rank."""
     if ranks.world < 2:
         raise ValueError("pairs needs two ranks or more: start it with srun -N2")
     meeting, own = ranks.meeting, ranks.cluster.rails_of(ranks.node)
@@ -76,10 +80,10 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         ports = {rail: server.getsockname()[1] for rail, server in servers.items()}
         told = meeting.exchange(ports)
         there = {meeting.names[rank]: each for rank, each in told.items()}
-        # nodes are told apart by their names
+        # nodes are identified by name
         rounds = options.rounds or tournament(sorted(there))
         for number, pairs in enumerate(rounds):
-            meeting.exchange(number)  # nobody begins before all have ended
+            meeting.exchange(number)  # wait until all have finished
             for one, other in pairs:
                 peer = {one: other, other: one}.get(ranks.node, "")
                 if peer and peer not in there:
@@ -90,11 +94,12 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
 
 
 def listen(address: str) -> socket.socket:
+    """Return a server on a free port of an address."""
     return socket.create_server((address, 0))
 
 
 def tournament(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Rounds in which everybody meets everybody once: all but the first move on by one place."""
+    """Return rounds in which each pair meets once: all but the first move on by one place."""
     seats = [*names, *([""] if len(names) % 2 else [])]
     rounds = []
     for _ in range(len(seats) - 1):
@@ -113,7 +118,7 @@ class Ends:
     answer: Answer
     servers: Mapping[str, socket.socket]
     ports: Mapping[str, int]
-    """By rail, where the peer listens."""
+    """Ports on which the peer listens, by rail."""
 
 
 def _meet(ends: Ends, number: int, one: str, other: str) -> None:
@@ -152,7 +157,7 @@ def _on_rail(ends: Ends, ways: Sequence[Way]) -> None:
 
 
 def receive(server: socket.socket, way: Way, options: Options) -> list[tuple[float, int]]:
-    """Takes what the sender sends for the time of a measurement: (seconds since the begin, bytes come until then)."""
+    """Receive during a measurement, and return (seconds since the start, bytes so far) pairs."""
     with _accepted(server, way, options.wait) as connection:
         connection.settimeout(options.wait)
         buffer, marks, total = bytearray(BUFFER), [(0.0, 0)], 0
@@ -186,7 +191,7 @@ def _accepted(server: socket.socket, way: Way, wait: float) -> socket.socket:
 
 
 def send(source: str, target: tuple[str, int], way: Way, options: Options) -> float | None:
-    """Sends until the receiver has seen enough and closes: per cent of the bytes that were sent again."""
+    """Send until the receiver closes, and return the percentage of retransmitted bytes."""
     deadline = time.monotonic() + options.seconds + 2 * options.wait
     data = os.urandom(min(options.bytes, 2**20)) * -(-options.bytes // 2**20)
     with socket.create_connection(target, timeout=options.wait, source_address=(source, 0)) as connection:

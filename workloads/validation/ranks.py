@@ -15,10 +15,12 @@ PORT = 29500
 
 @dataclass(frozen=True)
 class Node:
+    """A node of the cluster, as the options name it."""
+
     name: str
     address: str
     rails: tuple[str, ...] = ()
-    """Its address on each rail, in the order of `Cluster.rails`, empty for none; a node may have fewer."""
+    """Address on each rail, in the order of `Cluster.rails`; empty if it has none. A node may have fewer rails."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Cluster:
     rails: tuple[str, ...] = ()
     """Names of the rails, which are those of their NICs."""
     port: int = PORT
-    """Where the first rank listens; torch takes the next one."""
+    """Port of the first rank; torch uses the next one."""
     wait: float = 30.0
     """Seconds that anybody waits for anybody."""
     shared: bool = False
@@ -44,6 +46,7 @@ class Cluster:
             raise ValueError("wait and limit must be more than 0 seconds")
 
     def named(self, name: str) -> Node | None:
+        """Return the node with this name, or None."""
         return next((node for node in self.nodes if node.name == name), None)
 
     def rails_of(self, name: str) -> dict[str, str]:
@@ -52,7 +55,7 @@ class Cluster:
         return {rail: address for rail, address in zip(self.rails, node.rails, strict=False) if address} if node else {}
 
     def at(self, address: str) -> tuple[str, str]:
-        """Node and rail of an address; empty where it is nobody's."""
+        """Return node and rail of an address; empty if unknown."""
         for node in self.nodes:
             if address == node.address:
                 return node.name, ""
@@ -62,7 +65,7 @@ class Cluster:
 
 
 class Ranks:
-    """This process among those of its start."""
+    """This process and the other ranks of its start."""
 
     def __init__(self, cluster: Cluster, environment: Mapping[str, str] = os.environ) -> None:
         self.cluster = cluster
@@ -78,7 +81,7 @@ class Ranks:
         self._meeting: Meeting | None = None
 
     def _first(self, environment: Mapping[str, str]) -> First:
-        """Where rank 0 listens: on the first node that Slurm names, at its address for management."""
+        """Return the address of rank 0: the first node that Slurm names, on the management network."""
         if environment.get("MASTER_ADDR"):
             address = environment["MASTER_ADDR"]
             name, _ = self.cluster.at(address)
@@ -90,7 +93,7 @@ class Ranks:
 
     @property
     def meeting(self) -> Meeting:
-        """The others; who needs none of them never waits for one."""
+        """Return the other ranks. Programs that need none never wait for them."""
         if self._meeting is None:
             self._meeting = meet(self.rank, self.world, self.node, self.first, self.cluster.wait, self.start)
             self._meeting.begin(self.program)
@@ -98,9 +101,11 @@ class Ranks:
 
     @property
     def met(self) -> Meeting | None:
+        """The meeting, or None before a program has asked for it."""
         return self._meeting
 
     def begin(self, program: int) -> None:
+        """Set the number of the program that runs now, so that late messages of earlier ones are ignored."""
         self.program = program
         if self._meeting:
             self._meeting.begin(program)
@@ -112,14 +117,14 @@ class Ranks:
         return [known.get(rank, "") for rank in range(self.world)] if len(known) > 1 else [self.node]
 
     def name_of(self, rank: int) -> str:
-        """A rank's node; of one that never came one of those nodes from which nobody did."""
+        """Return a rank's node; for one that never came, one of the silent nodes."""
         known = self.meeting.names
         silent = [each for each in range(self.world) if each not in known]
         missing = [node.name for node in self.cluster.nodes if node.name not in known.values()]
         return known.get(rank) or dict(zip(silent, missing, strict=False)).get(rank, f"rank {rank}")
 
     def collect(self, answer: Answer) -> None:
-        """Brings what all ranks found to the first one, which says of the others why they did not answer."""
+        """Collect the answers of all ranks on the first one, with reasons for missing ones."""
         found = self.meeting.gather(findings(answer))
         answer.told = self.rank > 0
         for rank, one in found.items():

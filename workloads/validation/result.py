@@ -18,16 +18,16 @@ from .timing import Spread
 VERSION = 1
 MARK = "stampworks-result"
 CUT = 800
-"""Characters of a result in one line: with what stands before them it stays below 900, which nobody cuts again."""
+"""Characters of a result in one line: with the prefix it stays below 900, the length that nothing splits."""
 READABLE_MAX = 20
-"""Lines of a result for a person, who wants to see that it worked."""
+"""Lines of a result printed for a user, to show that it worked."""
 WORDS_MAX = 500
-"""Characters of a text; what others say is cut to that."""
+"""Maximum characters of a text from elsewhere."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """One measured quantity, with how far it was spread."""
+    """A measured quantity with its spread."""
 
     quantity: str
     unit: str
@@ -65,7 +65,7 @@ class Problem:
 
 @dataclass
 class Answer:
-    """Findings of a program so far: whatever happens to it, they are reported."""
+    """Findings of a program so far, which are reported whatever happens to it."""
 
     node: str
     device: str = ""
@@ -79,16 +79,18 @@ class Answer:
     versions: dict[str, str] = field(default_factory=dict)
 
     def value(self, quantity: str, unit: str, spread: Spread | float, **more: Any) -> None:
-        """A value of this node unless it is said to be another's."""
+        """Add a value, by default of this node."""
         found = spread if isinstance(spread, Spread) else Spread(spread, spread, spread, 1)
         note = "; ".join(filter(None, (more.pop("note", ""), found.note)))
         where = {"node": self.node, **more}
         self.values.append(Value(quantity, unit, found.value, found.low, found.high, found.samples, note=note, **where))
 
     def text(self, quantity: str, name: str, text: str) -> None:
+        """Add a text about this node, without control characters."""
         self.texts.append(Text(quantity, self.node, name, plain(text)))
 
     def problem(self, what: str, node: str | None = None, rail: str = "") -> None:
+        """Add a problem of a node, by default of this one."""
         self.problems.append(Problem(plain(what), self.node if node is None else node, rail))
 
 
@@ -108,7 +110,7 @@ def findings(answer: Answer) -> dict[str, Any]:
 
 
 def lines(result: dict[str, Any]) -> Iterator[str]:
-    """A result as lines for standard output: whoever finds all of them has it, however other output lies between."""
+    """Yield a result as lines of standard output: all lines together give the result, between any other output."""
     packed = base64.b64encode(zlib.compress(json.dumps(result, separators=(",", ":")).encode(), 9)).decode()
     pieces = [packed[start : start + CUT] for start in range(0, len(packed), CUT)]
     for number, piece in enumerate(pieces, 1):

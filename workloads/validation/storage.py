@@ -1,4 +1,4 @@
-"""How fast directories take and give back files. What is written is on the disk before the clock stops."""
+"""Measure how fast directories write and read files. Written data are on the disk before the clock stops."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ MB = 1e6
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the storage measurement."""
+
     directories: tuple[str, ...] = ("/tmp",)  # noqa: S108 (a folder of its own is made there)
     bytes: int = 16 * 2**20
     """Bytes of one file."""
     rounds: int = 3
     files: int = 100
-    """How many small files are made, looked up and removed."""
+    """Number of small files to create, look up and remove."""
     seconds: float = 30.0
-    """After which a directory counts as one that does not answer."""
+    """Seconds after which a directory counts as silent."""
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or self.rounds < 1 or self.files < 1 or self.seconds <= 0:
@@ -37,6 +39,7 @@ class Options:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001 (as every program)
+    """Measure each directory within the time limit; a late result does not count."""
     for directory in options.directories:
         found = Answer(answer.node)  # later results do not count
         try:
@@ -49,6 +52,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001
 
 
 def measure(directory: str, options: Options, answer: Answer) -> bool:
+    """Measure files in a directory of its own, which is removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="stampworks-storage-", dir=directory))
     try:
         block = os.urandom(min(BLOCK, options.bytes))
@@ -82,7 +86,8 @@ def write(path: Path, block: bytes, size: int) -> float:
 
 
 def read(path: Path, block: bytes, size: int) -> tuple[float, bool]:
-    """Seconds to read it, from the disk where the kernel forgets what it knows, and whether it is what was written."""
+    """Return the seconds to read a file, from the disk if the kernel drops its cache, and whether the content is
+    right."""
     same, seconds, left = True, 0.0, size
     with path.open("rb", buffering=0) as file:
         with contextlib.suppress(OSError):

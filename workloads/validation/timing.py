@@ -1,4 +1,4 @@
-"""From samples to a value with its spread."""
+"""Summarize samples as a value with its spread."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Spread:
     note: str = ""
 
     def scaled(self, factor: float) -> Spread:
+        """Return the spread in another unit."""
         return Spread(self.value * factor, self.low * factor, self.high * factor, self.samples, self.note)
 
 
@@ -49,7 +50,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def without_waiting() -> float:
-    """Seconds on a clock that stands still while this thread, ready to go on, waits for a processor.
+    """Return the seconds of a clock that stops while this thread waits for a processor.
 
     A CPU quota makes a thread wait as well, so that it is not seen on this clock. The kernel adds up the waiting now
     and then: this clock may go back a little.
@@ -62,7 +63,7 @@ def without_waiting() -> float:
 
 
 def repeat(work: Callable[[], None], seconds: float, least: int = 3, most: int = 1000) -> list[float]:
-    """How long each of several rounds took: as many as the time allows, but never fewer than `least`."""
+    """Return the duration of each round: as many rounds as the time allows, but at least `least`."""
     took: list[float] = []
     begun = before = time.perf_counter()
     while len(took) < most and (len(took) < least or before - begun < seconds):
@@ -102,7 +103,7 @@ def rates(marks: Sequence[tuple[float, int]], windows: int) -> list[float]:
 
 
 def windows_of(took: Sequence[float], rates: Sequence[float], count: int) -> list[list[float]]:
-    """The rates in each of so many parts of the time, in order; none when one of them would have none."""
+    """Return the rates in `count` equal parts of the time, in order; empty if a part would have no rate."""
     parts: list[list[float]] = [[] for _ in range(count)]
     took = [max(0.0, each) for each in took]  # a clock without waiting may go back a little
     whole, begun = sum(took), 0.0

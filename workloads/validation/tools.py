@@ -26,10 +26,10 @@ IB_HEAD = re.compile(r"#bytes +#iterations +BW peak\[\S+\] +BW average\[(\S+)\]"
 IB_ROW = re.compile(r" *(\d+) +(\d+) +(\S+) +(\S+)(?: +\S+)? *")
 IB_END = re.compile(r"-{20,}")
 GBPS = {"Gb/sec": 1.0, "MB/sec": 8 * 2**20 / 1e9}
-"""Without --report_gbits its MB are of 2^20 bytes."""
+"""Units of ib_write_bw. Without --report_gbits its MB are 2^20 bytes."""
 RDMA = Path("/sys/class/infiniband")
 SERVER_S = 1.0
-"""Until ib_write_bw listens, of which it says nothing."""
+"""Seconds until ib_write_bw listens, which it does not report."""
 
 
 class Unreadable(Exception):  # noqa: N818 (reads as what happened)
@@ -38,18 +38,20 @@ class Unreadable(Exception):  # noqa: N818 (reads as what happened)
 
 @dataclass(frozen=True)
 class Options:
+    """Settings of the tools: which to run, and on what."""
+
     accelerators: int = 0
-    """How many all_reduce_perf shall use; without a number it is not started."""
+    """Number of accelerators for all_reduce_perf; 0 skips it."""
     sizes: tuple[str, str] = ("8M", "8G")
-    """From and to, as all_reduce_perf takes them."""
+    """Smallest and largest size, as all_reduce_perf takes them."""
     rdma: bool = False
     """Whether ib_write_bw shall measure each RDMA device that two neighbours both have: ranks 0 and 1, 2 and 3, ..."""
     directories: tuple[str, ...] = ()
-    """Where fio shall write and read."""
+    """Directories for fio."""
     bytes: int = 2**28
     """Bytes of fio's file."""
     seconds: float = 5.0
-    """How long ib_write_bw shall measure."""
+    """Seconds of the measurement by ib_write_bw."""
     wait: float = 300.0
     """Seconds until a tool counts as one that hangs."""
 
@@ -69,6 +71,7 @@ class Reading:
 
 
 def run(ranks: Ranks, options: Options, answer: Answer) -> None:
+    """Run the requested tools and report their figures. A missing tool is a problem."""
     if options.accelerators:
         begin, end = options.sizes
         command = ["all_reduce_perf", "-b", begin, "-e", end, "-f", "2", "-g", str(options.accelerators)]
@@ -90,7 +93,7 @@ def _use(
     tell: bool = True,
     **where: Any,
 ) -> None:
-    """Runs a tool and takes over what it measured, or says why it did not."""
+    """Run a tool and add its values, or the reason why there are none."""
     if shutil.which(command[0]) is None:
         answer.text("skipped", command[0], "this node has no such program")
         return
@@ -125,7 +128,7 @@ def rdma_devices() -> list[str]:
 
 
 def _between(ranks: Ranks, device: str, options: Options, answer: Answer) -> None:
-    """Writes of the second of two neighbours into the memory of the first."""
+    """Measure writes of the second of two neighbours into the memory of the first."""
     peer = ranks.meeting.names[ranks.rank ^ 1]
     command = ["ib_write_bw", f"--ib-dev={device}", "--report_gbits", "-F", f"--duration={options.seconds:.0f}"]
     writes = ranks.rank % 2 == 1
@@ -137,7 +140,7 @@ def _between(ranks: Ranks, device: str, options: Options, answer: Answer) -> Non
 
 
 def read_nccl(output: str) -> list[Reading]:
-    """The rate at each size, out of place; a size whose result was wrong makes all of it worthless."""
+    """Return the rate at each size, out of place. A wrong result at one size invalidates all."""
     if NCCL_END not in output:
         raise Unreadable("its output does not come to its end")
     found = []
@@ -148,7 +151,7 @@ def read_nccl(output: str) -> list[Reading]:
                 raise Unreadable(f"{bad[0]} wrong results at {size} bytes")
             for name, cell in (("algbw", algbw), ("busbw", busbw)):
                 rate = _number(cell)
-                if rate:  # for few bytes it prints 0.00, which is no rate
+                if rate:  # for few bytes it prints 0.00, which is not a rate
                     found.append(Reading(f"nccl_all_reduce_{name}", "GB/s", _as_said(rate), int(size)))
     if not found:
         raise Unreadable("it has no row with a rate")
@@ -182,7 +185,7 @@ def read_ib(output: str) -> list[Reading]:
 def read_fio(output: str) -> list[Reading]:
     """The rates of all jobs of a run; a direction in which nothing was moved has none."""
     try:
-        told = json.loads(output[output.index("{") :])  # it may say something before
+        told = json.loads(output[output.index("{") :])  # fio may print warnings first
         found = []
         for job in told["jobs"]:
             if job["error"]:
@@ -208,5 +211,5 @@ def _as_said(rate: float) -> Spread:
 
 
 def _number(cell: str) -> float | None:
-    """None for N/A and whatever else is no number."""
+    """Return a number; None for N/A and other text."""
     return float(cell) if re.fullmatch(r"\d+(\.\d+)?", cell) else None

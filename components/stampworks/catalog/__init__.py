@@ -172,6 +172,7 @@ __all__ = [
 
 @cache
 def fabrics() -> Mapping[str, Fabric]:
+    """Return the protocols between NICs, with their overheads, by name."""
     return rows(Fabric, load("fabrics.yaml"), "fabrics.yaml")
 
 
@@ -209,6 +210,7 @@ def deployments() -> Mapping[str, Deployment]:
 
 @cache
 def trained_models() -> Mapping[str, TrainedModel]:
+    """Return the published training runs that estimates are compared with, by model."""
     return rows(TrainedModel, load("runs.yaml")["models"], "runs.yaml")
 
 
@@ -228,6 +230,7 @@ def runs() -> Mapping[str, PublishedRun]:
 
 @cache
 def releases() -> Mapping[str, Release]:
+    """Return all releases by name. Raise CatalogError for an add-on that does not fit its release."""
     table = rows(Release, load("releases.yaml"), "releases.yaml")
     for each in table.values():
         _check_addons(each)

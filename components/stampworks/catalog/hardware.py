@@ -85,6 +85,7 @@ def names(cloud: str) -> tuple[str, ...]:
 
 @cache
 def machines_of(cloud: str) -> Mapping[str, Machine]:
+    """Return a cloud's machines by name. Raise CatalogError for a part that parts.yaml does not have."""
     table = rows(Machine, load(_file(cloud)), _file(cloud), cloud=cloud)
     for machine in table.values():
         for fact, name, known in (
@@ -98,12 +99,12 @@ def machines_of(cloud: str) -> Mapping[str, Machine]:
             ("accelerators", machine.accelerator, machine.accelerators),
             ("nics", machine.nic, machine.nics),
         ):
-            if _there(part) != _there(count):
+            if _exists(part) != _exists(count):
                 raise CatalogError(f"{_file(cloud)}: {machine.name}: {fact}: {count} does not fit '{part}'")
     return table
 
 
-def _there(fact: str | int | Unknown) -> bool | Unknown:
+def _exists(fact: str | int | Unknown) -> bool | Unknown:
     return fact if isinstance(fact, Unknown) else bool(fact)
 
 
@@ -120,16 +121,19 @@ def machine_names() -> Mapping[str, Machine]:
 
 @cache
 def accelerators() -> Mapping[str, Accelerator]:
+    """Return the rows of accelerators in parts.yaml, by name."""
     return rows(Accelerator, load(PARTS)["accelerators"], f"{PARTS}: accelerators")
 
 
 @cache
 def host_links() -> Mapping[str, HostLink]:
+    """Return the rows of links between an accelerator and its host, by name."""
     return rows(HostLink, load(PARTS)["host_links"], f"{PARTS}: host_links")
 
 
 @cache
 def nics() -> Mapping[str, Nic]:
+    """Return the rows of NICs in parts.yaml, by name."""
     return rows(Nic, load(PARTS)["nics"], f"{PARTS}: nics")
 
 

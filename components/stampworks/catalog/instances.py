@@ -59,7 +59,7 @@ class PublishedImage:
 
     def of(self, machine: Machine, kubernetes: str = "") -> str:
         """Return the parameter; `kubernetes` is the version for nodes of a managed Kubernetes, like 1.35."""
-        return _of(self, machine).replace("{kubernetes}", kubernetes)
+        return _id_for(self, machine).replace("{kubernetes}", kubernetes)
 
 
 def fabric_cards(machine: Machine) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ def published_image(machine: Machine, suite: str) -> PublishedImage:
 
 def agent_package(machine: Machine, suite: str, region: str) -> str:
     """Return the package of the cloud's access agent; empty when images of the suite contain it."""
-    return _of(_row(_agents(), "agents", machine, suite), machine).replace("{region}", region)
+    return _id_for(_row(_agents(), "agents", machine, suite), machine).replace("{region}", region)
 
 
 def scratch_model(machine: Machine) -> str:
@@ -91,7 +91,7 @@ def architecture(machine: Machine) -> Literal["x86_64", "arm64"]:
     return "arm64" if machine.name in load(_FILE)["arm64"] else "x86_64"
 
 
-def _of(row: PublishedImage | _Agent, machine: Machine) -> str:
+def _id_for(row: PublishedImage | _Agent, machine: Machine) -> str:
     return row.arm64 if architecture(machine) == "arm64" else row.x86_64
 
 

@@ -15,6 +15,8 @@ _FILE = "limits.yaml"
 
 @dataclass(frozen=True)
 class MachineLimit:
+    """A limit on running machines of some families, spot and other purchases apart."""
+
     name: str
     spot: bool
     families: tuple[str, ...]
@@ -24,6 +26,8 @@ class MachineLimit:
 
 @dataclass(frozen=True)
 class NetworkLimit:
+    """A limit on one kind of network resource."""
+
     name: str
     counts: Literal["networks", "gateways", "addresses", "interfaces", "placement_groups"]
     fixed: int
@@ -34,6 +38,8 @@ class NetworkLimit:
 
 @dataclass(frozen=True)
 class StorageLimit:
+    """A limit on the capacity of some kinds of file systems."""
+
     name: str
     kinds: tuple[str, ...]
     source: str
@@ -49,11 +55,13 @@ def machine_limit(cloud: str, instance_type: str, spot: bool) -> str:
 
 
 def storage_limit(cloud: str, kind: str) -> str:
+    """Return the name of the limit that a kind of file system counts against; empty if none is known."""
     return next((one.name for one in _storage(cloud).values() if kind in one.kinds), "")
 
 
 @cache
 def network_limits(cloud: str) -> Mapping[str, NetworkLimit]:
+    """Return a cloud's limits on network resources, by name."""
     return rows(NetworkLimit, _table(cloud, "network"), f"{_FILE}: {cloud}: network")
 
 

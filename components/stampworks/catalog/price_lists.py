@@ -22,6 +22,8 @@ Purchase = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "block"]
 
 @dataclass(frozen=True)
 class PriceSource:
+    """A published price list."""
+
     name: str
     source: str
     as_of: str | Unknown
@@ -226,4 +228,5 @@ def _source(name: str, row: str) -> PriceSource:
 
 @cache
 def price_sources() -> Mapping[str, PriceSource]:
+    """Return the price lists by the name that rows of prices refer to."""
     return rows(PriceSource, load(FILE)["sources"], FILE)

@@ -48,6 +48,8 @@ roles of each group."""
 
 @dataclass(frozen=True)
 class NodeRole:
+    """A row of the list: the hosts, stages and settings of a role."""
+
     name: str
     """Name of its folder in playbooks/roles, of the group of its hosts, and prefix of its variables."""
     members: str
@@ -64,6 +66,7 @@ class NodeRole:
 
     @property
     def is_hardware(self) -> bool:
+        """Whether the release, not the plan's groups, decides which nodes have it."""
         return self.members in HARDWARE
 
 

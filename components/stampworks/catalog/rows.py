@@ -19,7 +19,7 @@ import yaml
 
 
 class Unknown(enum.Enum):
-    """A fact that nobody has looked up. It is no number and has no truth value, so that it cannot pass for zero."""
+    """A fact that was not looked up. It is no number and has no truth value, so that it cannot pass for zero."""
 
     UNKNOWN = "unknown"
 
@@ -35,6 +35,8 @@ UNKNOWN: typing.Final = Unknown.UNKNOWN
 
 @dataclass(frozen=True)
 class Accelerator:
+    """An accelerator: memory, rates and links, as its vendor publishes them."""
+
     name: str
     memory_gib: int | Unknown
     """Memory that a program can use, in whole GiB. Vendors round it up, and some count in GB."""
@@ -60,6 +62,8 @@ class Accelerator:
 
 @dataclass(frozen=True)
 class HostLink:
+    """A link between an accelerator and its host."""
+
     name: str
     rate_gbs: float
     """Rate in one direction."""
@@ -87,6 +91,8 @@ class Nic:
 
 @dataclass(frozen=True)
 class Disks:
+    """The local disks of a machine, all of one size."""
+
     count: int | Unknown
     gb: int | Unknown
     """Size of one disk, in units of 10^9 bytes."""
@@ -94,6 +100,8 @@ class Disks:
 
 @dataclass(frozen=True)
 class Machine:
+    """A machine that a cloud sells, or a simulated one."""
+
     name: str
     cloud: str
     aliases: tuple[str, ...]
@@ -183,6 +191,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Fabric:
+    """A protocol between NICs, with the bytes that it adds to data."""
+
     name: str
     mtu_bytes: int
     framing_bytes: int
@@ -253,8 +263,8 @@ class Software:
     """Software that a role installs on the nodes that need it."""
 
     packages: Mapping[str, str]
-    """Version prefix by package name; empty when the suite has the package. No entries when nobody has packages for the
-    suite."""
+    """Version prefix by package name; empty when the suite has the package. No entries when the suite has no
+    packages."""
     repository: str
     """The publisher's repository; empty when nodes find the packages themselves."""
     source: str
@@ -263,7 +273,7 @@ class Software:
 
 @dataclass(frozen=True)
 class Source:
-    """Software that a role builds on its nodes because nobody publishes packages of it."""
+    """Software that a role builds on its nodes, because no packages exist."""
 
     name: str
     repository: str
@@ -282,6 +292,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Image:
+    """A container image of a release."""
+
     repository: str
     tag: str
     digest: str | Unknown
@@ -320,6 +332,8 @@ class AddOn:
 
 @dataclass(frozen=True)
 class Release:
+    """Versions of software that were tested together."""
+
     name: str
     suite: str
     clouds: tuple[str, ...]
@@ -369,6 +383,7 @@ def load(file: str) -> Any:
 
 @cache
 def text(file: str) -> str:
+    """Return a data file of the catalog as text."""
     return resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
 
 

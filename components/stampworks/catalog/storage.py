@@ -105,7 +105,7 @@ class FileSystemTier:
     """Sustained rate of its disks, without bursts; 0 when throughput does not depend on capacity."""
     write_mbps_per_tib: float | Unknown
     capacity: Ranges | Unknown
-    """Valid capacities; empty when none is declared because it grows by itself."""
+    """Valid capacities; empty when none is declared because the file system grows automatically."""
     capacity_efa: Ranges | Unknown
     """Valid capacities with EFA; empty when EFA is not supported, unknown when it is supported without published
     values."""
@@ -153,6 +153,7 @@ class FileSystemChange:
 
 @cache
 def file_systems() -> Mapping[str, FileSystem]:
+    """Return the kinds of file systems by name."""
     return rows(FileSystem, load(KINDS)["kinds"], KINDS)
 
 
@@ -183,6 +184,7 @@ def efa_clients() -> Mapping[str, EfaClients]:
 
 @cache
 def file_system_tiers() -> Mapping[str, FileSystemTier]:
+    """Return the rows of all tiers. Raise CatalogError for an unknown kind or an invalid range."""
     table = rows(FileSystemTier, load(FILE)["tiers"], FILE)
     for tier in table.values():
         if tier.kind not in file_systems():
@@ -194,6 +196,7 @@ def file_system_tiers() -> Mapping[str, FileSystemTier]:
 
 @cache
 def file_system_changes() -> Mapping[str, FileSystemChange]:
+    """Return the effects of changed options. Raise CatalogError for an unknown kind or tier."""
     table = rows(FileSystemChange, load(FILE)["changes"], FILE)
     for change in table.values():
         if change.kind not in file_systems():
@@ -210,7 +213,7 @@ def tiers_of(kind: str) -> list[FileSystemTier]:
 
 
 def _check_ranges(ranges: Ranges | Unknown, place: str) -> None:
-    for first, last, step, following in _with_following(ranges, place):
+    for first, last, step, following in _with_next(ranges, place):
         if first <= 0 or step <= 0:
             raise CatalogError(f"{place}: {first} and {step} have to be more than 0")
         if last is None and following is not None:
@@ -221,7 +224,7 @@ def _check_ranges(ranges: Ranges | Unknown, place: str) -> None:
             raise CatalogError(f"{place}: {following} follows {last}")
 
 
-def _with_following(ranges: Ranges | Unknown, place: str) -> Iterator[tuple[int, int | None, int, int | None]]:
+def _with_next(ranges: Ranges | Unknown, place: str) -> Iterator[tuple[int, int | None, int, int | None]]:
     """Yield each range with the first value of the next one."""
     if isinstance(ranges, Unknown):
         return

@@ -12,6 +12,8 @@ from stampworks.catalog.rows import CatalogError, load, rows
 
 @dataclass(frozen=True)
 class Switch:
+    """A switch of InfiniBand or Ethernet, with its ports by rate."""
+
     name: str
     aliases: tuple[str, ...]
     kind: str
@@ -32,6 +34,7 @@ class Switch:
 
 @cache
 def switches() -> Mapping[str, Switch]:
+    """Return the switches by name. Raise CatalogError for a kind or split that no switch has."""
     table = rows(Switch, load("switches.yaml")["switches"], "switches.yaml")
     for switch in table.values():
         if switch.kind not in PROTOCOLS.values():

@@ -30,12 +30,15 @@ class Charge:
 
 @dataclass(frozen=True)
 class Cost:
+    """The charges of a cluster."""
+
     charges: tuple[Charge, ...]
     uncounted: tuple[str, ...] = ()
     """Items that are billed besides, without a charge here."""
 
     @property
     def usd_per_hour_min(self) -> float | None:
+        """The sum of the known lower bounds; None when no charge has a price."""
         return _sum(each.usd_per_hour_min for each in self.charges)
 
     @property

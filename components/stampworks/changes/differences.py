@@ -32,6 +32,8 @@ class PathStep:
 
 @dataclass(frozen=True)
 class Difference:
+    """A value that two plans do not share."""
+
     way: tuple[PathStep, ...]
     kind: Kind
     a: Any
@@ -41,6 +43,7 @@ class Difference:
 
     @property
     def path(self) -> str:
+        """The steps joined by dots, as in `groups[gpu].count`."""
         return ".".join(f"{step.field}[{step.key}]" if step.key else step.field for step in self.way)
 
     @property
@@ -50,6 +53,7 @@ class Difference:
 
     @property
     def follows(self) -> bool:
+        """Whether the value is derived, so that another difference explains this one."""
         fields = [step.field for step in self.way]
         of_a_row = fields[-2:-1] in (["machine"], ["release"]) and fields[-1] != "name"
         of_a_kind = fields[-2:] in (["rails", "cidr"], ["network", "pods"])
@@ -73,7 +77,7 @@ def _differences(
     if dataclasses.is_dataclass(a) and dataclasses.is_dataclass(b):
         for field in dataclasses.fields(a):
             mark: Any = apart(field)
-            if mark != "words" and not (field.name == "count_min" and _all_run(a, b)):
+            if mark != "words" and not (field.name == "count_min" and _is_static(a, b)):
                 one, other = getattr(a, field.name), getattr(b, field.name)
                 within = mark if mark and kind == "difference" else kind
                 if within == "identity" and "counted" in field.metadata and len(one) != len(other):
@@ -86,7 +90,7 @@ def _differences(
         yield Difference(way, kind, a, b, unit if way[-1].field == "value" else "")
 
 
-def _all_run(*groups: Any) -> bool:
+def _is_static(*groups: Any) -> bool:
     """Return whether all nodes of the groups always run; then the count already says how many."""
     return all(isinstance(each, Group) and each.count_min == each.count for each in groups)
 

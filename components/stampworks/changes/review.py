@@ -96,6 +96,8 @@ class Sibling:
 
 @dataclass(frozen=True)
 class Review:
+    """Effects of a change of one stack: before, after, and the verdict of the rules."""
+
     stack: str
     base: str
     head: str
@@ -148,12 +150,13 @@ class Review:
 
     @property
     def known_usd_per_hour_min(self) -> float:
-        return round(sum(_more(one.usd_per_hour_min, two.usd_per_hour_min) for one, two in self._charged()), 6)
+        """The lower bound of the difference in cost, over the items whose prices are known."""
+        return round(sum(_increase(one.usd_per_hour_min, two.usd_per_hour_min) for one, two in self._charged()), 6)
 
     @property
     def known_usd_per_hour(self) -> float:
         """Return the additional cost of charges with a price before and after: a single price is no difference."""
-        return round(sum(_more(one.usd_per_hour, two.usd_per_hour) for one, two in self._charged()), 6)
+        return round(sum(_increase(one.usd_per_hour, two.usd_per_hour) for one, two in self._charged()), 6)
 
     @property
     def unpriced(self) -> tuple[str, ...]:
@@ -171,6 +174,6 @@ class Review:
                 yield one, other
 
 
-def _more(before: float | None, after: float | None) -> float:
+def _increase(before: float | None, after: float | None) -> float:
     """Return the increase; 0 when either is unknown."""
     return 0 if before is None or after is None else after - before

@@ -1,4 +1,4 @@
-"""From what a command line names to what is known of the account that it would be in."""
+"""Find the account of a cluster that a command line names, and read the facts about it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class AccountUnansweredError(exits.CliError):
-    """No cloud could be asked; what is declared may well be right, and the problem says where it is."""
+    """No cloud could be asked. The declaration may still be correct; the problem names its position."""
 
     def __init__(self, problem: Problem) -> None:
         from stampworks.declaration import DeclarationError

@@ -1,4 +1,5 @@
-"""`stampworks addons`: what a Kubernetes is extended by, and how to install by hand what nobody else does."""
+"""`stampworks addons`: the add-ons of a Kubernetes, and how to install those that neither cloud nor toolkit
+installs."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `addons` and its options."""
     addons = verbs.add_parser("addons", help="show the add-ons of a Kubernetes and their values", allow_abbrev=False)
     stacks.add_plan_options(addons)
     shown = addons.add_mutually_exclusive_group()
@@ -26,7 +28,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_addons(arguments: argparse.Namespace) -> int:
-    """Pure: what the plan says, whoever installs it."""
+    """Show the add-ons of the plan. No cluster is asked."""
     from stampworks.schedulers import addons
 
     plan = stacks.asked_plan(arguments)

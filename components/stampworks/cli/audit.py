@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `audit-thresholds` and its options."""
     audit = verbs.add_parser(
         "audit-thresholds", help="judge thresholds of health checks by physics", allow_abbrev=False
     )
@@ -25,7 +26,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def audit_thresholds(arguments: argparse.Namespace) -> int:
-    """Fine when every threshold is: one that is refused counts for more than one that nothing can be said about."""
+    """Return FINE when all thresholds are met, NO for a refused one, else UNKNOWN."""
     from stampworks.qualification import audit, read_thresholds
 
     judgements = [audit(threshold) for threshold in read_thresholds(Path(arguments.file))]
@@ -38,7 +39,7 @@ def audit_thresholds(arguments: argparse.Namespace) -> int:
 
 
 def _data(judgement: Judgement) -> dict[str, Any]:
-    """The row as it is named in the file, and what is said of it; one that cannot be read stays as it was written."""
+    """Return the row with its judgement; an unreadable row is returned as written."""
     from stampworks.qualification import NoThreshold
     from stampworks.qualification.thresholds import HEADER
 
@@ -58,7 +59,7 @@ def _text(file: str, judgements: Sequence[Judgement]) -> list[str]:
 
     lines = []
     for each in judgements:
-        what = printable(_what(each.threshold))
+        what = printable(_threshold_text(each.threshold))
         lines += [f"{printable(file)}:{each.threshold.line}: {each.verdict}: {what}", f"  {each.reason}"]
     count = {
         verdict: sum(each.verdict == verdict for each in judgements) for verdict in ("ok", "refused", "cannot-tell")
@@ -66,7 +67,7 @@ def _text(file: str, judgements: Sequence[Judgement]) -> list[str]:
     return [*lines, ", ".join(f"{number} {verdict}" for verdict, number in count.items() if number)]
 
 
-def _what(row: Threshold | NoThreshold) -> str:
+def _threshold_text(row: Threshold | NoThreshold) -> str:
     from stampworks.qualification import NoThreshold
 
     if isinstance(row, NoThreshold):

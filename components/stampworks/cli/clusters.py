@@ -1,4 +1,4 @@
-"""From a stack's name to its running cluster."""
+"""Find the running cluster of a stack by its name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def plan_of(stack: str) -> Plan:
 
 
 def cluster_of(stack: str) -> tuple[Plan, Roster]:
-    """The plan that a cluster was stamped with and who is in it now; an error when no cluster runs."""
+    """Return the stamped plan and the current members of a cluster. Raise an error if none runs."""
     plan = plan_of(stack)
     return plan, members_of(plan, stack)
 
 
 def workers_of(stack: str) -> tuple[Plan, Roster]:
-    """The same for what needs no ssh: also of a cluster whose nodes are the cloud's own, which Kubernetes knows."""
+    """Return the same for verbs without ssh, which includes clusters whose nodes only Kubernetes knows."""
     from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 
     plan = plan_of(stack)

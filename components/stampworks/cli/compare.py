@@ -1,4 +1,4 @@
-"""`stampworks compare`: whether two stacks are siblings, and what sets them apart."""
+"""`stampworks compare`: the differences of two stacks, and whether they are siblings."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 _CODES = {"equal": exits.FINE, "different": exits.NO, "unknown": exits.UNKNOWN}
 _CLUSTER = "stampworks:cluster:Cluster"
-"""Whatever a program exports of it."""
+"""Type of the component in any stack's state."""
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `compare` and its options."""
     compare = verbs.add_parser("compare", help="explain how two stacks differ", allow_abbrev=False)
     for name in ("a", "b"):
         compare.add_argument(name, metavar="STACK", help="a stack, or a plan's JSON file")
@@ -25,7 +26,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def compare_stacks(arguments: argparse.Namespace) -> int:
-    """Fine when both are declared the same and neither runs what the other does not."""
+    """Return the exit code: fine when both declarations agree and neither cluster runs anything else."""
     from stampworks.cli.output import Progress
     from stampworks.views.comparison import comparison_data, comparison_text, verdict
 

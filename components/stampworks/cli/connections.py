@@ -16,28 +16,29 @@ if TYPE_CHECKING:
 
 VERSION = 1
 PRIVATE_PART = "client-key-data"
-"""Part of a configuration for kubectl that has a key in it, which nobody else may see."""
+"""Field of a kubeconfig with a private key, which must stay secret."""
 _KEY = "connection"
-"""Beside the fields of a connection in its file: the version of its form. A plan's file has no such field."""
+"""Field for the version of a connection file. A plan's file has no such field."""
 _MAX_MIB = 64
 _ANEW = "ask an administrator for a new one: stampworks login -s STACK --as USER"
 
 
 def written(connection: Connection) -> str:
+    """Return the text of a connection file, with the version of its form."""
     from stampworks.plan import to_dict
 
     return json.dumps({_KEY: VERSION, **to_dict(connection)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def is_one(file: Path) -> bool:
-    """Whether a file is a connection, of whichever version: it may be written anew."""
+    """Return whether a file is a connection of any version; an outdated one can be written again."""
     data = _content(file)
     return isinstance(data, dict) and _KEY in data
 
 
 @functools.cache
 def read(stack: str) -> Connection | None:
-    """The connection in a file; None for whatever else stands for a stack."""
+    """Return the connection in a file; None if the stack is given in another way."""
     if not stack.endswith(".json"):
         return None
     file = Path(stack)
@@ -67,7 +68,7 @@ def read(stack: str) -> Connection | None:
 
 
 def kubeconfig_of(stack: str) -> Path | None:
-    """The file by which kubectl asks the server of a connection; None for whatever else stands for a stack."""
+    """Return the kubeconfig of a connection; None if the stack is given in another way."""
     from stampworks.state.paths import state_dir, write_whole
 
     found = read(stack)
@@ -92,20 +93,20 @@ def roster_of(stack: str) -> Roster | None:
 
 
 def plan_of(stack: str) -> Plan:
-    """The plan of a connection, or of the stack's file, for what asks no cluster."""
+    """Return the plan of a connection or of the stack's file, for verbs that ask no cluster."""
     found = read(stack)
     return found.plan if found else stacks.plan_of(stack)
 
 
 def expect_administrator(verb: str, stack: str) -> None:
-    """Refuses a verb that changes what is everybody's to who has a connection of their own."""
+    """Refuse a verb that changes the cluster for all, if the stack is a user's connection."""
     if found := read(stack):
         what = f"{verb} is for administrators of cluster {found.plan.name}, and {stack} is a connection of {found.user}"
         raise exits.CliError(what, "name a stack: -s STACK")
 
 
 def user_of(stack: str, asked: str, default: str) -> str:
-    """The user that a job is for: whoever has a connection, else whom an administrator names."""
+    """Return the user of a job: the owner of the connection, or the user that an administrator names."""
     if found := read(stack):
         if asked not in ("", found.user):
             raise exits.CliError(f"{stack} is a connection of {found.user}, and not of {asked}", "leave --user out")

@@ -1,4 +1,4 @@
-"""`stampworks plan` and `stampworks schema`: what a declaration means, and what can be declared."""
+"""`stampworks plan` and `stampworks schema`: the meaning of a declaration, and its valid fields."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verbs `plan` and `schema`."""
     plan = verbs.add_parser("plan", help="show what a declaration means, without changing anything", allow_abbrev=False)
     stacks.add_plan_options(plan)
     plan.add_argument("--json", action="store_true", help="print the whole plan and the findings of rules as JSON")
@@ -22,7 +23,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_plan(arguments: argparse.Namespace) -> int:
-    """Fine when no rule says no; what no rule could judge is shown as unknown."""
+    """Return the exit code: fine when no rule fails. Show the findings that no rule could judge as unknown."""
     from stampworks import planning
     from stampworks.plan import to_dict
     from stampworks.state.facts import today
@@ -34,7 +35,7 @@ def show_plan(arguments: argparse.Namespace) -> int:
         plan = stacks.asked_plan(arguments)
         findings = planning.rules(plan, facts, today())
     if arguments.json:
-        written = {**to_dict(plan), stacks.RULES: [_told(finding) for finding in findings]}
+        written = {**to_dict(plan), stacks.RULES: [_finding_data(finding) for finding in findings]}
         print(json.dumps(written, indent=2, ensure_ascii=False))
     else:
         from stampworks.cli.output import terminal_width
@@ -46,8 +47,9 @@ def show_plan(arguments: argparse.Namespace) -> int:
     return exits.NO if any(finding.outcome == "fail" for finding in findings) else exits.FINE
 
 
-def _told(finding: Finding) -> dict[str, str]:
-    """As a program reads it: what it cannot tell has the verdict unknown, and in its evidence what it lacks."""
+def _finding_data(finding: Finding) -> dict[str, str]:
+    """Return a finding for programs. An undecided one has the verdict unknown, and its evidence names the missing
+    facts."""
     return {
         "id": finding.id,
         "verdict": finding.verdict,

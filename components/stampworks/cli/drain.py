@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verbs `drain` and `return`."""
     drain = verbs.add_parser("drain", help="take nodes out of service; their jobs go on", allow_abbrev=False)
     stacks.add_stack_option(drain)
     drain.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")
@@ -30,7 +31,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def drain_nodes(arguments: argparse.Namespace) -> int:
-    """Fine when the nodes take no new jobs; with --wait, when none runs on them either."""
+    """Return the exit code: fine when the nodes take no new jobs; with --wait, when none runs there."""
     from stampworks.cli.output import Progress
     from stampworks.operations import said_by, service_of
 
@@ -54,7 +55,7 @@ def login() -> str:
 
 
 def return_nodes(arguments: argparse.Namespace) -> int:
-    """Fine when all of the nodes take jobs."""
+    """Return the exit code: fine when all of the nodes take jobs."""
     from stampworks.cli.output import Progress
     from stampworks.operations import service_of
 

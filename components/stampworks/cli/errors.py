@@ -13,7 +13,7 @@ FIELDS = ("file", "line", "column", "path", "message", "hint")
 
 
 def text(error: Exception) -> str:
-    """Where, what, why and what to do."""
+    """Return the text of an error: place, problem, reason and remedy."""
     if isinstance(error, OSError) and error.filename:
         return printable(f"{error.filename}: {error.strerror}")
     if render := getattr(error, "render", None):  # a declaration's errors have colours for a terminal
@@ -22,7 +22,7 @@ def text(error: Exception) -> str:
 
 
 def problems(error: Exception) -> list[dict[str, Any]]:
-    """All that is wrong, each with its place; what is not known is None."""
+    """Return all problems with their places, as data; an unknown value is None."""
     if located := getattr(error, "problems", None):  # a declaration's
         return [{name: getattr(each, name) or None for name in FIELDS} for each in located]
     message, _, hint = text(error).partition("\n  hint: ")

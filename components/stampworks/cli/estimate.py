@@ -1,4 +1,4 @@
-"""`stampworks estimate`: what a training run takes."""
+"""`stampworks estimate`: time, cost and checkpoints of a training run."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ GPUS_MAX = 10**8
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `estimate` and its options."""
     estimate = verbs.add_parser(
         "estimate", help="work out accelerator-days, days, money and checkpoints of a run", allow_abbrev=False
     )
@@ -56,7 +57,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_estimate(arguments: argparse.Namespace) -> int:
-    """Fine also where something is unknown: the answer says what."""
+    """Return the exit code: fine even if a value is unknown, which the answer then says."""
     from stampworks.physics.estimates import estimate
     from stampworks.views.estimate import estimate_data, estimate_text
 

@@ -46,7 +46,7 @@ CODES = {
 
 
 class CliError(Exception):
-    """Something in what was typed, or in where it was typed, is not right."""
+    """Invalid arguments, or a wrong folder to run in."""
 
     def __init__(self, what: str, hint: str, code: int = WRONG_INPUT) -> None:
         super().__init__(f"{what}\n  hint: {hint}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `explain` and its options."""
     explain = verbs.add_parser("explain", help="explain the origin of a value of a plan", allow_abbrev=False)
     explain.add_argument("path", metavar="PATH", help="a value, as in fabric.rails or pools.gpu.count")
     stacks.add_plan_options(explain, "; right behind PATH")
@@ -42,7 +43,7 @@ def show_explanation(arguments: argparse.Namespace) -> int:
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[Plan, DeclarationSource | None]:
-    """With the declaration, except where a plan's file is all there is."""
+    """Return plan and declaration; the declaration is None for the file of a plan."""
     from stampworks import planning
     from stampworks.declaration import load_file
 

@@ -24,6 +24,7 @@ DUMP_BYTES_MAX = 256 << 20
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `fabric` and its options."""
     fabric = verbs.add_parser("fabric", help="design the network between nodes", allow_abbrev=False)
     fabric.add_argument("machine", metavar="MACHINE", help="a machine of the catalog")
     fabric.add_argument("nodes", metavar="NODES", type=int, help="number of nodes")
@@ -60,7 +61,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_fabric(arguments: argparse.Namespace) -> int:
-    """Could not tell where no fat tree can be said to be what the machine takes."""
+    """Return the exit code: UNKNOWN if no fat tree is known for the machine."""
     from stampworks.planning.fat_tree.notes import notes
     from stampworks.planning.fat_tree.tenants import neighbours, tenants
     from stampworks.planning.fat_tree.tree import NoFatTreeError, design
@@ -83,7 +84,7 @@ def show_fabric(arguments: argparse.Namespace) -> int:
         _write_cables(tree, Path(arguments.cables))
     placed = tenants(tree, arguments.tenant)
     told = [*notes(machine, tree), *neighbours(tree, placed)]
-    answer = {**_counts(tree), "notes": told, **_more(machine, tree), **_tenants(tree, placed)}
+    answer = {**_counts(tree), "notes": told, **_details(machine, tree), **_tenants(tree, placed)}
     if not arguments.against:
         _show(arguments, answer)
         return exits.FINE
@@ -113,12 +114,12 @@ def _counts(tree: FatTree | None) -> dict[str, Any]:
             "leaf_spine": tree and tree.leaf_spine_cables,
             "spine_core": tree and tree.spine_core_cables,
         },
-        "bisection_gbps": tree and _whole(tree.bisection_gbps),
-        "oversubscription": tree and _whole(tree.oversubscription),
+        "bisection_gbps": tree and _rounded(tree.bisection_gbps),
+        "oversubscription": tree and _rounded(tree.oversubscription),
     }
 
 
-def _more(machine: catalog.Machine, tree: FatTree) -> dict[str, Any]:
+def _details(machine: catalog.Machine, tree: FatTree) -> dict[str, Any]:
     return {
         "machine": machine.name,
         "nodes": tree.nodes,
@@ -153,7 +154,7 @@ def _tenant(text: str) -> tuple[str, int]:
     return name, int(nodes)
 
 
-def _whole(number: float) -> float:
+def _rounded(number: float) -> float:
     return int(number) if number == int(number) else round(number, 4)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `facts` and its options."""
     facts = verbs.add_parser("facts", help="measure this machine, or read an account, for `plan`", allow_abbrev=False)
     which = facts.add_mutually_exclusive_group()
     which.add_argument("-s", "--stack", metavar="STACK", help="read the account that this stack would be in")
@@ -43,7 +44,7 @@ def _measure(arguments: argparse.Namespace) -> int:
 
 
 def _read_account(arguments: argparse.Namespace) -> int:
-    """Unknown when one of the facts is; what could be read is kept all the same."""
+    """Return the exit code: UNKNOWN if a fact is. The others are kept."""
     from stampworks.cli.output import Progress
     from stampworks.clouds.errors import UnansweredError
     from stampworks.declaration import displayed, load_file
@@ -66,11 +67,11 @@ def _read_account(arguments: argparse.Namespace) -> int:
         raise accounts.AccountUnansweredError(source.problem("region", what, error.hint)) from None
     account = write_account(declared, read)
     told = displayed(account_file(declared))
-    print(json.dumps(read, indent=2) if arguments.json else "\n".join(_told(told, account)))
+    print(json.dumps(read, indent=2) if arguments.json else "\n".join(_summary(told, account)))
     return exits.UNKNOWN if any(each.why for each in account.readings) else exits.FINE
 
 
-def _told(file: str, account: Account) -> Iterator[str]:
+def _summary(file: str, account: Account) -> Iterator[str]:
     from stampworks.text.printable import printable
 
     known = [each for each in account.readings if not each.why]

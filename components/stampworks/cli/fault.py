@@ -1,4 +1,4 @@
-"""`stampworks fault`: breaking a cluster on purpose, to see that what must notice does."""
+"""`stampworks fault`: inject faults into a cluster, to test its checks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _SAID = {True: "yes", False: "no, repaired", None: "cannot tell"}
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `fault` with its actions `list`, `inject` and `clear`."""
     fault = verbs.add_parser("fault", help="break a local cluster on purpose", allow_abbrev=False)
     stacks.add_stack_option(fault)
     actions = fault.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="list faults, and those that are injected", allow_abbrev=False)
     inject = actions.add_parser("inject", help="inject a fault", allow_abbrev=False)
     clear = actions.add_parser("clear", help="clear injected faults", allow_abbrev=False)
-    for action, call in ((listed, list_faults), (inject, inject_fault), (clear, clear_faults)):
+    for action, call in ((listed, _list_faults), (inject, _inject_fault), (clear, _clear_faults)):
         stacks.add_stack_option(action, default=argparse.SUPPRESS)  # keeps the option before the action
         action.add_argument("--json", action="store_true", help="print it as JSON")
         action.set_defaults(call=call)
@@ -38,7 +39,7 @@ def add_verbs(verbs: Any) -> None:
     inject.add_argument("--seed", metavar="N", type=int, help="seed of the choice (default: random)")
 
 
-def list_faults(arguments: argparse.Namespace) -> int:
+def _list_faults(arguments: argparse.Namespace) -> int:
     from stampworks.operations import faults
 
     connections.expect_administrator("fault", arguments.stack)
@@ -56,7 +57,7 @@ def list_faults(arguments: argparse.Namespace) -> int:
     return exits.FINE
 
 
-def inject_fault(arguments: argparse.Namespace) -> int:
+def _inject_fault(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import faults
 
@@ -76,7 +77,7 @@ def inject_fault(arguments: argparse.Namespace) -> int:
     return exits.FINE
 
 
-def clear_faults(arguments: argparse.Namespace) -> int:
+def _clear_faults(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.operations import faults
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `image` and its options."""
     image = verbs.add_parser("image", help="build the node image of a stack's release", allow_abbrev=False)
     stacks.add_stack_option(image)
     image.add_argument("--packer", metavar="FILE", help="build nothing, and write the inputs of Packer for it")
@@ -22,7 +23,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def build_image(arguments: argparse.Namespace) -> int:
-    """Builds what is missing; an image that is there is only named."""
+    """Build missing parts of the image, or name an existing one."""
     from stampworks import configuration
     from stampworks.cli.output import Progress
     from stampworks.provider import node_image
@@ -44,6 +45,7 @@ def build_image(arguments: argparse.Namespace) -> int:
 
 
 def for_packer(plan: Plan, file: Path) -> int:
+    """Write Packer's variables for the image into a file, print the command, and return the exit code."""
     from stampworks import configuration
     from stampworks.planning.build.launching import elsewhere
 

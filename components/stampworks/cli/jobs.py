@@ -27,6 +27,7 @@ _TENTHS = 10
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verbs `jobs`, `logs` and `cancel`."""
     jobs = verbs.add_parser("jobs", help="list jobs that run, wait or have ended", allow_abbrev=False)
     stacks.add_stack_option(jobs)
     jobs.add_argument("--mine", metavar="USER", nargs="?", const="", help="those of this user (default: yourself)")
@@ -46,7 +47,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def submit_run(arguments: argparse.Namespace) -> int:
-    """Fine when it waits or runs; with --wait, when it has finished."""
+    """Return the exit code: fine when the run waits or runs; with --wait, when it has finished."""
     from stampworks.cli.output import Progress
     from stampworks.operations import jobs
     from stampworks.text.printable import printable
@@ -73,7 +74,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
     code = exits.FINE
     if arguments.wait:
-        # by its id: another user or team may have one of that name
+        # Follow the run by its id: another user or team may have one with the same name.
         job = watch(jobs.follow(plan, roster, str(number), live=True), f"run {arguments.run}", show=False)
         found |= {"state": job.state, "why": job.why}
         code = exits.OF_STATE.get(job.state, exits.NO)
@@ -85,7 +86,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
 
 
 def _print_manifests(arguments: argparse.Namespace, asked: RunRequest) -> int:
-    """Fine whenever there is something to print."""
+    """Return the exit code: fine when there is something to print."""
     import yaml
 
     from stampworks.operations.kubernetes.manifests import written_down
@@ -101,7 +102,7 @@ def _print_manifests(arguments: argparse.Namespace, asked: RunRequest) -> int:
 
 
 def _written_out() -> type[Any]:
-    """Every object whole: nobody follows YAML's references. Text of several lines is a block."""
+    """Return a YAML dumper without references, which writes text of several lines as a block."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -116,7 +117,7 @@ def _written_out() -> type[Any]:
 
 
 def list_jobs(arguments: argparse.Namespace) -> int:
-    """Fine whatever became of them."""
+    """Return the exit code: fine, whatever the state of the jobs."""
     from stampworks.cli.output import Progress, terminal_width
     from stampworks.operations import jobs
     from stampworks.views.table import sparse
@@ -140,7 +141,7 @@ def list_jobs(arguments: argparse.Namespace) -> int:
 
 
 def _prices(plan: Plan, roster: Roster) -> Callable[[Job], float | None]:
-    """Return what a job has cost so far, by the part of its nodes' accelerators that it holds; None is unknown."""
+    """Return a function for the cost of a job so far, by its share of the nodes' accelerators; None is unknown."""
     from stampworks.planning.cost import NoPrice, price_of
 
     group_of = {member.name: member.group for member in roster.members}
@@ -159,7 +160,7 @@ def _prices(plan: Plan, roster: Roster) -> Callable[[Job], float | None]:
 
 
 def show_logs(arguments: argparse.Namespace) -> int:
-    """Fine when there is such a run; with --follow, when it has finished."""
+    """Return the exit code: fine when the run exists; with --follow, when it has finished."""
     from stampworks.operations import jobs
 
     plan, roster = clusters.workers_of(arguments.stack)
@@ -191,7 +192,7 @@ def cancel_run(arguments: argparse.Namespace) -> int:
 
 
 def watch(pieces: Iterator[Piece], title: str, show: bool) -> Job:
-    """Shows pieces as they come, and how far the run is beside them; returns what became of it."""
+    """Show pieces as they arrive, with the progress of the run, and return its end."""
     from stampworks.cli.output import Progress
     from stampworks.views.running import RunProgress
 
@@ -208,7 +209,7 @@ def watch(pieces: Iterator[Piece], title: str, show: bool) -> Job:
                 progress(piece.job.why)
             elif line := running.line():
                 now = _TENTHS * running.done // running.steps if running.steps else 0
-                if progress.terminal or now != tenth or running.state:  # in a pipe, not every second
+                if progress.terminal or now != tenth or running.state:  # print less than every second into a pipe
                     progress(line)
                 tenth = now
         _print([half] if half else [], progress)
@@ -224,13 +225,14 @@ def _print(lines: list[str], progress: Progress) -> None:
 
 
 def ended(job: Job) -> str:
+    """Return the line about a run that no longer runs."""
     from stampworks.text.printable import printable
 
     return printable(f"{kind(job)} {job.name}: {job.state}" + (f": {job.why}" if job.why else ""))
 
 
 def kind(job: Job) -> str:
-    """Say `run` of a bundled workload, which may be submitted again and goes on."""
+    """Return `run` for a bundled workload, which can be submitted again to continue."""
     from stampworks.operations.jobs import WORKLOADS
 
     return "run" if job.workload in WORKLOADS else "job"

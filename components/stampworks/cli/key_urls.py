@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from stampworks.declaration.key_files import KeyUrl
 
 TIMEOUT_S = 30
-"""For all URLs together."""
+"""Seconds for all URLs together."""
 AT_A_TIME = 16
 AGAIN = "see whether it can be reached from here, and look again"
 REFUSED = "see what is published there, or take the entry out"
 
 
 class _UnansweredError(Exception):
-    """No answer, or none that says anything about keys."""
+    """The server did not answer, or not with keys."""
 
 
 class _NoKeysError(Exception):
@@ -58,7 +58,7 @@ def looked_up(asked: Sequence[KeyUrl]) -> dict[str, tuple[str, ...]]:
 
 
 def _answers(urls: Sequence[str]) -> Mapping[str, tuple[str, ...] | Exception]:
-    """Ask all URLs, some at a time. A server that drips gets no more time than one that is silent.
+    """Ask all URLs, some in parallel. A slow server gets no more time than a silent one.
 
     A thread that is still waiting then is left to end with the process.
     """

@@ -1,5 +1,5 @@
-"""`stampworks lock`: looks up once what others publish, so that every `up` takes the same: the images that nodes boot,
-the versions of what a Kubernetes of the cloud is made of, and the keys of users at URLs."""
+"""`stampworks lock`: look up published values once, so that every `up` uses the same: images of nodes, versions of a
+managed Kubernetes' parts, and keys of users at URLs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `lock` and its options."""
     lock = verbs.add_parser(
         "lock",
         help="look up images of nodes, versions of a managed Kubernetes, and keys of users at URLs",
@@ -31,8 +32,8 @@ def add_verbs(verbs: Any) -> None:
 
 
 def write_lock(arguments: argparse.Namespace) -> int:
-    """Fine also when nothing is newer; writes nothing unless every image is there and fits its machines, and all keys
-    are keys."""
+    """Return the exit code: fine even if nothing is newer. Write the lock only when all images exist and fit their
+    machines, and all keys are valid."""
     from stampworks.cli import key_urls
     from stampworks.declaration import displayed, load_file, lock_file, lock_text
     from stampworks.planning import plan
@@ -50,7 +51,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
     before = _before(declared)
     if before.made_with:
         users = _kept(source, before, displayed(file))
-    after = _of_images(source, planned, users, before)
+    after = _image_lock(source, planned, users, before)
     after = replace(after, keys=key_urls.looked_up(source.key_urls))
     load_file(declared, lock=after).refuse_problems()
     if after != before or not file.exists():
@@ -58,7 +59,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_as_json(str(file), before, after), indent=2))
     else:
-        print(_told(displayed(file), before, after, users, source.key_urls))
+        print(_summary(displayed(file), before, after, users, source.key_urls))
     return exits.FINE
 
 
@@ -67,7 +68,7 @@ def _before(declared: Path) -> Lock:
 
     try:
         return read_lock(declared)
-    except DeclarationError:  # whatever it says, it is written anew
+    except DeclarationError:  # an invalid lock is written again
         return Lock()
 
 
@@ -82,7 +83,7 @@ def _kept(source: DeclarationSource, before: Lock, file: str) -> dict[str, list[
     return {}
 
 
-def _of_images(source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]], before: Lock) -> Lock:
+def _image_lock(source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]], before: Lock) -> Lock:
     from stampworks.declaration import Lock, LockedImage
 
     if before.made_with:
@@ -137,7 +138,7 @@ def _looked_up(
 def _default(
     lookups: Lookups[object], api: object, source: DeclarationSource, plan: Plan, part: str
 ) -> tuple[dict[str, str], list[Problem]]:
-    """The version that the cloud takes where nobody names one, by what a lock calls the part."""
+    """Return the version that the cloud chooses by default, under the lock's name of the part."""
     from stampworks.planning.build.launching import locked, minor
 
     kubernetes = minor(plan.release)
@@ -207,7 +208,7 @@ def _as_json(file: str, before: Lock, after: Lock) -> dict[str, Any]:
     return {"file": file, "region": after.region, "changed": changed, "images": changes, "parts": parts, "keys": keys}
 
 
-def _told(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]], key_urls: Sequence[KeyUrl]) -> str:
+def _summary(file: str, before: Lock, after: Lock, users: Mapping[str, list[Group]], key_urls: Sequence[KeyUrl]) -> str:
     if before == after:
         lines = [f"{file}: nothing is newer"]
     elif not after.region:

@@ -16,17 +16,18 @@ _NO_KEY = (
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `login` and its options."""
     login = verbs.add_parser(
         "login", help="write the file with which a user works on a cluster by herself", allow_abbrev=False
     )
     stacks.add_stack_option(login)
     login.add_argument("--as", metavar="USER", dest="user", required=True, help="a declared user")
-    login.add_argument("--to", metavar="FILE", help="where to write it (default: CLUSTER.USER.json)")
+    login.add_argument("--to", metavar="FILE", help="file to write (default: CLUSTER.USER.json)")
     login.set_defaults(call=write_connection)
 
 
 def write_connection(arguments: argparse.Namespace) -> int:
-    """Fine when the file is written, for its owner alone."""
+    """Write the connection file, which only its owner may read. Return the exit code."""
     from stampworks.operations.login import connect
     from stampworks.state.paths import write_whole
     from stampworks.text.printable import printable

@@ -1,4 +1,4 @@
-"""A machine of the catalog, as somebody typed it."""
+"""Find a machine of the catalog by the name that a user typed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def machine_named(name: str) -> catalog.Machine:
-    """By any of its names; near spellings, and who has the accelerator that was meant, where there is none."""
+    """Return the machine with this name or alias. An error suggests near spellings, and machines with the accelerator
+    of that name."""
     from stampworks import catalog
     from stampworks.declaration.values import machine_hint
     from stampworks.declaration.wording import shown

@@ -1,4 +1,4 @@
-"""The `stampworks` command: finds the verb, calls it, turns what happened into an exit code."""
+"""The `stampworks` command: find the verb, call it, and turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLLECTED_AFTER = 200_000
 """Objects that a command makes before Python looks for dead cycles. Imports and parsed files make many and leave none:
 looking after 700, as Python does, is a tenth of the time of a plan."""
 NO_PLUGINS = ("PYDANTIC_DISABLE_PLUGINS", "__all__")
-"""Keeps pydantic from reading the metadata of every installed package for plugins that watch models."""
+"""Setting that stops pydantic from searching all installed packages for plugins."""
 VERBS = {
     "plan": "declared",
     "schema": "declared",
@@ -67,9 +67,10 @@ FAULT = "This is a bug in stampworks: the command has no result."
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong with a command line, with the nearest verb or option."""
+    """An argument parser whose errors suggest the nearest verb or option."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise CliError instead of ending the process, as argparse does."""
         raise exits.CliError(f"{self.prog}: {printable(message)}", self._hint(message))
 
     def _hint(self, message: str) -> str:
@@ -121,13 +122,13 @@ def command() -> int:
     try:
         return main()
     finally:
-        gc.freeze()  # else Python looks through all objects for cycles once more before it ends
+        gc.freeze()  # prevent a last search for reference cycles at exit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; every expected error is a text on stderr and an exit code, and JSON for who asked for it."""
+    """Run one command. Expected errors go to stderr with an exit code, as JSON if the user asked for it."""
     words = list(sys.argv[1:] if argv is None else argv)
-    # everything after -- belongs to the command that `run` and `ssh` start
+    # Words after -- belong to the command that `run` and `ssh` start.
     split = words.index("--") if "--" in words else len(words)
     try:
         code = _call(words, split)
@@ -135,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
-        # the reader left; what is still buffered must not raise again at exit
+        # The reader has left: the buffered output must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.BROKEN_PIPE
     except Exception as error:
@@ -156,7 +157,7 @@ def _call(words: list[str], split: int) -> int:
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    """Also of a command line that the parser refuses."""
+    """Return whether the command line asks for JSON, even if the parser refuses it."""
     return "--json" in words or "--format=json" in words or ("--format", "json") in itertools.pairwise(words)
 
 

@@ -18,7 +18,7 @@ TOTAL_MAX_MIB = 2
 
 
 class Named:
-    """Each file is read once, for many stacks may stand on it."""
+    """Files by name. Each is read once, for many stacks may extend it."""
 
     def __init__(self) -> None:
         self._found: dict[Path, list[tuple[str, ValueNode]]] = {}
@@ -35,14 +35,14 @@ class Named:
         return self._found[file]
 
     def count(self, files: Iterable[Path]) -> None:
-        """Refuses what is too large as a whole before any of these is read."""
+        """Refuse files that are together too large, before the first is read."""
         from stampworks.declaration.files import SIZE_MAX_KIB
 
         for file in files:
             if file in self._counted:
                 continue
             self._counted.add(file)
-            with contextlib.suppress(OSError, ValueError):  # it cannot be read either, and whoever loads it says why
+            with contextlib.suppress(OSError, ValueError):  # loading the file will report why it is unreadable
                 self._bytes += min(file.stat().st_size, SIZE_MAX_KIB << 10)
             if self._bytes > TOTAL_MAX_MIB << 20:
                 what = f"{file}: with it the stacks and what they extend are larger than {TOTAL_MAX_MIB} MiB"
@@ -63,5 +63,5 @@ class Named:
 
 
 def beside(file: Path, named: str) -> Path:
-    """Where a file that another one names is."""
+    """Return the path of a file that another file names."""
     return Path(os.path.normpath(file.parent / named))

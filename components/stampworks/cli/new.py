@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `new` and its options."""
     new = verbs.add_parser("new", help="declare a sibling of a stack, in a file of its own", allow_abbrev=False)
     new.add_argument("name", metavar="NAME", help="name of the new stack and cluster")
     new.add_argument("--from", metavar="STACK", dest="source", required=True, help="the stack to copy")
@@ -48,7 +49,9 @@ def new_stack(arguments: argparse.Namespace) -> int:
         "not_copied": left,
     }
     print(
-        json.dumps(made, indent=2) if arguments.json else _told(displayed(file), source, arguments.source, plan, made)
+        json.dumps(made, indent=2)
+        if arguments.json
+        else _summary(displayed(file), source, arguments.source, plan, made)
     )
     return exits.FINE
 
@@ -87,7 +90,7 @@ def _range(name: str, folder: Path, source: DeclarationSource) -> str:
 
 
 def _taken(declaration: Declaration) -> tuple[str, ...]:
-    """Where nodes of no other cluster may be: its own are there, or pods and services that they speak to."""
+    """Return the ranges that nodes of another cluster may not use: those of this cluster's nodes, pods and services."""
     from stampworks.plan import traits_of
 
     network = declaration.network
@@ -109,14 +112,14 @@ def _declared(folder: Path) -> Mapping[str, Declaration]:
 
 
 def _write(file: Path, text: str, source: DeclarationSource, of: str, cidr: str) -> Plan:
-    """Puts the sibling's file in place, proven and whole, and never over another one."""
+    """Write the sibling's file after planning it, in one step, and never over another file."""
     from stampworks.declaration import DeclarationError, load_file
     from stampworks.declaration.sibling import sibling_text
     from stampworks.plan import fingerprint
     from stampworks.planning import plan
 
     name = file.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    # beside it, for it names its base; hidden, so that nobody takes it for a stack
+    # Create it in the same folder, because it names its base; hidden, so that it is not taken for a stack.
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}.", suffix=file.suffix)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:
@@ -139,7 +142,7 @@ def _write(file: Path, text: str, source: DeclarationSource, of: str, cidr: str)
     return made
 
 
-def _told(file: str, source: DeclarationSource, of: str, plan: Plan, made: Mapping[str, Any]) -> str:
+def _summary(file: str, source: DeclarationSource, of: str, plan: Plan, made: Mapping[str, Any]) -> str:
     from stampworks.planning.clouds import CLOUDS
 
     looks_up = CLOUDS[plan.cloud].launches or source.key_urls

@@ -16,7 +16,7 @@ _REWRITE = "\r\x1b[K"
 
 
 class Progress:
-    """Says what is being done while it is done.
+    """A line on the terminal that shows the current step.
 
     On a terminal one line is rewritten every second with the elapsed time, and a step below a second is never shown.
     In a pipe each thing said is a line of its own.
@@ -37,7 +37,7 @@ class Progress:
         return self
 
     def __call__(self, line: str) -> None:
-        """Tells what is being done now; the same line twice is said once."""
+        """Show the current step; a repeated line is printed once."""
         if line == self._line:
             return
         self._line = line
@@ -45,7 +45,7 @@ class Progress:
             print(f"{self._what}: {printable(line)}", file=self._stream, flush=True)
 
     def clear(self) -> None:
-        """Takes its line away, for something else to be printed; it comes back with the next second."""
+        """Remove the line so that other output can be printed; the next second shows it again."""
         if self.terminal:
             self._stream.write(_REWRITE)
             self._stream.flush()
@@ -68,4 +68,5 @@ class Progress:
 
 
 def terminal_width() -> int:
+    """Return the columns of the terminal; 100 without one."""
     return shutil.get_terminal_size((100, 24)).columns

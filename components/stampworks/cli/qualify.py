@@ -20,6 +20,7 @@ BUDGET_MINUTES_MAX = 10_080
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verbs `qualify` and `verify`."""
     qualify = verbs.add_parser("qualify", help="measure nodes against their plan", allow_abbrev=False)
     stacks.add_stack_option(qualify)
     qualify.add_argument(
@@ -29,7 +30,7 @@ def add_verbs(verbs: Any) -> None:
         "--level", metavar="LEVEL", choices=LEVELS, help="extent of the proof (default: as declared, else standard)"
     )
     qualify.add_argument(
-        "--budget", metavar="MINUTES", type=_minutes, help="how long it may take (default: as declared for the level)"
+        "--budget", metavar="MINUTES", type=_minutes, help="time limit (default: as declared for the level)"
     )
     qualify.add_argument("--json", action="store_true", help="print the findings as JSON")
     qualify.set_defaults(call=qualify_nodes)
@@ -43,7 +44,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def qualify_nodes(arguments: argparse.Namespace) -> int:
-    """Fine when all of them passed. Those that failed take no jobs until they pass."""
+    """Return the exit code: fine when all nodes pass. Failed nodes take no jobs until they pass."""
     from stampworks import configuration, operations, qualification
     from stampworks.cli.output import Progress
     from stampworks.plan import BUDGET_MINUTES, fingerprint
@@ -78,7 +79,7 @@ def _minutes(text: str) -> int:
 
 
 def verify_certificate(arguments: argparse.Namespace) -> int:
-    """Fine when the signature is the key's and what it signs is a pass."""
+    """Return the exit code: fine when the signature matches the key and the certificate says pass."""
     from stampworks import qualification
 
     key = text_of(arguments.key) if arguments.key else ""

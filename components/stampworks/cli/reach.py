@@ -25,6 +25,7 @@ _STDOUT = 1
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verbs `ssh`, `run` and `kubectl`."""
     ssh = verbs.add_parser(
         "ssh",
         help="log in to a node, or run a command there",
@@ -44,7 +45,12 @@ def add_verbs(verbs: Any) -> None:
     )
     stacks.add_stack_option(run)
     run.add_argument("--nodes", metavar="N", type=count, default=0, help="on how many nodes (default: all that can)")
-    run.add_argument("--pool", metavar="POOL", default="", help="of this pool (default: those of the default queue)")
+    run.add_argument(
+        "--pool",
+        metavar="POOL",
+        default="",
+        help="take nodes take nodes of this pool (default: those of the default queue)",
+    )
     run.add_argument("--gpus", metavar="N", type=gpus, help="accelerators of each node (default: all that it has)")
     stacks.add_user_option(run, "root")
     run.add_argument("--wait", action="store_true", help="for nodes on which jobs run now")
@@ -79,12 +85,14 @@ def ask_kubernetes(arguments: argparse.Namespace) -> NoReturn:
 
 
 def count(text: str) -> int:
+    """Read a positive number of nodes for argparse."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes: write 1 or more")
     return int(text)
 
 
 def gpus(text: str) -> int:
+    """Read a number of accelerators for argparse; 0 is valid."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of accelerators: write 0 or more")
     return int(text)
@@ -96,7 +104,7 @@ def log_in(arguments: argparse.Namespace) -> NoReturn:
 
     plan, roster = clusters.cluster_of(arguments.stack)
     node = arguments.node or _node_of(plan, roster, arguments.job)
-    # as ssh does it: the remote shell reads one line
+    # Join the words as ssh does: the remote shell reads one line.
     command = ssh_line(roster, node, " ".join(arguments.command))
     sys.stdout.flush()
     try:
@@ -106,7 +114,7 @@ def log_in(arguments: argparse.Namespace) -> NoReturn:
 
 
 def _node_of(plan: Plan, roster: Roster, asked: str) -> str:
-    """The first node of the job of this name or number; one that does not run is said to be where it is."""
+    """Return the first node of a job with this name or number. An error gives the state of a job that does not run."""
     from stampworks.operations import jobs
     from stampworks.operations.errors import nearest
 
@@ -122,7 +130,7 @@ def _node_of(plan: Plan, roster: Roster, asked: str) -> str:
 
 
 def run_job(arguments: argparse.Namespace) -> int:
-    """Streams what the command prints and ends with its exit code."""
+    """Print the output of a command as it arrives, and return its exit status."""
     from stampworks.operations.run import RunOptions
     from stampworks.operations.schedulers import commands_of
     from stampworks.text.printable import printable
@@ -152,17 +160,17 @@ def _carry_out(commands: Commands, run: CommandRun) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
         if not finished:
-            # srun outlives its ssh; on Ctrl-C or when our reader left, the job must not
+            # srun survives its ssh: cancel the job on Ctrl-C, or when the reader of our output has left
             commands.cancel(run)
     if code == _SSH_FAILED:
-        commands.expect_reachable()  # says so when it was ssh that failed and not the command
+        commands.expect_reachable()  # raises an error if ssh itself failed, and not the command
     return code if code >= 0 else 128 - code
 
 
 def _stream(command: Sequence[str]) -> int:
     """The exit code of a command that shares our streams; a reader that leaves ends it, which ssh alone would not."""
     stdout = select.poll()
-    stdout.register(_STDOUT, 0)  # POLLERR is always told: the other end of the pipe is closed
+    stdout.register(_STDOUT, 0)  # POLLERR is always reported: the reader has closed the pipe
     with subprocess.Popen(command) as process:
         try:
             while process.poll() is None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `rehearse` and its options."""
     rehearse = verbs.add_parser(
         "rehearse", help="run a stack in the real engine against providers that only record calls", allow_abbrev=False
     )
@@ -28,7 +29,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def rehearse_stack(arguments: argparse.Namespace) -> int:
-    """Fine when every phase went as it must; the answer no when one did not."""
+    """Return the exit code: fine when every phase passes, NO when one fails."""
     from stampworks import rehearsal
     from stampworks.cli.output import Progress
     from stampworks.declaration import DeclarationError

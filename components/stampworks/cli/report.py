@@ -1,4 +1,4 @@
-"""`stampworks report`: what was proven and trained, as a page, as Markdown or as JSON."""
+"""`stampworks report`: results of proofs and training, as a page, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _OURS = "stampworks:"
 _QUALIFICATION = "stampworks:cluster:Qualification"
 _SIGNING_KEY = "stampworks:cluster:SigningKey"
 _NOT_MADE = ("stampworks:cluster:Cluster", _QUALIFICATION)
-"""The component around all others, and the proof itself, whose own times are in the certificate."""
+"""Types without times of their own: the component around all others, and the proof, whose certificate has the times."""
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `report` and its options."""
     report = verbs.add_parser("report", help="write the results of a proof as one page", allow_abbrev=False)
     of = report.add_mutually_exclusive_group()
     stacks.add_stack_option(of)
@@ -32,26 +33,26 @@ def add_verbs(verbs: Any) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="with this training run of the stack's cluster alone; may be said again (default: the newest 20)",
+        help="show only this training run of the stack's cluster; repeatable (default: the newest 20)",
     )
     runs.add_argument(
         "--record",
         metavar="FILE",
         action="append",
         default=[],
-        help="with a training run's record from a file instead; may be said again",
+        help="show the record of a training run from a file instead; repeatable",
     )
     report.add_argument("--key", metavar="PUB", help="file of the public key (default: the one in the stack's state)")
     report.add_argument("--format", metavar="FORMAT", choices=FORMATS, default="html", help="html, markdown or json")
-    report.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
+    report.add_argument("-o", "--output", metavar="FILE", help="file to write (default: standard output)")
     report.set_defaults(call=write_report)
 
 
 def write_report(arguments: argparse.Namespace) -> int:
-    """Fine when the report is written, whatever it says."""
+    """Return the exit code: fine when the report is written, whatever its verdict."""
     from stampworks.views.report import report_html, report_json, report_markdown
 
-    found = _of_file(arguments) if arguments.certificate else _of_stack(arguments)
+    found = _file_report(arguments) if arguments.certificate else _stack_report(arguments)
     written = {"html": report_html, "markdown": report_markdown, "json": report_json}
     text = written[arguments.format](found)
     if arguments.output:
@@ -61,7 +62,7 @@ def write_report(arguments: argparse.Namespace) -> int:
     return exits.FINE
 
 
-def _of_file(arguments: argparse.Namespace) -> Report:
+def _file_report(arguments: argparse.Namespace) -> Report:
     from stampworks.views.report import report_of
 
     file = arguments.certificate
@@ -70,11 +71,11 @@ def _of_file(arguments: argparse.Namespace) -> Report:
         raise exits.CliError("--run needs a cluster, and a certificate's file does not lead to one", hint)
     key = qualify.text_of(arguments.key) if arguments.key else ""
     checked = qualify.verified(file, qualify.text_of(file), key)
-    return report_of(checked, runs=_left(arguments)) if arguments.record else report_of(checked)
+    return report_of(checked, runs=_records(arguments)) if arguments.record else report_of(checked)
 
 
-def _of_stack(arguments: argparse.Namespace) -> Report:
-    """Also of a stack whose last `up` failed because of what was found: that is when a report is read."""
+def _stack_report(arguments: argparse.Namespace) -> Report:
+    """Return the report of a stack, even if its last `up` failed because of the findings: then it is needed most."""
     from stampworks.cli.output import Progress
     from stampworks.views.report import report_of
 
@@ -95,11 +96,11 @@ def _of_stack(arguments: argparse.Namespace) -> Report:
         raise exits.CliError(f"stack {stack!r} has no certificate", hint, exits.NO)
     key = qualify.text_of(arguments.key) if arguments.key else _key(resources)
     checked = qualify.verified(f"stack {stack!r}", certificate, key)
-    runs = _left(arguments) if arguments.record else _runs(plan, arguments.run)
+    runs = _records(arguments) if arguments.record else _runs(plan, arguments.run)
     return report_of(checked, plan, _stamping(resources), runs)
 
 
-def _left(arguments: argparse.Namespace) -> list[Left]:
+def _records(arguments: argparse.Namespace) -> list[Left]:
     """A file that is no record is refused: it was asked for."""
     from stampworks.views.report import left
 
@@ -138,7 +139,7 @@ def _key(resources: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _stamping(resources: Sequence[Mapping[str, Any]]) -> list[Event]:
-    """When the backend learned of each resource, and of its last change, to the second."""
+    """Return when the backend registered each resource and its last change, to the second."""
     from stampworks.views.report import Event
 
     at: dict[tuple[str, str], list[str]] = {}

@@ -1,4 +1,4 @@
-"""`stampworks review`: what a change does to a stack, before it is merged, without credentials."""
+"""`stampworks review`: effects of a change on a stack before the merge, without credentials."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 FORMATS = ("markdown", "json")
 EFFECTS = ("replace", "restart", "data", "cost", "unknown")
 SIBLINGS_S = 20
-"""How long other stacks are looked at: a thousand small ones, and no longer whatever they declare."""
+"""Maximum seconds for the review of other stacks: enough for a thousand small ones."""
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `review` and its options."""
     review = verbs.add_parser("review", help="show the effects of a change on a stack", allow_abbrev=False)
     for option, metavar, what in (("--base", "A", "before"), ("--head", "B", "after")):
         review.add_argument(
@@ -101,7 +102,8 @@ class SideError(Exception):
 
 
 def show_review(arguments: argparse.Namespace) -> int:
-    """Fine when nothing is refused and no rule is broken that was not; what nobody could tell is no pass."""
+    """Return the exit code: fine when nothing is refused and no additional rule fails. Unknown does not count as
+    pass."""
     from stampworks.views.review import review_json, review_markdown, unreadable_json, unreadable_markdown
 
     try:
@@ -208,7 +210,7 @@ def _facts(opened: Opened, stack: str) -> Facts:
 
 
 def _loaded(opened: Opened, stack: str) -> ReviewedStack:
-    """All but what rules say of it."""
+    """Load a side of the review, without the findings of rules."""
     from stampworks import planning
     from stampworks.declaration import DeclarationError, load_file, load_stack
     from stampworks.planning.changes.review import ReviewedStack
@@ -260,7 +262,7 @@ def _stay_inside(opened: Opened, file: Path) -> None:
 
 
 def _named_files(source: DeclarationSource, folder: Path) -> dict[tuple[str, str], Path]:
-    """Where its roles and checks are."""
+    """Return the paths of roles and checks that a declaration names."""
     from stampworks.declaration import check_name, role_name
 
     extras = source.declaration.extras
@@ -303,7 +305,7 @@ def _siblings(stack: str, base: Opened, head: Opened) -> tuple[list[Sibling], li
             break
         try:
             before = _side(base, name)
-        except SideError:  # it was broken before: whether the change mends it, its own review says
+        except SideError:  # the base is already invalid: the review of the change itself judges it
             silent.append(f"whether stack {name} changes as well: base of it does not load")
             continue
         try:
@@ -340,7 +342,7 @@ def _files(opened: Opened, stack: str) -> list[Path]:
 
 
 def _is_the_same(stack: str, base: Opened, head: Opened) -> bool:
-    """Whether its files are, so that it needs no plan; they name no role and no check, whose files might be others."""
+    """Return whether both sides have equal files, so that no plan is needed. The stack has no own roles or checks."""
     before, after = _files(base, stack), _files(head, stack)
     alone = all(path == "extends" for each in before for path, _ in base.named.by(each))
     return alone and [each.read_bytes() for each in before] == [each.read_bytes() for each in after]
@@ -368,7 +370,7 @@ def _refused(opened: Opened, error: exits.CliError) -> SideError:
 
 
 def _named(opened: Opened, text: str) -> str:
-    """A text about what was written of a revision as one about the revision."""
+    """Return a message about a temporary file as one about its revision."""
     from stampworks.declaration import displayed
 
     if opened.written is None:

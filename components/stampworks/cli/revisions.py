@@ -39,7 +39,7 @@ class Revision:
     """A commit of a repository."""
 
     repository: Path
-    """Where its work tree begins."""
+    """Root of its work tree."""
     commit: str
 
 
@@ -71,7 +71,7 @@ class _Object:
 
 
 def write_project(of: Revision, project: Path, into: Path, named: Named) -> Written:
-    """Writes what declares the stacks of a project as it was."""
+    """Write the files that declare a project's stacks at a revision."""
     from stampworks.declaration import BASES_MAX, lock_file
     from stampworks.state.facts import account_file
 
@@ -88,7 +88,7 @@ def write_project(of: Revision, project: Path, into: Path, named: Named) -> Writ
     looked_up = [each(Path(path)) for path in late if not _leaves(path) for each in (lock_file, account_file)]
     writer.write([str(path) for path in looked_up])
     seen: set[str] = set()
-    for _ in range(BASES_MAX + 2):  # the stacks, what they stand on, and what the last of it names
+    for _ in range(BASES_MAX + 2):  # the stacks, their bases, and the files that the last base names
         late = [path for path in dict.fromkeys(late) if path not in seen and not _leaves(path)]
         seen |= set(late)
         written = writer.write(late)
@@ -100,7 +100,7 @@ def write_project(of: Revision, project: Path, into: Path, named: Named) -> Writ
 
 
 def _stack_folder(file: Path) -> str:
-    """Below the project: a folder of the machine that reads is nobody's to name."""
+    """Return the folder of stacks, which must be below the project: a revision may not name other folders."""
     if not file.is_file():
         return "."
     named, line = stacks.stack_folder(file)
@@ -114,12 +114,12 @@ def _joined(folder: str, path: str) -> str:
 
 
 def _leaves(path: str) -> bool:
-    """Also a name that git cannot be asked for."""
+    """Return whether a path leaves the repository. This includes names that git cannot be asked for."""
     return path.startswith(("/", "../")) or path == ".." or bool(re.search("[\n\0\ud800-\udc7f\udd00-\udfff]", path))
 
 
 class _Writer:
-    """Counts what it writes, for a few names in a revision may stand for more than a disk holds."""
+    """Writer of files of a revision. It counts them: few names may stand for more than a disk holds."""
 
     def __init__(self, of: Revision, into: Path) -> None:
         self._of, self._into = of, into
@@ -166,7 +166,7 @@ class _Writer:
 
 def _names(of: Revision, tree: _Object, deep: bool = False) -> list[str]:
     """Folders count as well: a tree of empty ones has no end."""
-    said = _asked(of, b"", "ls-tree", "-z", *(["-r", "-t"] if deep else []), tree.name)
+    said = _git_output(of, b"", "ls-tree", "-z", *(["-r", "-t"] if deep else []), tree.name)
     found = (entry.partition(b"\t") for entry in said.split(b"\0") if entry)
     return [os.fsdecode(name) for what, _, name in found if not (deep and b" tree " in what)]
 
@@ -176,14 +176,14 @@ def _looked_up(of: Revision, paths: Sequence[str]) -> Iterator[_Object]:
     if not paths:
         return
     asked = b"".join(os.fsencode(f"{of.commit}:{path}\n") for path in paths)
-    said = _asked(of, asked, "cat-file", "--batch-check", "--follow-symlinks")
+    said = _git_output(of, asked, "cat-file", "--batch-check", "--follow-symlinks")
     for _ in paths:
         line, end, said = said.partition(b"\n")
         if not end:
             raise _cut(of)
         if elsewhere := ELSEWHERE.fullmatch(line):
             said = said[int(elsewhere[2]) + 1 :]
-        found = OBJECT.fullmatch(line)  # a name may end like an answer, and what is missing is answered with its name
+        found = OBJECT.fullmatch(line)  # a missing name is answered with the name itself, which may end like an answer
         there = found and found[2] in (b"blob", b"tree")
         yield _Object(found[1].decode(), found[2].decode(), int(found[3])) if found and there else _Object("", "", 0)
 
@@ -192,7 +192,7 @@ def _contents(of: Revision, objects: dict[str, _Object]) -> dict[str, bytes]:
     if not objects:
         return {}
     asked = "".join(f"{name}\n" for name in objects).encode()
-    said = _asked(of, asked, "cat-file", "--batch", contents=sum(one.size for one in objects.values()))
+    said = _git_output(of, asked, "cat-file", "--batch", contents=sum(one.size for one in objects.values()))
     found, at = {}, 0
     for name, one in objects.items():
         head = f"{name} blob {one.size}\n".encode()
@@ -204,7 +204,7 @@ def _contents(of: Revision, objects: dict[str, _Object]) -> dict[str, bytes]:
     return found
 
 
-def _asked(of: Revision, input_: bytes, *argv: str, contents: int = 0) -> bytes:
+def _git_output(of: Revision, input_: bytes, *argv: str, contents: int = 0) -> bytes:
     done = _git(of.repository, *argv, input_=input_, most=ANSWER_MAX + contents)
     if done.returncode:
         raise _cut(of)
@@ -243,7 +243,7 @@ def _git(folder: Path, *argv: str, input_: bytes = b"", most: int = 1 << 16) -> 
 
 
 def _answer(process: subprocess.Popen[bytes], most: int) -> tuple[bytes, bool]:
-    """Return the output, at most one byte more than the limit, and whether the process ended by itself."""
+    """Return the output, at most one byte more than the limit, and whether the process ended without being killed."""
     assert process.stdout  # noqa: S101  # it was asked for
     late = threading.Timer(TIMEOUT_S, process.kill)
     late.start()

@@ -1,4 +1,4 @@
-"""`stampworks roll`: nodes that the next `up` makes anew, whatever they were made from."""
+"""`stampworks roll`: nodes that the next `up` renews, whatever image they came from."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `roll` and its options."""
     roll = verbs.add_parser("roll", help="have the next `pulumi up` renew nodes", allow_abbrev=False)
     stacks.add_stack_option(roll)
     roll.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")
@@ -25,7 +26,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def roll_nodes(arguments: argparse.Namespace) -> int:
-    """Fine when the next `up` knows of it."""
+    """Return the exit code: fine when the renewal is noted for the next `up`."""
     from stampworks import configuration, operations
     from stampworks.cli.drain import login
 

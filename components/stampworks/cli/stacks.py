@@ -1,4 +1,4 @@
-"""From a stack's name to what its file declares."""
+"""Find the declaration of a stack by its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STACK = "local"
 RULES = "rules"
-"""Beside the fields of a plan in its file: what rules said of it, which is no part of it and is said anew."""
+"""Field for findings of rules beside a plan in its file; a reader computes them again."""
 PROJECT_MAX_KIB = 64
 """Limit for a Pulumi.yaml, which may be anybody's. Reading YAML takes long."""
 
@@ -25,6 +25,7 @@ PROJECT_MAX_KIB = 64
 def add_stack_option(
     parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, default: str | None = None
 ) -> None:
+    """Add `--stack`. Its default is $STAMPWORKS_STACK, else the stack of this folder."""
     parser.add_argument(
         "-s",
         "--stack",
@@ -36,7 +37,7 @@ def add_stack_option(
 
 
 def _stack_here() -> str:
-    """Outside of all projects the connection of who works here, if there is one."""
+    """Return the stack of this folder; outside of a project the user's connection, if there is one."""
     from stampworks.state.paths import connection_file
 
     file = connection_file()
@@ -108,7 +109,7 @@ def _written_plan(file: Path) -> Plan:
             raise ValueError("Plan.groups: none of them is the controller")
         _check_known(plan)
         return plan
-    except (ValueError, RecursionError) as error:  # also what is not JSON
+    except (ValueError, RecursionError) as error:  # this includes text that is no JSON
         hint = "write it anew: pulumi stack output plan, or stampworks plan --json"
         raise exits.CliError(f"{file} is no plan of this release of stampworks: {error}", hint) from None
 
@@ -134,6 +135,7 @@ def _check_known(plan: Plan) -> None:
 
 
 def project() -> Path:
+    """Return the folder of the nearest Pulumi.yaml above the working directory. Raise CliError without one."""
     for folder in _upward(Path.cwd()):
         if (folder / "Pulumi.yaml").is_file():
             return folder
@@ -143,7 +145,7 @@ def project() -> Path:
 
 
 def folder() -> Path:
-    """Where Pulumi looks for the files of the project's stacks."""
+    """Return the folder in which Pulumi looks for the files of the project's stacks."""
     top = project()
     return top / stack_folder(top / "Pulumi.yaml")[0]
 

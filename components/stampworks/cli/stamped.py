@@ -1,4 +1,4 @@
-"""The plan that a cluster was stamped with: what is declared now and not stamped yet changes no running cluster."""
+"""Find the plan that a cluster was stamped with: unstamped changes of a declaration do not count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAKEN = "note: the cluster is taken as it was stamped"
 
 
 def plan_of(stack: str) -> Plan:
-    """The plan of the last `up` that made all nodes, as the backend has it; without one, what the file declares.
+    """Return the plan of the last complete `up` in the backend; without one, that of the file.
 
     How the file differs from it, or why it cannot be read, is one line on stderr.
     """
@@ -83,7 +83,7 @@ def _compare(stack: str, stamped: Plan, declared: Plan | Exception) -> None:
 
 
 def _differences(stamped: Plan, declared: Plan) -> list[str]:
-    """In words: the declared ones, or what else there is."""
+    """Return the declared differences in words; without any, the others."""
     from dataclasses import replace
 
     from stampworks.plan import settled
@@ -91,7 +91,7 @@ def _differences(stamped: Plan, declared: Plan) -> list[str]:
     declared = settled(replace(declared, reasons=()))
     if declared == stamped:
         return []
-    from stampworks.changes.differences import differences  # takes long to import, and most files say what was stamped
+    from stampworks.changes.differences import differences  # this import is slow, and most files equal the stamped plan
     from stampworks.views.comparison import sentences
 
     found = [each for each in differences(stamped, declared) if not each.is_a_place]
@@ -99,7 +99,7 @@ def _differences(stamped: Plan, declared: Plan) -> list[str]:
 
 
 def _first_line(error: Exception) -> str:
-    """Where the first problem is and what it is, and how many more there are."""
+    """Return position and text of the first problem, and the number of the others."""
     if problems := getattr(error, "problems", None):
         first, more = problems[0], len(problems) - 1
         return f"{first.where}: {_message(first)}" + (f" (and {more} more)" if more else "")

@@ -14,7 +14,7 @@ TIMEOUT_S = 60.0
 
 
 class SilentError(Exception):
-    """The backend did not say what it holds; the text is the reason, in one line."""
+    """The backend did not answer; the text is the reason, in one line."""
 
 
 def resources(stack: str) -> Sequence[Mapping[str, Any]]:
@@ -58,7 +58,7 @@ def outputs(of: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | N
 
 
 def _resources(state: bytes) -> list[dict[str, Any]]:
-    """Each with a type, and with outputs if it has none."""
+    """Return the resources that have a type, each with outputs."""
     try:
         found = json.loads(state)["deployment"].get("resources") or []
         return [{**each, "type": str(each["type"]), "outputs": dict(each.get("outputs") or {})} for each in found]

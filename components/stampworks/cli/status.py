@@ -1,4 +1,4 @@
-"""`stampworks status`: who is in the cluster and what state it is in."""
+"""`stampworks status`: the nodes of a cluster and their state."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _IN_A_PIPE = 10_000
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `status` and its options."""
     status = verbs.add_parser("status", help="show the nodes of a running cluster", allow_abbrev=False)
     stacks.add_stack_option(status)
     status.add_argument("--json", action="store_true", help="print the status as JSON")
@@ -26,7 +27,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_status(arguments: argparse.Namespace) -> int:
-    """Fine when every planned node is there and takes jobs."""
+    """Return the exit code: fine when every planned node has joined and takes jobs."""
     from stampworks.cli.output import Progress
     from stampworks.operations import status_of
     from stampworks.text.printable import printable
@@ -53,7 +54,7 @@ def _logins(plan: Plan, roster: Roster) -> dict[str, str]:
 
 
 def print_nodes(found: NodesStatus, as_json: bool) -> None:
-    """Some nodes of a cluster, and what is the matter with them."""
+    """Print the state of some nodes, with remarks."""
     from stampworks.text.printable import printable
 
     if as_json:
@@ -63,7 +64,7 @@ def print_nodes(found: NodesStatus, as_json: bool) -> None:
 
 
 def text(status: ClusterStatus) -> list[str]:
-    """A headline with the verdict, the tables of its scheduler, and what is wrong."""
+    """Return a headline with the verdict, the scheduler's tables, and the problems."""
     from stampworks.operations.status import ending_sentence
     from stampworks.text.printable import printable
 

@@ -25,6 +25,7 @@ _OF_WORKLOADS = ("options", "set", "kind")
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `submit` and its options."""
     usage = (
         "stampworks submit [-h] [-s STACK] [OPTION ...] FILE\n"
         "       stampworks submit [-h] [-s STACK] [OPTION ...] -- COMMAND ...\n"
@@ -35,22 +36,28 @@ def add_verbs(verbs: Any) -> None:
     )
     stacks.add_stack_option(submit)
     submit.add_argument("what", metavar="FILE", nargs="?", default="", help="a job file, or training or validation")
-    submit.add_argument("run", metavar="NAME", nargs="?", default="", help="of a workload: what the run is called")
-    submit.add_argument("--name", metavar="NAME", help="what the job is called (default: as its file or command)")
+    submit.add_argument("run", metavar="NAME", nargs="?", default="", help="name of a workload's run")
+    submit.add_argument("--name", metavar="NAME", help="name of the job (default: that of its file or command)")
     submit.add_argument("--nodes", metavar="N", type=count, help="on how many nodes (default: 1, of a workload all)")
     submit.add_argument(
         "--gpus", metavar="N", type=accelerators, help="accelerators of each node (default: whole nodes)"
     )
-    submit.add_argument("--pool", metavar="POOL", help="of this pool (default: those of the queue)")
-    submit.add_argument("--queue", metavar="QUEUE", help="in this queue (default: the default queue)")
+    submit.add_argument(
+        "--pool", metavar="POOL", help="take nodes take nodes of this pool (default: those of the queue)"
+    )
+    submit.add_argument("--queue", metavar="QUEUE", help="submit to this queue (default: the default queue)")
     submit.add_argument("--account", metavar="ACCOUNT", help="charged to this account (default: the user's first)")
     submit.add_argument("--time", metavar="TIME", help="ended after this time, as in 30m, 4h or 2d")
     submit.add_argument("--workdir", metavar="FOLDER", help="copy this folder, and start in it")
     submit.add_argument("--env", metavar="KEY=VALUE", action="append", default=[], help="one variable of the job")
     stacks.add_user_option(submit, "")
-    submit.add_argument("--options", metavar="FILE", default="", help="of a workload: a JSON file of options")
+    submit.add_argument("--options", metavar="FILE", default="", help="JSON file with a workload's options")
     submit.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="of a workload: as in --set model.layers=8"
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="option of a workload, as in --set model.layers=8",
     )
     submit.add_argument("--image", metavar="IMAGE", help="a root file system; with --print, an image with the programs")
     instead = submit.add_mutually_exclusive_group()
@@ -64,6 +71,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def accelerators(text: str) -> int:
+    """Read a number of accelerators for argparse; 0 is valid."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of accelerators: write 0 or more")
     return int(text)
@@ -107,7 +115,7 @@ def _source(arguments: argparse.Namespace) -> JobSource:
         raise exits.CliError("submit needs either a job file or a command", hint)
     if arguments.command:
         return read_command(arguments.command, over, Path())
-    if "workdir" in over:  # a path on the command line begins here, and not beside the file
+    if "workdir" in over:  # a path of the command line is relative to the working directory, not to the file
         over["workdir"] = str(Path(over["workdir"]).absolute())
     return read_job(Path(arguments.what), over)
 
@@ -149,7 +157,7 @@ def _submit_own(arguments: argparse.Namespace, source: JobSource) -> int:
 
 
 def _dry_run(arguments: argparse.Namespace, source: JobSource) -> int:
-    """Fine when there is something to submit; no cluster is asked."""
+    """Return the exit code: fine when the job could be submitted. The cluster is not asked."""
     from stampworks.operations import own_jobs
     from stampworks.operations.jobs import of_cluster
     from stampworks.plan import Roster

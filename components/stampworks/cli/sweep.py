@@ -1,4 +1,4 @@
-"""`stampworks sweep`: the rooms on this machine, and the end of one whose stack is lost."""
+"""`stampworks sweep`: list the rooms of this machine, and remove one whose stack is lost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _HEADER = ("cluster", "runs", "nodes", "belongs to")
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `sweep` and its options."""
     sweep = verbs.add_parser(
         "sweep", help="list this machine's rooms; remove one whose stack is lost", allow_abbrev=False
     )
@@ -23,7 +24,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def sweep_rooms(arguments: argparse.Namespace) -> int:
-    """Without --yes nothing is removed, and what would be is the answer no."""
+    """Return the exit code. Without --yes, only list the parts that would be removed, and answer no."""
     from stampworks import machine_room as room
     from stampworks.cli.output import Progress
     from stampworks.operations.errors import nearest

@@ -17,6 +17,7 @@ FORMS = ("json", *OF_SLURM, "labels", "kueue", "volcano", "mpi-hostfile", "rankf
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `topology` and its options."""
     topology = verbs.add_parser(
         "topology", help="show the places of nodes in the network, in a scheduler's format", allow_abbrev=False
     )
@@ -60,7 +61,7 @@ def _forms(plan: Plan, made: Topology) -> Mapping[str, Callable[[], str]]:
 
 
 def _slots(plan: Plan, made: Topology) -> dict[str, int]:
-    """In rank order, nodes with the ranks that a run has on them."""
+    """Return the ranks of a run on each node, in rank order."""
     from stampworks.schedulers.topology import ranks
 
     counts = dict(plan.training.ranks)

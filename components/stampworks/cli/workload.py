@@ -20,6 +20,7 @@ _MAX_KIB = 1024
 
 
 def add_verbs(verbs: Any) -> None:
+    """Add the verb `lint` and its options."""
     lint = verbs.add_parser(
         "lint", help="compare a workload for Kubernetes with the nodes of a plan", allow_abbrev=False
     )
@@ -30,7 +31,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def lint_workload(arguments: argparse.Namespace) -> int:
-    """No where something cannot run, or would run without the fabric; warnings alone are fine."""
+    """Return the exit code: no when something cannot run, or would run without the fabric. Warnings alone are fine."""
     from stampworks.schedulers.workload import lint
     from stampworks.text.printable import printable
 
@@ -67,7 +68,7 @@ def _text(file: str) -> str:
 
 
 def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
-    """Each with what is written where; lists of objects one by one."""
+    """Yield each document with its nodes, which know their position; a list of objects yields each object."""
     import yaml
 
     loader = yaml.SafeLoader
@@ -75,12 +76,12 @@ def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
         # a few lines of them can stand for more than fits into any memory
         alias = next((each for each in yaml.parse(text, Loader=loader) if isinstance(each, yaml.AliasEvent)), None)
         if alias:
-            place = _at(where, alias.start_mark)
+            place = _position(where, alias.start_mark)
             raise exits.CliError(f"{place}: an alias, which is not read here", "write its value out")
         nodes = list(yaml.compose_all(text, Loader=loader))
         documents = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        place = _at(where, getattr(error, "problem_mark", None))
+        place = _position(where, getattr(error, "problem_mark", None))
         raise exits.CliError(f"{place} is not YAML", "kubectl would not take it either") from None
     for node, data in zip(nodes, documents, strict=True):
         if isinstance(data, dict) and data.get("kind") == "List" and isinstance(data.get("items"), list):
@@ -90,7 +91,7 @@ def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
             yield node, data
 
 
-def _at(where: str, mark: Any) -> str:
+def _position(where: str, mark: Any) -> str:
     """A place in the file; the file alone where the parser does not say more."""
     return f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
 
@@ -113,7 +114,7 @@ def _place(node: yaml.Node, path: tuple[str | int, ...]) -> tuple[int, int]:
 
 
 def dotted(path: tuple[str | int, ...]) -> str:
-    """As one would say it: spec.containers[0].env."""
+    """Return a path as text: spec.containers[0].env."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 

@@ -56,27 +56,36 @@ class HasGeneration(Protocol):
     """A group of nodes, or a pool of a managed Kubernetes."""
 
     @property
-    def generation(self) -> Input[str]: ...
+    def generation(self) -> Input[str]:
+        """The identity of the members, which changes with any of them."""
 
 
 class HasAddress(Protocol):
     """The server of a database."""
 
     @property
-    def address(self) -> Output[str]: ...
+    def address(self) -> Output[str]:
+        """The address at which nodes reach it."""
 
 
 class IsServer(Protocol):
     """The server of a Kubernetes."""
 
     @property
-    def id(self) -> Output[str]: ...
+    def id(self) -> Output[str]:
+        """The cloud's name of the control plane."""
+
     @property
-    def address(self) -> Output[str]: ...
+    def address(self) -> Output[str]:
+        """The URL of the API server."""
+
     @property
-    def kubeconfig(self) -> Output[str]: ...
+    def kubeconfig(self) -> Output[str]:
+        """The kubeconfig by which the toolkit reaches the server."""
+
     @property
-    def identity(self) -> Output[str]: ...
+    def identity(self) -> Output[str]:
+        """The identity of the server. All objects are created again when it changes."""
 
 
 P = TypeVar("P", bound="Resource")
@@ -100,7 +109,8 @@ B_co = TypeVar("B_co", bound=HasAddress, covariant=True)
 class PlaceMaker(Protocol[P_co]):
     """`place`: created first and deleted last, with everything that a killed `up` has left outside of any state."""
 
-    def create(self, name: str, *, plan: Plan, opts: ResourceOptions) -> P_co: ...
+    def create(self, name: str, *, plan: Plan, opts: ResourceOptions) -> P_co:
+        """Create the place of a cluster."""
 
     def cost_tags(self, plan: Plan) -> Mapping[str, str]:
         """Return the tags that assign costs to this cluster; empty if the cloud is free."""
@@ -119,7 +129,8 @@ class NetworkMaker(Protocol[P_contra, N_co]):
         rails: Sequence[Rail],
         keyring: Keyring,
         opts: ResourceOptions,
-    ) -> N_co: ...
+    ) -> N_co:
+        """Create the network in a place."""
 
 
 class NodesMaker(Protocol[N_contra, D_contra, G_co]):
@@ -180,7 +191,8 @@ class VolumeMaker(Protocol[P_contra, D]):
         volume: Volume,
         protect: bool,
         opts: ResourceOptions,
-    ) -> D: ...
+    ) -> D:
+        """Create a volume that outlives the node which mounts it."""
 
     def serial(self, volume: D) -> Input[str]:
         """Return the serial number by which the node finds the disk; empty if the node boots with it."""
@@ -222,7 +234,8 @@ class DatabaseMaker(Protocol[P_contra, B_co]):
         scheduler: Scheduler,
         password: Input[str],
         opts: ResourceOptions,
-    ) -> B_co: ...
+    ) -> B_co:
+        """Create the database of the accounting."""
 
     def authorities(self, region: str) -> str:
         """Return the URL of the authorities that sign the database's certificate."""
@@ -231,7 +244,8 @@ class DatabaseMaker(Protocol[P_contra, B_co]):
 class ServerMaker(Protocol[N_contra, C]):
     """`scheduler`: the server of a Kubernetes."""
 
-    def create(self, name: str, *, plan: Plan, network: N_contra, opts: ResourceOptions) -> C: ...
+    def create(self, name: str, *, plan: Plan, network: N_contra, opts: ResourceOptions) -> C:
+        """Create the control plane."""
 
     def server(self, control_plane: C) -> Resource:
         """Return the resource whose removal ends all objects of the server."""
@@ -240,7 +254,8 @@ class ServerMaker(Protocol[N_contra, C]):
 class PoolMaker(Protocol[C_contra, G_co]):
     """`scheduler`, too: pools whose nodes the cloud itself makes, names and joins to its Kubernetes."""
 
-    def create_pool(self, name: str, *, control_plane: C_contra, group: Group, opts: ResourceOptions) -> G_co: ...
+    def create_pool(self, name: str, *, control_plane: C_contra, group: Group, opts: ResourceOptions) -> G_co:
+        """Create the nodes of a pool."""
 
 
 class JoinedMaker(Protocol[C_contra]):

@@ -141,9 +141,11 @@ class Faults(Protocol):
     def there(self, plan: Plan, one: Injected) -> bool | None:
         """Whether the fault exists now; None if that cannot be found out."""
 
-    def inject(self, plan: Plan, one: Injected) -> None: ...
+    def inject(self, plan: Plan, one: Injected) -> None:
+        """Inject a recorded fault."""
 
-    def clear(self, plan: Plan, one: Injected) -> None: ...
+    def clear(self, plan: Plan, one: Injected) -> None:
+        """Undo an injected fault; succeed if it is already gone."""
 
 
 class AccountReader(Protocol):
@@ -157,23 +159,35 @@ class CloudImage(Protocol):
     """An image that a cloud publishes."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The cloud's id of the image."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The publisher's name of the image."""
+
     @property
-    def created(self) -> str: ...
+    def created(self) -> str:
+        """The day, as 2026-11-02."""
+
     @property
-    def architecture(self) -> str: ...
+    def architecture(self) -> str:
+        """The architecture in the cloud's words."""
+
     @property
-    def state(self) -> str: ...
+    def state(self) -> str:
+        """The state in the cloud's words."""
+
     @property
-    def deprecated(self) -> str: ...
+    def deprecated(self) -> str:
+        """The day from which it is deprecated; empty for none."""
 
 
 class Sessions(Protocol[A_co]):
     """`session`: the services of a region."""
 
-    def Api(self, region: str) -> A_co: ...  # noqa: N802
+    def Api(self, region: str) -> A_co:  # noqa: N802
+        """Return a client for a region."""
 
 
 class Images(Protocol[A_contra]):
@@ -205,7 +219,8 @@ class Lookups(Generic[A]):
 class ImageBuilder(Protocol):
     """`first_boot`: user data of a machine on which an image is made."""
 
-    def builder_config(self, agent: str) -> str: ...
+    def builder_config(self, agent: str) -> str:
+        """Return the user data of the instance on which Packer builds an image."""
 
 
 @dataclass(frozen=True)

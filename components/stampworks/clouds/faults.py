@@ -44,7 +44,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Injected:
-    """One fault in one place."""
+    """A fault at one place."""
 
     fault: str
     where: str
@@ -55,6 +55,7 @@ class Injected:
 
     @property
     def place(self) -> str:
+        """The node or leaf, with the rail if the fault is on one."""
         return f"{self.where} {self.rail}".rstrip()
 
 

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from stampworks.changes.review import DeclaredChange, Review
 
 _READ = "pulumi:pulumi:readStackResourceOutputs"
-"""A function of the engine itself: what the state has of a stack, before this run changes it."""
+"""Function of the engine that returns the state of a stack before this run."""
 _WITH_A_PLAN = ("stampworks:cluster:Roll", "stampworks:cluster:Cluster")
 """The resources that keep the plan that was stamped; the first one knows it when nodes are made."""
 
 
 def check_approved(name: str, plan: Plan, alone: bool) -> None:
-    """Refuse to go on where the plan needs a person's yes and has none; a preview says so and goes on.
+    """Refuse the run if the plan needs an approval and has none. A preview reports it and continues.
 
     Alone in its stack, a cluster under another name is the stamped one renamed.
     """
-    if os.environ.get(REHEARSAL):  # nothing that it takes down is real
+    if os.environ.get(REHEARSAL):  # a rehearsal deletes nothing real
         return
     stamped = _stamped(name, alone)
     if stamped is None:
@@ -54,7 +54,7 @@ def check_approved(name: str, plan: Plan, alone: bool) -> None:
 
 def _stamped(name: str, alone: bool) -> Plan | None:
     """Return the plan that the state has; None before the first `up`, or where another version wrote it."""
-    found = _found()
+    found = _stamped_plans()
     own = found.get(name) or (next(iter(found.values())) if alone and len(found) == 1 else None)
     try:
         return from_json(Plan, own) if own else None
@@ -62,7 +62,7 @@ def _stamped(name: str, alone: bool) -> Plan | None:
         return None
 
 
-def _found() -> dict[str, str]:
+def _stamped_plans() -> dict[str, str]:
     """Return the text of each plan in the stack's state, by the name of its cluster."""
     stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     told = (pulumi.runtime.invoke(_READ, {"stackName": stack}).value or {}).get("outputs") or {}
@@ -75,7 +75,7 @@ def _found() -> dict[str, str]:
 
 
 def _review(stamped: Plan, plan: Plan) -> Review:
-    from stampworks.planning.changes.review import ReviewedStack, review  # only where a plan changes
+    from stampworks.planning.changes.review import ReviewedStack, review  # import it only when a plan changes
 
     return review("", ReviewedStack("the cluster", stamped), ReviewedStack("the declaration", plan))
 

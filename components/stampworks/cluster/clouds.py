@@ -36,13 +36,13 @@ REHEARSAL = "STAMPWORKS_REHEARSAL"
 
 
 def left_out() -> tuple[str, ...]:
-    """Rules that keep nobody from going on."""
+    """Return the ids of rules that block no `up`."""
     return OF_LOCK if os.environ.get(REHEARSAL) else ()
 
 
 def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, str, bool]]:
-    """Why no cluster is made of a plan that can be read and reviewed: the field, what about it, and what to do. And
-    whether that is no mistake in the declaration."""
+    """Return the reasons why a valid plan is not created: field, text, hint, and whether the declaration itself is
+    correct."""
     found = []
     rehearsing = bool(os.environ.get(REHEARSAL))
     if plan.cloud not in (rehearsed() if rehearsing else stamped()):
@@ -52,13 +52,13 @@ def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, st
         )
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
     if plan.scheduler.traits.control_plane:
-        found.extend(_of_kubernetes(plan))
+        found.extend(_kubernetes_refusals(plan))
     failed = [one for one in findings if one.outcome == "fail" and one.id not in left_out()]
     ruled = [(one.place, one.refusal, one.hint, one.id in OF_LOCK) for one in failed]
     return [*((*each, False) for each in found), *ruled]
 
 
-def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
+def _kubernetes_refusals(plan: Plan) -> Iterator[tuple[str, str, str]]:
     if plan.cloud not in with_kubernetes():
         what = f"a Kubernetes cluster on {plan.cloud} can be planned and reviewed, and not stamped yet"
         there = f"write kind: slurm; there are components for Kubernetes on {', '.join(with_kubernetes())}"
@@ -74,34 +74,39 @@ def _of_kubernetes(plan: Plan) -> Iterator[tuple[str, str, str]]:
 
 
 def load(plan: Plan) -> Resources[Place, Network, Stored, Disk, NodeGroup]:
-    """Return the components of the plan's cloud. Only that cloud's SDK gets imported. Refuses what can be planned
-    only."""
+    """Return the components of the plan's cloud. Import only its SDK. Refuse clouds that can only be planned."""
     if found := refusals(plan, lookups(plan)):
         refuse("\n\n".join(f"{path}: {what}\n  hint: {hint}" for path, what, hint, _ in found))
     return CLOUDS[plan.cloud].resources()
 
 
 def elastic(plan: Plan) -> ElasticMaker[Place, NodeGroup]:
+    """Return the maker of elastic nodes. Raise an error that names the cloud if it has none."""
     return needed(CLOUDS[plan.cloud].elastic, "elastic nodes", plan.cloud).make()
 
 
 def database(plan: Plan) -> DatabaseMaker[Place, Database]:
+    """Return the maker of the managed accounting database. Raise an error if the cloud has none."""
     return needed(CLOUDS[plan.cloud].database, "database", plan.cloud)()
 
 
 def server(plan: Plan) -> ServerMaker[Network, ControlPlane]:
+    """Return the maker of a Kubernetes control plane."""
     return _kubernetes(plan).server()
 
 
 def pools(plan: Plan) -> PoolMaker[ControlPlane, NodeGroup]:
+    """Return the maker of a managed Kubernetes' node groups. Raise an error if the cloud has none."""
     return needed(_kubernetes(plan).managed, "Kubernetes with nodes of its own", plan.cloud).make()
 
 
 def joined(plan: Plan) -> JoinedMaker[ControlPlane]:
+    """Return the maker for nodes that join a Kubernetes by themselves. Raise an error if the cloud has none."""
     return needed(_kubernetes(plan).joined, "Kubernetes that nodes join", plan.cloud).make()
 
 
 def drivers(plan: Plan) -> Drivers[Stored]:
+    """Return the maker of the drivers that mount file systems in pods. Raise an error if the cloud has none."""
     return needed(_kubernetes(plan).drivers, "file systems for pods", plan.cloud)()
 
 

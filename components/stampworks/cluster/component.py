@@ -38,13 +38,13 @@ OUTPUTS = (
 )
 
 
-def _of_group(name: str, generations: Mapping[str, str] | None) -> str:
-    """Nothing is known of what an earlier version of the toolkit has rolled."""
+def _group_generation(name: str, generations: Mapping[str, str] | None) -> str:
+    """Return the generation of a group; empty after an `up` of a version that did not record it."""
     return (generations or {}).get(name, "")
 
 
 def _known_endings(ready: Output[Any], endings: Output[Any]) -> Output[list[dict[str, str]]]:
-    """Nothing where an earlier version of the toolkit has asked nobody."""
+    """Return the known endings; empty after an `up` of a version that did not ask for them."""
     return Output.all(ready, endings).apply(lambda both: list(both[1] or ()))
 
 
@@ -73,19 +73,19 @@ class Cluster(pulumi.ComponentResource):
     head: Output[str]
     """The controller's address, inside the cluster's own network."""
     nodes: Output[int]
-    """How many nodes take jobs."""
+    """Number of nodes that take jobs."""
     use: Output[str]
     """A command to begin with."""
     ssh: Output[str]
-    """The command that logs in to the head, complete for whoever has the key, which `stampworks ssh` fetches itself."""
+    """Command that logs in to the head with the user's own copy of the key, which `stampworks ssh` fetches itself."""
     logins: Output[dict[str, str]]
-    """The command with which a user logs in with their own key, by name; of those whose keys are declared."""
+    """Command with which each user with declared keys logs in, by name."""
     inventory: Output[str]
     """Inventory of the cluster for Ansible, as JSON."""
     mounts: Output[dict[str, str]]
-    """Where its file systems are, by where nodes mount them."""
+    """Locations of its file systems, by mount point on the nodes."""
     cost_tags: Output[dict[str, str]]
-    """By which what it costs is told from everything else; empty where nobody sends a bill."""
+    """Tags that assign costs to this cluster; empty if the cloud is free."""
     endings: Output[list[dict[str, str]]]
     """Capacity that was bought for a time and takes nodes along: group, reservation, at, or why that is unknown."""
     fingerprint: Output[str]
@@ -97,7 +97,7 @@ class Cluster(pulumi.ComponentResource):
     verification_key: Output[str]
     """The public key with which `stampworks verify` checks the certificate; empty where none is declared."""
     kubeconfig: Output[str]
-    """With what the administrator of its Kubernetes asks it; empty for another scheduler."""
+    """Credentials of the administrator of its Kubernetes; empty for another scheduler."""
 
     def __init__(self, name: str, what: Plan | Declaration, opts: ResourceOptions | None = None) -> None:
         """Stamp a stack's plan, or a declaration made in Python, which is judged and planned here."""
@@ -132,11 +132,12 @@ class Cluster(pulumi.ComponentResource):
 
     def _register_slurm(self, place: Place, network: Network, keyring: Keyring) -> None:
         plan = self.plan
-        # Nodes come after what they mount, and go before it: nobody may write to what is being deleted.
+        # Nodes are created after the storage that they mount, and deleted before it, so that none writes to it during
+        # its deletion.
         storage = self._storage(place)
         volumes = self._volumes(plan.controller, place)
         database = self._database(place, keyring)
-        # All others come after it: whatever happens to them, draining for one, wants a scheduler that answers.
+        # All others depend on the head: any change of them, for example a drain, needs its scheduler.
         before = [*storage.values(), *database]
         controller = self._group(plan.controller, network, volumes, depends_on=before)
         groups = {plan.controller: controller}
@@ -147,12 +148,12 @@ class Cluster(pulumi.ComponentResource):
             opts = self._child()
             may = [clouds.elastic(plan).let_start(self._base, controller=controller, groups=elastic, opts=opts)]
         signing_key = self._signing_key()
-        self._attached = self._found(storage, volumes, database)
+        self._attached = self._attached_storage(storage, volumes, database)
         roll = self._roll(groups, self._secrets(keyring), signing_key)
         roster = self._roster(groups, roll)
         playbook = self._playbook(roster, self._secrets(keyring), may)
         if elastic:
-            # After the head is what the bundle says of it. A node that is quicker waits for it.
+            # The bundle describes the head, so it comes after it. A node that is faster waits for the bundle.
             file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
             clouds.elastic(plan).publish(self._base, place=place, file=file, opts=self._child(depends_on=[playbook]))
         self._prove(roll.certificate, roster, [playbook], signing_key)
@@ -182,7 +183,7 @@ class Cluster(pulumi.ComponentResource):
             if each.driver
         }
         of_proofs = kubernetes.assemble(self, self._base, plan, maker, control_plane, driven)
-        self._attached = self._found(storage, [], [])
+        self._attached = self._attached_storage(storage, [], [])
         ready: Output[Any] = control_plane.id
         self.endings = Output.from_input([])
         if plan.managed:
@@ -207,7 +208,7 @@ class Cluster(pulumi.ComponentResource):
         driven: Mapping[str, Output[Driven]],
         proofs: Sequence[pulumi.Resource],
     ) -> KubernetesNodes:
-        """Nodes that the cloud makes members of its Kubernetes itself, which knows who they are; and their proof."""
+        """Create nodes that the cloud itself joins to its Kubernetes, and their proof."""
         plan, before = self.plan, [*storage.values()]
         made = {
             group: clouds.pools(plan).create_pool(
@@ -243,7 +244,7 @@ class Cluster(pulumi.ComponentResource):
         storage: Mapping[str, Stored],
         proofs: Sequence[pulumi.Resource],
     ) -> None:
-        """Nodes that run pods: started, configured, known to the control plane as what they are, and proven."""
+        """Create nodes that run pods: start, configure, join and prove them."""
         plan, labels = self.plan, scheduling.node_labels(self.plan)
         of, before = clouds.joined(plan), [*storage.values(), control_plane]
         groups = {group: self._group(group, network, [], depends_on=before) for group in plan.pools}
@@ -257,7 +258,7 @@ class Cluster(pulumi.ComponentResource):
                 cluster=plan.name,
                 control_plane=control_plane,
                 group=group,
-                generation=roll.generations.apply(partial(_of_group, group.name)),
+                generation=roll.generations.apply(partial(_group_generation, group.name)),
                 labels=labels,
                 capacity=scheduling.capacity(group),
                 proven=signing_key is not None,
@@ -273,7 +274,8 @@ class Cluster(pulumi.ComponentResource):
 
     def _storage(self, place: Place) -> dict[str, Stored]:
         made: dict[str, Stored] = {}
-        for one in sorted(self.plan.storage, key=lambda each: bool(each.repository)):  # before those that show it
+        # file systems before the repositories that refer to them
+        for one in sorted(self.plan.storage, key=lambda each: bool(each.repository)):
             made[one.name] = self._cloud.storage.create(
                 f"{self._base}-{one.name}",
                 cluster=self.plan.name,
@@ -300,10 +302,10 @@ class Cluster(pulumi.ComponentResource):
         )
         return [made]
 
-    def _found(
+    def _attached_storage(
         self, storage: Mapping[str, Stored], volumes: Sequence[Disk], databases: Sequence[Database]
     ) -> Output[Attached]:
-        """Where nodes find what was made apart from them."""
+        """Return the locations at which nodes find storage, volumes and databases."""
         of, plan = self._cloud, self.plan
         mounts = Output.all(*(of.storage.mount(each, storage[each.name]) for each in plan.storage))
         serials = Output.all(*map(of.volumes.serial, volumes))
@@ -394,7 +396,7 @@ class Cluster(pulumi.ComponentResource):
                     for group in groups
                 ]
             ),
-            # as a whole: Pulumi looks for a circle behind each output that is taken by itself
+            # pass it as a whole: Pulumi searches each output taken by itself for cycles
             generations=roll.generations,
             tags=self._cloud.place.cost_tags(plan) or None,
             drain_timeout_minutes=plan.scheduler.drain_timeout_minutes,
@@ -422,12 +424,12 @@ class Cluster(pulumi.ComponentResource):
         )
 
     def _inventory(self, *found: Any) -> str:
-        return json.dumps(configuration.inventory(*self._told(*found)))
+        return json.dumps(configuration.inventory(*self._facts(*found)))
 
     def _bundle(self, *found: Any) -> str:
-        return str(configuration.bundle_file(*self._told(*found), Path.cwd()))
+        return str(configuration.bundle_file(*self._facts(*found), Path.cwd()))
 
-    def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
+    def _facts(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
         """Return the facts about nodes for their configuration."""
         from stampworks.operations.schedulers import port_of  # takes long to import: not before there is one
 
@@ -448,7 +450,7 @@ class Cluster(pulumi.ComponentResource):
         key: SigningKey | None,
         *after: pulumi.Resource,
     ) -> None:
-        """Whatever uses what the cluster outputs waits for the proof."""
+        """Register the proof, on which all outputs of the cluster depend."""
         plan = self.plan
         self._proof = configured[-1]
         if not key:
@@ -467,13 +469,13 @@ class Cluster(pulumi.ComponentResource):
         self.verdict, self.certificate, self.verification_key = proof.verdict, proof.certificate, key.public_key
 
     def _register(self, ready: Output[Any]) -> None:
-        """With what every cluster says of itself."""
+        """Register the outputs that every cluster has."""
         plan = self.plan
         self.name = Output.from_input(plan.name)
         self.nodes = Output.from_input(sum(pool.count for pool in plan.pools))
         self.cost_tags = Output.from_input(dict(self._cloud.place.cost_tags(plan)))
         self.fingerprint = ready.apply(lambda _: fingerprint(plan))
         outputs = {name: getattr(self, name) for name in OUTPUTS}
-        if plan.managed or not plan.stamped:  # else the command line finds the stamped plan with the roll
+        if plan.managed or not plan.stamped:  # otherwise the command line finds the stamped plan with the roll
             outputs["plan"] = ready.apply(lambda _: _written(plan))
         self.register_outputs(outputs)

@@ -1,4 +1,4 @@
-"""Whether the folders that an `up` writes to have room: what the engine cannot write of its state, it loses."""
+"""Check the free space of folders that an `up` writes to: the engine loses the state that it cannot write."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_disk_space(plan: Plan) -> None:
 
 
 def uses(plan: Plan, backend: str) -> Iterator[DiskUse]:
-    """Yield what an `up` of a new cluster writes on this machine; backends elsewhere have room of their own."""
+    """Yield the space that an `up` of a new cluster needs on this machine; a remote backend needs none."""
     scheme, _, folder = backend.partition("://")
     if scheme == "file" and folder:
         yield DiskUse(Path(folder).expanduser(), STATE_MIB, "the state of the stack")

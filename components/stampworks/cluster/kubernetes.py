@@ -1,4 +1,4 @@
-"""Assembly of a cluster whose scheduler is Kubernetes: what every cloud's own one is given.
+"""Assemble a cluster whose scheduler is Kubernetes: the parts that every cloud shares.
 
 Objects are resources of Pulumi's plugin for Kubernetes, by their tokens and without its SDK, whose classes would take a
 second of every preview and have no place for what an object has beside its spec.
@@ -65,7 +65,7 @@ def assemble(
     kubeconfig: Output[str] = Output.secret(control_plane.kubeconfig)
     settings = {
         "kubeconfig": kubeconfig,
-        # Without it another authority or port would mean another Kubernetes, and every object would be made anew.
+        # Without it, a new authority or port would count as another Kubernetes, and every object would be replaced.
         "clusterIdentifier": control_plane.identity,
     }
     server, manifests = maker.server(control_plane), kubernetes.objects(plan)
@@ -78,7 +78,7 @@ def assemble(
     provider = pulumi.ProviderResource(
         "kubernetes", base, settings, pulumi.ResourceOptions(parent=parent, version=PLUGIN, depends_on=[heard])
     )
-    kept = KubernetesQueues(  # before any object is changed or goes
+    kept = KubernetesQueues(  # before any object is changed or deleted
         base,
         **where,
         queues=kubernetes.queues(manifests),
@@ -99,9 +99,9 @@ def assemble(
 
 
 _OF_QUEUES = ("kueue", "jobset")
-"""Add-ons whose objects the cluster makes: they have to answer before that."""
+"""Add-ons whose objects the cluster creates: their webhooks must answer before."""
 _ANSWERS_S = 900
-"""How long such a one may take: its first node may just be starting."""
+"""Seconds that such an add-on may take: its first node may just be starting."""
 
 
 def releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
@@ -142,25 +142,25 @@ def _release(plan: Plan, one: AddOn) -> dict[str, Any]:
         # Operators start pods only once nodes exist, and a proof shows whether they work.
         "skipAwait": not waited,
         **({"timeout": _ANSWERS_S} if waited else {}),
-        "compat": "true",  # as the SDK says it
+        "compat": "true",  # as the SDK sends it
     }
 
 
 def _objects(
     base: str, manifests: Sequence[Manifest], opts: pulumi.ResourceOptions
 ) -> dict[tuple[str, str], pulumi.Resource]:
-    """One resource for each, after what it refers to and would be held by when that goes. Returns those that are in no
-    namespace, by kind and name."""
+    """Register a resource for each object, after the objects that it needs, or that must be deleted after it. Return
+    the objects outside of any namespace, by kind and name."""
     made: dict[tuple[str, str], pulumi.Resource] = {}
     for manifest in manifests:
         kind, metadata = manifest["kind"], manifest["metadata"]
         within = metadata.get("namespace", "")
         after = pulumi.ResourceOptions(depends_on=[made[one] for one in kubernetes.refers_to(manifest)])
-        if kind == "LocalQueue":  # Kueue lets nobody change it, of which Pulumi's plugin knows nothing
+        if kind == "LocalQueue":  # Kueue allows no change of it, which Pulumi's plugin does not know
             after.replace_on_changes, after.delete_before_replace = ["spec.clusterQueue"], True
         if manifest["apiVersion"] == KUEUE:
             after.aliases = [pulumi.Alias(type_=_token({**manifest, "apiVersion": _KUEUE_BEFORE}))]
-        # Names are part of every stack's state: a change here makes the object anew, unless it carries an alias.
+        # Names are part of every stack's state: a change here replaces the object, unless it carries an alias.
         name = "-".join(filter(None, [base, kind.lower(), within, metadata["name"]]))
         resource = pulumi.CustomResource(_token(manifest), name, manifest, pulumi.ResourceOptions.merge(opts, after))
         if not within:
@@ -175,7 +175,7 @@ _KUEUE_BEFORE = "kueue.x-k8s.io/v1beta1"
 def _claim(
     base: str, plan: Plan, team: Account, name: str, found: Output[Driven], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """A team's volume and its claim: before the file system is made nobody knows where they lead."""
+    """Register a team's volume and its claim, after the file system whose id they contain."""
     both = found.apply(partial(kubernetes.driven, plan, team, name))
     called: dict[str, dict[str, Any]] = {
         "PersistentVolume": {"name": both[0]["metadata"]["name"]},

@@ -1,4 +1,5 @@
-"""Whether this machine can carry out an `up`: the plugin of this program's environment, and what leads to nodes."""
+"""Check that this machine can carry out an `up`: the plugin of this program's environment, and the programs that reach
+nodes."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from stampworks.planning.clouds import CLOUDS
 
 NAME = "stampworks"
 FOLDER = Path(sysconfig.get_path("data")) / "share" / NAME
-"""Where an installation puts the plugin: beside its interpreter, so that each environment has its own."""
+"""Folder in which an installation puts the plugin: beside its interpreter, so that each environment has its own."""
 
 
 def check_plugin() -> None:
-    """Ends the program when the engine would find no plugin, or that of another environment.
+    """End the program if the engine would find no plugin, or that of another environment.
 
     The engine itself would look for seven seconds and say that there is none to download, or would take whichever
     plugin it finds, of whichever version.
@@ -45,8 +46,8 @@ def check_plugin() -> None:
 
 
 def check_programs(plan: Plan) -> None:
-    """Ends an `up` whose nodes nobody could log in to from here, or whose Kubernetes nobody could ask: that would be
-    found out when they run, and cost. A preview does neither."""
+    """End an `up` that lacks the programs to reach its nodes or Kubernetes: otherwise this would be noticed when they
+    run and cost money. A preview needs neither."""
     cloud = CLOUDS[plan.cloud]
     own = cloud.runs(plan.scheduler.kind)
     needs, what = own or cloud.launches, "asks the Kubernetes of" if own else "gets to the nodes of"
@@ -65,12 +66,12 @@ def _is_test() -> bool:
 
 
 def _is_mocked() -> bool:
-    """Whether nothing is made of what is registered."""
+    """Return whether registered resources are mocked."""
     return isinstance(settings.SETTINGS.monitor, mocks.MockMonitor)
 
 
 def _paths(project: Path) -> Iterator[str]:
-    """Where the project says that the plugin is. The engine has read the file before: its form is known to be good."""
+    """Yield the paths of the plugin in the project file. The engine has already checked the form of that file."""
     content: dict[str, Any] = yaml.safe_load(project.read_text())
     for one in (content.get("plugins") or {}).get("providers") or ():
         if one.get("name") == NAME:

@@ -1,4 +1,4 @@
-"""How a program ends that must not create anything."""
+"""End a program that must not create anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ included, the engine adds a second error about the exit status."""
 
 
 def refuse(text: str) -> NoReturn:
-    """Shows the text as the stack's error and ends the program before it has registered anything."""
+    """Show the text as the stack's error, and end the program before it registers anything."""
     pulumi.log.error(text)
     warnings.simplefilter("ignore")  # about the registrations that the SDK had begun, and that are dropped on purpose
     raise SystemExit(_ALREADY_SHOWN)

@@ -1,4 +1,4 @@
-"""From a Pulumi stack to the plan of its cluster."""
+"""Plan the cluster of a Pulumi stack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMESPACE, _KEY = "stampworks", "cluster"
 
 
 def plan_of_stack(directory: Path) -> Plan:
-    """The plan of what this stack declares. When there can be none the program ends here and nothing is created.
+    """Return the plan of this stack's declaration. If it is invalid, end the program, so that nothing is created.
 
     The directory is where the stack's file and what it extends are: every problem points at the user's own line.
     """
@@ -38,7 +38,7 @@ def plan_of_stack(directory: Path) -> Plan:
 
 
 def plan_of_declaration(declaration: Declaration, origin: str) -> Plan:
-    """The plan of what a program declares; as above, but problems have a path in place of a line."""
+    """Return the plan of a program's declaration, with the same errors; they have a path in place of a line."""
     try:
         return _judged(load_value(declaration, origin))
     except DeclarationError as error:
@@ -46,7 +46,7 @@ def plan_of_declaration(declaration: Declaration, origin: str) -> Plan:
 
 
 def _from_here(extras: Extras, directory: Path) -> Extras:
-    """With paths from the program's folder, which is the plugin's, too; most often it is the declaration's."""
+    """Return roles and checks with paths relative to the program's folder, in which the plugin runs, too."""
     here = Path.cwd()
     return Extras(
         tuple(replace(one, path=os.path.relpath(directory / one.path, here)) for one in extras.roles),
@@ -69,7 +69,7 @@ def _source(directory: Path) -> DeclarationSource:
     value = pulumi.Config(_NAMESPACE).get_object(_KEY)
     if value is None or value == _written(directory / f"Pulumi.{stack}.yaml"):
         return load_stack(stack, directory)
-    # Set in another way, for instance by the Automation API: that is what counts, and it has no lines.
+    # The configuration was set in another way, for instance by the Automation API: it counts, and has no lines.
     lock = read_lock(directory / f"Pulumi.{stack}.yaml")
     return load_value(value, f"{_NAMESPACE}:{_KEY} of stack {stack}", directory, lock)
 

@@ -47,7 +47,7 @@ def bundle(
     directory: Path,
 ) -> bytes:
     """Return a compressed archive. The same inputs give the same bytes."""
-    files = {"configure": CONFIGURE.read_bytes(), **dict(_ours())}
+    files = {"configure": CONFIGURE.read_bytes(), **dict(_own_files())}
 
     def said(of: Roster) -> dict[str, Any]:
         made = inventory(plan, of, scheduler_files, check_texts, content, attached, partial=True)
@@ -55,7 +55,7 @@ def bundle(
 
     for pool in plan.pools:
         if pool.elastic_nodes:
-            variables, told = _of_pool(plan, pool, roster, said)
+            variables, told = _pool_variables(plan, pool, roster, said)
             files[f"pools/{pool.name}.yml"] = as_yaml({"all": {"vars": variables}}).encode()
             files[f"pools/{pool.name}.json"] = json.dumps(told, sort_keys=True).encode()
     if plan.extras.roles:
@@ -79,7 +79,7 @@ def bundle_file(*of: Any) -> Path:
     return file
 
 
-def _of_pool(
+def _pool_variables(
     plan: Plan, pool: Group, roster: Roster, inventory_of: Callable[[Roster], dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the variables of a node of the pool without its identity, and the data with which it finds its
@@ -111,7 +111,7 @@ def _ports(pool: Group) -> Sequence[Interface]:
     return sorted(found, key=lambda each: each.card)
 
 
-def _ours() -> Iterator[tuple[str, bytes]]:
+def _own_files() -> Iterator[tuple[str, bytes]]:
     root = playbooks_dir()
     yield from _tree(root, "playbooks")
     for name in PROGRAMS:

@@ -15,7 +15,7 @@ from stampworks.configuration.run import CheckModeResult, TaskFailure
 from stampworks.text.names import fold
 
 WORDS_MAX = 240
-"""Characters of one finding, whose text may come from a node."""
+"""Maximum characters of a finding, whose text may come from a node."""
 LINES_MAX = 40
 """Lines of one layer."""
 CLOCK_S = 30
@@ -52,7 +52,7 @@ def lines(layer: str, found: Iterable[Found], mask: Callable[[str], str] = str) 
     """Return one line for each difference, with all its nodes: system: gpu-[001-064]: /etc/hosts differs."""
     nodes: dict[str, list[str]] = {}
     for node, what in found:
-        # mask first: a secret that was cut could not be found any more
+        # Mask before shortening: a secret that was cut could no longer be found.
         nodes.setdefault(plain(mask(what)), []).append(node)
     said = [f"{layer}: {fold(sorted(set(names)))}: {what}" for what, names in nodes.items()]
     more = len(said) - LINES_MAX
@@ -108,6 +108,7 @@ Expected = Mapping[str, Any]
 
 
 def services(_: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the services of a host's roles that do not run."""
     running = _mapping(said["services"])
     for role, service in SERVICES.items():
         if role in roles and _kind(bool, running.get(service, False)) is False:
@@ -115,6 +116,7 @@ def services(_: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[
 
 
 def mounts(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the declared mounts that a host lacks."""
     mounted = _kind(list, said["mounts"])
     for mount in expected["storage_mounts"] if "storage" in roles else ():
         if mount["path"] not in mounted:
@@ -122,16 +124,17 @@ def mounts(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iter
 
 
 def rails(expected: Expected, _: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the rails of a host that are missing or have other settings."""
     found = _mapping(said["interfaces"])
     for rail in expected["node_rails"]:
         name = rail["interface"]
         if name not in found:
             yield f"{name} is missing"
         else:
-            yield from _one_rail(rail, _mapping(found[name]))
+            yield from _rail_drift(rail, _mapping(found[name]))
 
 
-def _one_rail(rail: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+def _rail_drift(rail: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
     name, addresses = rail["interface"], _kind(list, found["addresses"])
     if rail["address"] and rail["address"] not in addresses:
         yield f"{name} has {' and '.join(map(str, addresses)) or 'no address'}, the plan says {rail['address']}"
@@ -144,6 +147,7 @@ def _one_rail(rail: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str
 
 
 def accelerators(expected: Expected, _: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line when fewer accelerators answer than the machine has, or none could be counted."""
     wanted = expected["node_machine"]["accelerators"]
     if wanted and (found := said["accelerators"]) is None:
         yield "unknown: how many accelerators it has"
@@ -152,6 +156,7 @@ def accelerators(expected: Expected, _: set[str], said: Mapping[str, Any]) -> It
 
 
 def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parts of the release whose version on the host is another one."""
     packages = _mapping(said["packages"])
     system, _, number = _kind(str, said["system"]).partition(" ")
     # a tag has its own form of a version: slurm-24-11-7-1
@@ -176,12 +181,12 @@ def scheduled(inventory: Mapping[str, Any], controller: str, said: Any) -> Itera
         return
     for node in inventory["all"]["children"].get("slurm_worker", {}).get("hosts", ()):
         try:
-            yield from ((node, what) for what in _one_node(inventory["all"]["hosts"][node], said.get(node)))
+            yield from ((node, what) for what in _node_drift(inventory["all"]["hosts"][node], said.get(node)))
         except (KeyError, TypeError, ValueError, AttributeError):
             yield node, "unknown: Slurm's report of it cannot be read"
 
 
-def _one_node(expected: Expected, seen: Any) -> Iterator[str]:
+def _node_drift(expected: Expected, seen: Any) -> Iterator[str]:
     if seen is None:
         yield "Slurm does not know it"
         return
@@ -198,7 +203,7 @@ def _one_node(expected: Expected, seen: Any) -> Iterator[str]:
 
 
 def clocks(controller: str, facts: Mapping[str, Any]) -> Iterator[Found]:
-    """Yield hosts whose clock differs from the controller's. Our own clock, against which all were read, may be
+    """Yield hosts whose clock differs from the controller's. This machine's clock, with which all were compared, may be
     wrong."""
     for host, said in facts.items():
         try:

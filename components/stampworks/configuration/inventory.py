@@ -75,8 +75,8 @@ def inventory(
     hosts = {member.name: host(plan, groups[member.group], roster, member) for member in roster.members}
     roles = {role: names for role, names in members_by_role(plan, roster, attached).items() if names}
     variables = role_variables(plan, roster, scheduler_files) | installation(plan.release, content)
-    variables |= storage_variables(plan.release, attached)
-    if attached.database:  # its password comes with the secrets, like that of our own database
+    variables |= _storage_variables(plan.release, attached)
+    if attached.database:  # the password comes with the secrets, as for our own database
         variables["slurm_accounting_database"] = attached.database
         variables["slurm_accounting_authorities"] = attached.database_authorities
     variables |= check_programs(plan.extras, check_texts)
@@ -127,10 +127,12 @@ def system(release: Release) -> tuple[str, str]:
 
 
 def manager(release: Release) -> str:
+    """Return the package manager of a release's system."""
     return SYSTEMS[system(release)[0]]
 
 
 def connection(roster: Roster) -> dict[str, Any]:
+    """Return the variables by which Ansible reaches the hosts."""
     through = f"-o {shlex.quote(f'ProxyCommand={shlex.join(roster.proxy)}')}"
     return {
         "ansible_user": roster.user,
@@ -142,6 +144,7 @@ def connection(roster: Roster) -> dict[str, Any]:
 
 
 def cluster(plan: Plan, roster: Roster) -> dict[str, Any]:
+    """Return the variables that all roles read: names, members and addresses of the cluster."""
     members = [
         {
             "name": member.name,
@@ -160,6 +163,7 @@ def cluster(plan: Plan, roster: Roster) -> dict[str, Any]:
 
 
 def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, Any]:
+    """Return the variables of one host: its group, machine and rails."""
     rails = zip(plan.fabric.rails, member.rail_addresses, strict=False)  # a machine may have fewer NICs than rails
     return {
         "ansible_host": roster.host(member),
@@ -230,7 +234,7 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
     rebooting = {member.name for member in roster.members if noting.intersection(groups[member.group].hardware)}
     rebooting |= {name for client in plan.release.clients if client.name == "lustre" for name in everyone}
     over_efa = [member.name for member in roster.members if groups[member.group].storage_interfaces]
-    # these roles need instance credentials; where they are off, they stop what ran before
+    # These roles need instance credentials. On other clouds they stop the services that ran before.
     nodes = catalog.cloud_nodes().get(plan.cloud)
     with_rights = everyone if nodes and nodes.rights_from_address is True else []
     return {
@@ -259,6 +263,7 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
 
 
 def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the variables of our roles; each name begins with the name of its role."""
     return {
         "validate_system": " ".join(system(plan.release)),
         "packages_directory": PACKAGES_DIRECTORY,
@@ -266,16 +271,16 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         "base_packages_source": packages_source(plan, roster) if served(plan) else "",
         **user_variables(plan),
         **directory_variables(plan),
-        **expected_software(plan.release),
+        **_expected_software(plan.release),
         **hardware_variables(plan.release),
-        **container_variables(plan),
+        **_container_variables(plan),
         "collectives_environment": collectives_environment(plan),
         **torch_variables(plan.release),
         **({"logs_group": log_group(plan.name), "logs_region": plan.region} if plan.logs.days else {}),
         **(
             kubernetes_variables(plan)
             if plan.scheduler.traits.runs_pods
-            else slurm_variables(plan, roster, scheduler_files)
+            else _slurm_variables(plan, roster, scheduler_files)
         ),
     }
 
@@ -307,7 +312,7 @@ def kubernetes_variables(plan: Plan) -> dict[str, Any]:
     }
 
 
-def slurm_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
+def _slurm_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
     controller_files = {name: text for name, text in scheduler_files.items() if name != "slurmdbd.conf"}
     variables: dict[str, Any] = {
         "slurm_controller_files": controller_files,
@@ -318,10 +323,10 @@ def slurm_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, st
         **power_variables(plan),
         **({"base_names_follow": True} if any(pool.elastic_nodes for pool in plan.pools) else {}),
     }
-    return variables | (accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})
+    return variables | (_accounting_variables(plan, scheduler_files) if plan.scheduler.accounting else {})
 
 
-def storage_variables(release: Release, attached: Attached) -> dict[str, Any]:
+def _storage_variables(release: Release, attached: Attached) -> dict[str, Any]:
     return {
         **client_variables(release),
         "storage_mounts": [to_dict(each) for each in attached.mounts],
@@ -344,7 +349,7 @@ def hardware_variables(release: Release) -> dict[str, Any]:
     """Return the versions of hardware-dependent packages, which come only from the release."""
     brought = {each.name: dict(each.packages) for each in release.hardware}
     variables: dict[str, Any] = {f"{role}_packages": packages for role, packages in brought.items()}
-    variables |= {f"{each.name}_source": source_variable(each.source) for each in release.hardware if each.source}
+    variables |= {f"{each.name}_source": _source_variable(each.source) for each in release.hardware if each.source}
     variables |= {
         f"{role.name}_kernel": release.kernel for role in HARDWARE_ROLES if role.has_modules and role.name in brought
     }
@@ -363,7 +368,7 @@ def python_of(role: str, packages: Mapping[str, str]) -> dict[str, Any]:
     return {f"{role}_python": f"/usr/bin/{next(iter(packages))}", f"{role}_python_packages": dict(packages)}
 
 
-def source_variable(source: Source) -> dict[str, Any]:
+def _source_variable(source: Source) -> dict[str, Any]:
     return to_dict(source) | {"command": list(source.command), "makes": list(source.makes)}
 
 
@@ -420,7 +425,7 @@ def torch_variables(release: Release) -> dict[str, Any]:
     return {"workloads_packages": f"/usr/local/lib/python{versions['python']}/dist-packages"}
 
 
-def container_variables(plan: Plan) -> dict[str, Any]:
+def _container_variables(plan: Plan) -> dict[str, Any]:
     if "containers" not in {software.name for software in plan.release.hardware}:
         return {}
     folders = [
@@ -430,7 +435,7 @@ def container_variables(plan: Plan) -> dict[str, Any]:
     return {"containers_directory": CONTAINERS, "containers_folders": folders}
 
 
-def expected_software(release: Release) -> dict[str, Any]:
+def _expected_software(release: Release) -> dict[str, Any]:
     if not release.hardware:
         return {}
     unversioned = {role.name for role in HARDWARE_ROLES if not role.versioned}
@@ -453,7 +458,7 @@ def power_variables(plan: Plan) -> dict[str, Any]:
     return {"power_settings": settings} if pools else {}
 
 
-def accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
+def _accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
     scheduler, people = plan.scheduler, plan.directory
     return {
         "database_directory": f"{scheduler.state_directory}/database",

@@ -38,6 +38,7 @@ FORKS_PER_CORE = 6
 
 
 def main(folder: Path) -> int:
+    """Run the playbook whose work is in this folder, and return the exit status."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: leave(folder))
     threading.Thread(target=_leave_with_parent, args=(folder,), daemon=True).start()
@@ -82,6 +83,7 @@ def end_descendants() -> None:
 
 
 def descendants() -> list[int]:
+    """Return the ids of all processes below this one."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -128,6 +130,7 @@ def with_own_roles(
 
 
 def with_own_plays(plays: Sequence[dict[str, Any]], roles: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Return the plays with the user's roles in their place before the health check."""
     place = next(index for index, play in enumerate(plays) if play["hosts"] == "health")
     return [*plays[:place], *map(own_play, roles), *plays[place:]]
 
@@ -170,6 +173,7 @@ def tries(variables: Mapping[str, Any], check: bool) -> int:
 
 
 def environment(folder: Path, playbooks: Path, check: bool, tries: int) -> dict[str, str]:
+    """Return the environment in which ansible-runner starts Ansible."""
     ssh = {
         "ControlMaster": "auto",
         "ControlPersist": "60s",
@@ -181,7 +185,7 @@ def environment(folder: Path, playbooks: Path, check: bool, tries: int) -> dict[
         "LogLevel": "ERROR",
     }
     return {
-        # the Ansible beside this Python, whatever else is installed
+        # the Ansible of this Python environment
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
         "ANSIBLE_HOME": str(folder / "home"),
@@ -204,6 +208,7 @@ def environment(folder: Path, playbooks: Path, check: bool, tries: int) -> dict[
 
 
 def run(folder: Path, playbook: Path, names: list[str], check: bool, tries: int, output: Any) -> None:
+    """Run the playbook and write an event per line to `output`."""
     import ansible_runner  # type: ignore[import-untyped]  # as_yaml is used without it, in every preview
 
     ours, mask = playbooks_dir(), masking(json.loads((folder / "secrets.json").read_text()).values())
@@ -256,6 +261,7 @@ class Translator:
         self.totals: dict[str, Any] = {}
 
     def events(self, event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield our events for one of ansible-runner's."""
         data = event.get("event_data", {})
         kind = event["event"]
         if kind == "playbook_on_play_start":
@@ -292,6 +298,7 @@ class Translator:
             yield {"event": "drift", "host": data["host"], "words": words}
 
     def task(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the event of a task that starts, with the number of its stage."""
         stage = self.names.index(self.stage) + 1 if self.stage in self.names else 0
         return {
             "event": "task",
@@ -306,6 +313,7 @@ class Translator:
         return sorted({**self.totals["failures"], **self.totals["dark"]} if self.totals else self.failing)
 
     def end(self, finished: bool) -> dict[str, Any]:
+        """Return the last event: counts of hosts and changes, and the failures."""
         changed = sum(self.totals.get("changed", {}).values())
         hosts = len(self.totals.get("processed", {}))
         return {"event": "end", "hosts": hosts, "changed": changed, "finished": finished, "failed": self.failed()}
@@ -322,6 +330,7 @@ def message(result: Mapping[str, Any], mask: Mask = str) -> str:
 
 
 def shortened(text: str) -> str:
+    """Return a task's output cut to SAID_MAX characters, with the number of the others."""
     return text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]} ... ({len(text) - SAID_MAX} characters more)"
 
 

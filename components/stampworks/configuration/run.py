@@ -32,6 +32,8 @@ EVENT_BYTES_MAX = 2**24
 
 @dataclass(frozen=True)
 class TaskFailure:
+    """A task that failed on a host, or a host that was not reached."""
+
     host: str
     task: str
     """role : task, as Ansible shows it; empty when the host was never reached."""
@@ -40,6 +42,8 @@ class TaskFailure:
 
 @dataclass(frozen=True)
 class Recap:
+    """The result of a run of a playbook."""
+
     hosts: int
     changed: int
     """Tasks that changed something, summed over the hosts."""
@@ -124,7 +128,7 @@ async def _run(
 ) -> _State:
     """Run the player, and return its results when it has ended or its time is over."""
     with private_folder() as folder:
-        write_work(folder, work, secrets)
+        _write_work(folder, work, secrets)
         command = [*reach, sys.executable, "-m", "stampworks.configuration.player", str(folder)]
         state, mask = _State(), masking(secrets.values())
         try:
@@ -139,7 +143,7 @@ async def _run(
     return state
 
 
-def write_work(folder: Path, work: _Work, secrets: Mapping[str, str]) -> None:
+def _write_work(folder: Path, work: _Work, secrets: Mapping[str, str]) -> None:
     # the player runs in other namespaces, with another working directory
     roles = [{**role, "path": str(Path(role["path"]).absolute())} for role in work.roles]
     told = {**asdict(work), "playbook": str(playbooks_dir() / work.playbook), "roles": roles}
@@ -164,7 +168,7 @@ def private_folder() -> Iterator[Path]:
 async def player(
     command: Sequence[str], folder: Path, mask: Callable[[str], str]
 ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    """Yield the events of a player. At the end of this block the player and its processes are gone.
+    """Yield the events of a player. When the block ends, the player and its processes have ended.
 
     The player ends when its standard input closes, so it never outlives this process, even if that is killed.
     """
@@ -193,7 +197,7 @@ async def _events(
     try:
         async for line in process.stdout:
             yield json.loads(line)
-    except (ValueError, RecursionError):  # also asyncio's error for a line that is too long
+    except (ValueError, RecursionError):  # includes asyncio's error for a line that is too long
         said = f"the player sent a line that is not an event of at most {EVENT_BYTES_MAX} bytes"
         yield {"event": "broken", "text": said}
         return

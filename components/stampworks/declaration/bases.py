@@ -13,16 +13,16 @@ Move = Callable[[ValueNode, str, str], ValueNode]
 
 
 def moved(node: ValueNode, folder: str) -> ValueNode:
-    """Return a base with its paths seen from the other folder, which the base's own is below, beside or above."""
+    """Return a base with its paths relative to the other folder, wherever that lies."""
     if folder == "." or not isinstance(node.value, dict):
         return node
     value = dict(node.value)
     extras, found = find(node, ("extras",))
     if found and isinstance(extras.value, dict):
-        lists = {key: _each(entries, _moved_path, "path", folder) for key, entries in extras.value.items()}
+        lists = {key: _moved_entries(entries, _moved_path, "path", folder) for key, entries in extras.value.items()}
         value["extras"] = replace(extras, value=lists)
     if "users" in value:
-        value["users"] = _each(value["users"], _moved_keys, KEY_FILE, folder)
+        value["users"] = _moved_entries(value["users"], _moved_keys, KEY_FILE, folder)
     directory, found = find(node, ("directory",))
     if found and isinstance(directory.value, dict) and "ca" in directory.value:
         ca = _moved_path(directory.value["ca"], KEY_FILE, folder)
@@ -30,7 +30,7 @@ def moved(node: ValueNode, folder: str) -> ValueNode:
     return replace(node, value=value)
 
 
-def _each(entries: ValueNode, move: Move, key: str, folder: str) -> ValueNode:
+def _moved_entries(entries: ValueNode, move: Move, key: str, folder: str) -> ValueNode:
     if not isinstance(entries.value, list):
         return entries
     return replace(entries, value=[move(entry, key, folder) for entry in entries.value])
@@ -40,7 +40,7 @@ def _moved_keys(user: ValueNode, key: str, folder: str) -> ValueNode:
     keys, found = find(user, ("keys",))
     if not found or not isinstance(user.value, dict):
         return user
-    return replace(user, value={**user.value, "keys": _each(keys, _moved_path, key, folder)})
+    return replace(user, value={**user.value, "keys": _moved_entries(keys, _moved_path, key, folder)})
 
 
 def _moved_path(entry: ValueNode, key: str, folder: str) -> ValueNode:

@@ -20,17 +20,19 @@ from stampworks.declaration.wording import did_you_mean, shown
 
 Entry = Mapping[str, Any]
 CIRCLE_MAX = 8
-"""So many names of a circle are written out."""
+"""Maximum number of names of a circle in a message."""
 
 
 class FieldFinding(NamedTuple):
+    """A problem of a field, before its line in the file is known."""
+
     path: Path
     message: str
     hint: str
 
 
 def check(data: Entry) -> Iterator[FieldFinding]:
-    """Everything that is wrong between the fields."""
+    """Yield all problems between fields."""
     scheduler = data.get("scheduler", {})
     yield from _names(data, scheduler)
     yield from _tags(data.get("tags", ()))
@@ -71,7 +73,7 @@ def _names(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
 
 
 def _tags(tags: Sequence[Entry]) -> Iterator[FieldFinding]:
-    """Roles of a cloud have no two whose names are the same in small letters."""
+    """Refuse tags that differ only in case: roles of a cloud cannot have both."""
     names = [tag.get("name") for tag in tags]
     for index, first in _repeated([name and name.lower() for name in names]):
         hint = f"tags[{first}] has this name already, for names of tags differ by more than capitals; keep one"
@@ -108,8 +110,8 @@ def _elastic(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 
 def _idle(pools: Sequence[Entry], scheduler: Entry) -> Iterator[FieldFinding]:
-    """A pool that cannot be judged may be one whose nodes start with the work."""
-    if pools and all(map(_all_run, pools)) and scheduler.get("idle_minutes") is not None:
+    """Refuse a cluster whose pools have no permanent nodes. A pool with invalid fields does not count."""
+    if pools and all(map(_is_static, pools)) and scheduler.get("idle_minutes") is not None:
         message = "it is for nodes that start with the work, and all nodes of this cluster always run"
         hint = "write how many nodes of a pool always run, as count_min: 0, or take it out"
         yield FieldFinding(("scheduler", "idle_minutes"), message, hint)
@@ -119,13 +121,13 @@ def _fallbacks(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
     for index, pool in enumerate(pools):
         path: Path = ("pools", index, "fallbacks")
         fallbacks = pool.get("fallbacks", ())
-        if fallbacks and _all_run(pool):
+        if fallbacks and _is_static(pool):
             message = "they are for nodes that start with the work, and all nodes of this pool always run"
             yield FieldFinding(path, message, "write how many of them always run, as count_min: 0, or take them out")
         yield from _bought(path, fallbacks)
 
 
-def _all_run(pool: Entry) -> bool:
+def _is_static(pool: Entry) -> bool:
     """Whether all of its nodes always do, as far as it can be judged."""
     count = pool.get("count")
     return count is not None and "count_min" in pool and pool["count_min"] in (None, count)
@@ -155,7 +157,7 @@ def _uids(users: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 
 def _groups(groups: Sequence[Entry], users: Sequence[Entry]) -> Iterator[FieldFinding]:
-    """Each user has a group of their own, with their name and number: no other one may be that."""
+    """Refuse groups with the name or number of a user's own group."""
     for index, first in _repeated([group.get("gid") for group in groups]):
         message = f"a second group has the gid {groups[index]['gid']}"
         hint = f"groups[{first}] has it already; their files would be shared"
@@ -166,7 +168,7 @@ def _groups(groups: Sequence[Entry], users: Sequence[Entry]) -> Iterator[FieldFi
             if (value := group.get(field)) is not None and value in theirs:
                 message = f"{shown(str(value))} is the {field} of the own group of {theirs[value]}"
                 yield FieldFinding(("groups", index, field), message, hint)
-    known = _known(groups)
+    known = _known_names(groups)
     for index, user in enumerate(users):
         yield from _references("group", user.get("groups", ()), known, ("users", index, "groups"))
         for item, first in _repeated(user.get("keys", ())):
@@ -197,7 +199,7 @@ def _mounts(storage: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 def _queues(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
     queues = scheduler.get("queues", ())
-    pools, priorities = _known(data.get("pools")), _known(scheduler.get("priorities"))
+    pools, priorities = _known_names(data.get("pools")), _known_names(scheduler.get("priorities"))
     for index, queue in enumerate(queues):
         path: Path = ("scheduler", "queues", index)
         yield from _references("pool", queue.get("pools", ()), pools, (*path, "pools"))
@@ -239,7 +241,7 @@ def _scheduling_only(pools: Sequence[Entry], scheduler: Entry) -> Iterator[Field
 
 def _preemption(scheduler: Entry) -> Iterator[FieldFinding]:
     priorities = scheduler.get("priorities", ())
-    known = _known(priorities)
+    known = _known_names(priorities)
     preempts: dict[str, set[str]] = {}
     place: dict[str, Path] = {}
     for index, entry in enumerate(priorities):
@@ -260,7 +262,7 @@ def _preemption(scheduler: Entry) -> Iterator[FieldFinding]:
 
 
 def _accounts(data: Entry, scheduler: Entry) -> Iterator[FieldFinding]:
-    accounts = _known(scheduler.get("accounts"))
+    accounts = _known_names(scheduler.get("accounts"))
     for index, user in enumerate(data.get("users", ())):
         path = ("users", index, "accounts")
         yield from _references("account", user.get("accounts", ()), accounts, path)
@@ -305,10 +307,10 @@ def _training(training: Entry, storage: Sequence[Entry] | None) -> Iterator[Fiel
             ("training", "tracker", "url"), "kind: files writes into the run's folder and uses no server", hint
         )
     if storage is not None:
-        yield from _on_storage(training.get("checkpoints", {}).get("directory", ""), storage)
+        yield from _groups_directory(training.get("checkpoints", {}).get("directory", ""), storage)
 
 
-def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[FieldFinding]:
+def _groups_directory(directory: str, storage: Sequence[Entry]) -> Iterator[FieldFinding]:
     """All nodes must see it."""
     mounts = [entry.get("mount") for entry in storage]
     above = {directory, *map(str, PurePosixPath(directory).parents)}
@@ -319,7 +321,8 @@ def _on_storage(directory: str, storage: Sequence[Entry]) -> Iterator[FieldFindi
 
 
 def _twice(data: Entry) -> Iterator[FieldFinding]:
-    """Words that name no entry elsewhere: whoever is to be told twice would be two resources of one name."""
+    """Refuse repeated words that name no entry elsewhere: mail for the same address twice would be two resources with
+    one name."""
     yield from _references("address", data.get("budget", {}).get("notify", ()), None, ("budget", "notify"))
     for name in ("api_from", "admins"):
         yield from _references(name, data.get("scheduler", {}).get(name, ()), None, ("scheduler", name))
@@ -335,7 +338,7 @@ def _extras(data: Entry, extras: Entry) -> Iterator[FieldFinding]:
             message = f"a second {kind} is called {shown(names[index] or '')}"
             hint = f"extras.{kind}s[{first}] has this name already; rename one of the two"
             yield FieldFinding(("extras", f"{kind}s", index, "path"), message, hint)
-    pools = _known(data.get("pools"))
+    pools = _known_names(data.get("pools"))
     login = {"login"} if data.get("scheduler", {}).get("login_nodes", 1) else set()
     groups = None if pools is None else pools | {"head"} | login
     for index, role in enumerate(extras.get("roles", ())):
@@ -350,7 +353,7 @@ def _extras(data: Entry, extras: Entry) -> Iterator[FieldFinding]:
 
 
 def _nowhere(names: Sequence[str | None], data: Entry, path: Path) -> Iterator[FieldFinding]:
-    """Pools whose nodes are nowhere."""
+    """Refuse pools whose nodes have no place."""
     unreal = _unreal(data.get("pools", ()))
     for index, name in enumerate(names):
         if name in unreal:
@@ -378,7 +381,7 @@ def _variables(role: Entry, path: Path) -> Iterator[FieldFinding]:
         )
 
 
-def _known(entries: Sequence[Entry] | None) -> frozenset[str] | None:
+def _known_names(entries: Sequence[Entry] | None) -> frozenset[str] | None:
     """The names of entries; None when not all are known, so that a name may be one of the others."""
     if entries is None or not all("name" in entry for entry in entries):
         return None
@@ -403,7 +406,7 @@ def _reference(kind: str, name: str, known: frozenset[str] | None, path: Path) -
 
 
 def _repeated(values: Sequence[Any]) -> Iterator[tuple[int, int]]:
-    """Where a value comes again, and where it came first."""
+    """Yield the positions of repeated values: the repetition and the first occurrence."""
     first: dict[Any, int] = {}
     for index, value in enumerate(values):
         if value is not None and first.setdefault(value, index) != index:
@@ -416,7 +419,7 @@ def _circles(preempts: Mapping[str, set[str]]) -> Iterator[list[str]]:
         try:
             TopologicalSorter(preempts).prepare()
         except CycleError as error:
-            *circle, _ = reversed(error.args[1])  # it lists each name behind those that it preempts
+            *circle, _ = reversed(error.args[1])  # the error lists each name behind the names that it preempts
             begin = circle.index(min(circle))
             circle = circle[begin:] + circle[:begin]
             yield [*circle, circle[0]]

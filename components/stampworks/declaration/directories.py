@@ -17,20 +17,21 @@ NEEDED = {
 
 
 def check_directory(data: Entry) -> Iterator[FieldFinding]:
+    """Yield the problems of the directory's fields, alone and beside users, groups and accounts."""
     directory = data.get("directory", {})
     if directory.get("kind") == "none":
         for field in OF_KIND:
             if directory.get(field):
-                yield _at(field, "nothing asks a directory of kind none", "write kind: ldap, or take it out")
+                yield _finding(field, "nothing asks a directory of kind none", "write kind: ldap, or take it out")
         return
     if directory.get("kind") != "ldap":
         return
     for field, hint in NEEDED.items():
         if field in directory and directory[field] in ("", None):
-            yield _at(field, "is missing", hint)
+            yield _finding(field, "is missing", hint)
     if data.get("scheduler", {}).get("kind") == "kubernetes":
         what = "people of a directory log in to nodes, and in a pod there is no account of its node"
-        yield _at("kind", what, "take the directory out: who may use a Kubernetes, its administrators say")
+        yield _finding("kind", what, "take the directory out: who may use a Kubernetes, its administrators say")
         return
     yield from _tls(directory)
     yield from _ids(directory, data)
@@ -38,7 +39,7 @@ def check_directory(data: Entry) -> Iterator[FieldFinding]:
     yield from _later(directory, data)
 
 
-def _at(field: str, message: str, hint: str) -> FieldFinding:
+def _finding(field: str, message: str, hint: str) -> FieldFinding:
     return FieldFinding(("directory", field), message, hint)
 
 
@@ -46,10 +47,10 @@ def _tls(directory: Entry) -> Iterator[FieldFinding]:
     if directory.get("tls") != "off":
         return
     if str(directory.get("uri", "")).startswith("ldaps:"):
-        yield _at("tls", "ldaps:// is TLS, which nothing turns off", "take tls out, or write ldap://")
+        yield _finding("tls", "ldaps:// is TLS, which nothing turns off", "take tls out, or write ldap://")
     elif directory.get("bind"):
         what = "the password of bind would go to the server in the clear"
-        yield _at("tls", what, "take tls out: with ldap:// a connection begins TLS by itself; or take bind out")
+        yield _finding("tls", what, "take tls out: with ldap:// a connection begins TLS by itself; or take bind out")
 
 
 def _ids(directory: Entry, data: Entry) -> Iterator[FieldFinding]:
@@ -58,7 +59,7 @@ def _ids(directory: Entry, data: Entry) -> Iterator[FieldFinding]:
     if not first or not last:
         return
     if first > last:
-        yield _at("id_max", f"{last} is smaller than id_min, {first}", "exchange the two")
+        yield _finding("id_max", f"{last} is smaller than id_min, {first}", "exchange the two")
     for kind, field in (("users", "uid"), ("groups", "gid")):
         for index, each in enumerate(data.get(kind, ())):
             if first <= each.get(field, 0) <= last:
@@ -73,13 +74,13 @@ def _account(directory: Entry, data: Entry) -> Iterator[FieldFinding]:
     account, names = directory["account"], [each.get("name") for each in data["scheduler"]["accounts"]]
     if account is None and names:
         what = "Slurm runs jobs of people with an account alone, and people of the directory have none"
-        yield _at("account", what, "write the account that their jobs are charged to, and access_groups")
+        yield _finding("account", what, "write the account that their jobs are charged to, and access_groups")
     elif account is not None and None not in names and account not in names:
         hint = did_you_mean(account, names) if names else "declare it in scheduler.accounts"
-        yield _at("account", f"no account is called {shown(account)}", hint)
+        yield _finding("account", f"no account is called {shown(account)}", hint)
     elif account is not None and directory.get("access_groups") == ():
         what = "whose jobs are charged to it nobody says: a directory is never listed as a whole"
-        yield _at("account", what, "write access_groups, whose members get the account")
+        yield _finding("account", what, "write access_groups, whose members get the account")
 
 
 def _later(directory: Entry, data: Entry) -> Iterator[FieldFinding]:
@@ -90,4 +91,4 @@ def _later(directory: Entry, data: Entry) -> Iterator[FieldFinding]:
     )
     if directory.get("bind") and elastic:
         what = "nodes that start with the work get no password from anywhere"
-        yield _at("bind", what, "have the directory answer without one, or take count_min out of all pools")
+        yield _finding("bind", what, "have the directory answer without one, or take count_min out of all pools")

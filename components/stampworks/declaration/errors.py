@@ -13,21 +13,21 @@ from stampworks.text.printable import printable, visible
 LINE_WIDTH_MAX = 100
 CARET_COLUMN_MAX = 60
 PROBLEMS_MAX = 100
-"""Nobody reads more at once, and a file with a thousand problems has few causes."""
+"""Maximum number of problems in a message: a file with a thousand problems has few causes."""
 
 BOLD, RED, CYAN, PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[36m", "\x1b[0m"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, and where."""
+    """A problem with its position."""
 
     file: str
-    """Or the name of another origin."""
+    """Path of the file, or the name of another origin."""
     line: int
-    """From 1; 0 when the place is not known."""
+    """Line, counted from 1; 0 if the position is unknown."""
     column: int
-    """From 1, in characters."""
+    """Column in characters, counted from 1."""
     path: str
     """The declared field, for example pools[0].count; empty for the declaration as a whole."""
     message: str
@@ -35,7 +35,7 @@ class Problem:
     source: str
     """The line of text that holds the place."""
     last: bool = False
-    """Whether it is no mistake of whoever declares, as a lock that is not written yet: it is said after those."""
+    """Whether it is no mistake in the declaration, such as a missing lock: such problems come last."""
 
     @property
     def where(self) -> str:
@@ -44,10 +44,10 @@ class Problem:
 
 
 class DeclarationError(Exception):
-    """All that is wrong in a declaration; its text is what the user reads."""
+    """All problems of a declaration; its text is shown to the user."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        # One more than are shown, by which one can tell that there are more.
+        # Keep one more than are shown, so that the message can say that there are more.
         self.problems = in_reading_order(problems)[: PROBLEMS_MAX + 1]
         super().__init__(self.problems)
 
@@ -60,18 +60,18 @@ class DeclarationError(Exception):
 
 
 class AbsentError(Exception):
-    """A value was read that is wrong in the declaration: what depends on it cannot be said until it is mended."""
+    """A value that is invalid in the declaration was read: results that depend on it must wait for its correction."""
 
 
 def in_reading_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """File by file as they first appear, each from top to bottom; what is no mistake after all of them."""
+    """Sort problems by file in the order of appearance, and by line; those that are no mistake come last."""
     problems = tuple(problems)
     files = list(dict.fromkeys(problem.file for problem in problems))
     return tuple(sorted(problems, key=lambda each: (each.last, files.index(each.file), each.line, each.column)))
 
 
 def render(problems: Sequence[Problem], colour: bool = False) -> str:
-    """Each problem with its line, a caret and a hint, then how many there are."""
+    """Return each problem with its line, a caret and a hint, and the number of the others."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     if len(problems) > PROBLEMS_MAX:
         count, problems = f"the first {PROBLEMS_MAX} problems", problems[:PROBLEMS_MAX]
@@ -107,13 +107,13 @@ def _excerpt(source: str, index: int) -> tuple[str, int]:
 
 
 def _fitting(cells: list[str], width: int) -> list[str]:
-    """As many of the first cells as have room."""
+    """Return the first cells that fit."""
     ends = accumulate(_width(cell) for cell in cells)
     return [cell for cell, end in zip(cells, ends, strict=True) if end <= width]
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal it takes."""
+    """Return the terminal columns that a text needs."""
     return sum(_character_width(character) for character in text)
 
 

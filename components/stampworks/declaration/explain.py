@@ -1,4 +1,4 @@
-"""Findings of pydantic, in the words of the person who wrote the declaration."""
+"""Turn pydantic's errors into messages for the author of the declaration."""
 
 from __future__ import annotations
 
@@ -33,30 +33,31 @@ BOOLEANS = {
 
 
 def problem(error: ErrorDetails, root: ValueNode, known: Fields) -> Problem:
-    """One complaint of pydantic as a problem at the user's own line."""
+    """Return a complaint of pydantic as a problem at the user's line."""
     path: Path = error["loc"]
     node, found = find(root, path)
     place = node.entry if error["type"] == "extra_forbidden" else node.place
-    message, hint = _said(error, path, node, known) if found else ("is missing", _description(path, known))
+    message, hint = _value_message(error, path, node, known) if found else ("is missing", _description(path, known))
     return place.problem(spelled(path), message, hint)
 
 
 def worth_saying(errors: Sequence[ErrorDetails], root: ValueNode, known: Fields) -> list[ErrorDetails]:
-    """Without the complaints that only follow from another problem."""
+    """Return the errors without those that only follow from another problem."""
     misspelled = meant(errors, known)
     return [error for error in errors if error["loc"] not in misspelled and not _follows(error, root)]
 
 
 def meant(errors: Sequence[ErrorDetails], known: Fields) -> set[Path]:
-    """The keys that unknown ones look like: what they say is not known."""
+    """Return the keys that unknown ones probably stand for: their values are unknown."""
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
-    # Only for the first keys: more are not shown, and a key that then looks missing is not worth a long search.
+    # Search only for the first keys: no more are shown, and a key that then looks missing does not justify a long
+    # search.
     near = ((path, similar(str(path[-1]), _keys(path[:-1], known))) for path in unknown[: PROBLEMS_MAX + 1])
     return {(*path[:-1], key) for path, key in near if key}
 
 
 def of_another_version(root: ValueNode) -> Problem | None:
-    """The one problem of a declaration whose other keys may mean something else than they do here."""
+    """Return the problem of a declaration of another version, in which keys may have another meaning."""
     node, found = find(root, ("version",))
     if not found or type(node.value) is not int or node.value == VERSION:
         return None
@@ -66,7 +67,7 @@ def of_another_version(root: ValueNode) -> Problem | None:
 
 
 def _follows(error: ErrorDetails, root: ValueNode) -> bool:
-    """Whether the reader has said already why pydantic finds nothing, or not enough, where something is written."""
+    """Return whether an error only follows from one that the reader has reported."""
     node, found = find(root, error["loc"])
     if error["type"] == "missing":
         return any(not defect.key for defect in node.defects)
@@ -75,9 +76,9 @@ def _follows(error: ErrorDetails, root: ValueNode) -> bool:
     return found and isinstance(node.value, UnreadValue) and error["type"] != "extra_forbidden"
 
 
-def _said(error: ErrorDetails, path: Path, node: ValueNode, known: Fields) -> tuple[str, str]:
+def _value_message(error: ErrorDetails, path: Path, node: ValueNode, known: Fields) -> tuple[str, str]:
     """The message and the hint for a value that is there and wrong."""
-    kind, given = error["type"], _given(node)
+    kind, given = error["type"], _shown_value(node)
     if kind == "value":
         return error["ctx"]["message"], error["ctx"]["hint"]
     if kind == "extra_forbidden":
@@ -99,7 +100,7 @@ def _said(error: ErrorDetails, path: Path, node: ValueNode, known: Fields) -> tu
     return error["msg"], _description(path, known)
 
 
-def _given(node: ValueNode) -> str:
+def _shown_value(node: ValueNode) -> str:
     if isinstance(node.value, str):
         return shown(node.value)
     if isinstance(node.value, list):
@@ -115,7 +116,7 @@ def _description(path: Path, known: Fields) -> str:
 
 
 def _key_hint(path: Path, known: Fields) -> str:
-    """Where an unknown key may have been meant to go: a near spelling here, another section, or any key of this one."""
+    """Return a hint for an unknown key: a near spelling here, another section, or the keys of this section."""
     *above, key = path
     here = _keys(tuple(above), known)
     if near := similar(str(key), here):
@@ -133,7 +134,7 @@ def _keys(path: Path, known: Fields) -> list[str]:
 
 
 def _choices(path: Path, known: Fields) -> list[str]:
-    """The members of a closed set, of which a list may have several; that nothing is one of them nobody writes."""
+    """Return the members of a closed set without the empty one, which users never write."""
     where = pattern(path)
     field = known.get(where.removesuffix("[]"))
     closed: Any = field.annotation if field else None
@@ -152,7 +153,7 @@ def _choice_hint(node: ValueNode, choices: list[str]) -> str:
 
 
 def _type_hint(kind: str, path: Path, node: ValueNode, known: Fields) -> str:
-    """How to write what was probably meant."""
+    """Return a hint on how to write a value of the expected type."""
     scalar = not isinstance(node.value, (list, dict))
     if kind == "model_type":
         return f"its keys are {alternatives(_keys(path, known), last='and')}"

@@ -14,7 +14,7 @@ from stampworks.declaration.nodes import Path
 
 @functools.cache
 def fields(model: type[Section] = Declaration) -> dict[str, FieldInfo]:
-    """In the order in which they are declared, sections before their fields."""
+    """Return all fields in the order of their declaration, sections before their fields."""
     return dict(_fields(model, ""))
 
 
@@ -24,16 +24,18 @@ def pattern(path: Path) -> str:
 
 
 def section_of(field: FieldInfo) -> type[Section] | None:
-    """The model of what stands below a field, or below each entry of its list."""
+    """Return the model of a section, or of the entries of a list."""
     kind = get_args(field.annotation)[0] if is_list(field) else field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, Section) else None
 
 
 def is_list(field: FieldInfo) -> bool:
+    """Whether the field is declared as a list; its items then have `[]` in their paths."""
     return get_origin(field.annotation) is tuple
 
 
 def change(field: FieldInfo) -> Change:
+    """Return the change policy of a field. Every field in models/ has one."""
     extra = field.json_schema_extra
     assert isinstance(extra, dict)  # noqa: S101  # a field without a policy is a mistake in models/
     policy: Change = extra[CHANGE_KEY]  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Where declarations stand: in files of their own, in Pulumi's stack files, on top of base files."""
+"""Read declarations from their own files or from Pulumi's stack files, on top of base files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stampworks.declaration.wording import alternatives, did_you_mean, shown, si
 SIZE_MAX_KIB = 256
 """Limit for a file with its bases, which bounds time and memory. One of a thousand pools has less."""
 BASES_MAX = 8
-"""More files than this one above the other nobody could follow."""
+"""Maximum number of files in a chain of bases."""
 SUFFIXES = (".yaml", ".yml")
 STACK_KEY = "stampworks:cluster"
 EXAMPLE = """\
@@ -52,7 +52,7 @@ def stack_file(stack: str, directory: Path) -> Path:
 
 
 def read_declared(path: Path) -> ValueNode:
-    """The declaration in a file, merged with its bases; DeclarationError for what keeps it from being read."""
+    """Return the declaration of a file, merged with its bases. Raise DeclarationError for unreadable ones."""
     try:
         text = text_of(path)
     except UnreadableError as error:
@@ -138,7 +138,7 @@ def _declared(text: str, path: Path) -> ValueNode:
     is_stack = path.name.startswith("Pulumi.") or (root is not None and "config" in _entries(root))
     if root is None:
         raise DeclarationError([place.problem("", "the file is empty", _write_one(is_stack))])
-    node = _in_stack(root) if is_stack else root
+    node = _stack_declaration(root) if is_stack else root
     if isinstance(node.value, dict):
         return node
     if node.defects:
@@ -149,7 +149,7 @@ def _declared(text: str, path: Path) -> ValueNode:
     )
 
 
-def _in_stack(root: ValueNode) -> ValueNode:
+def _stack_declaration(root: ValueNode) -> ValueNode:
     twice = [defect for defect in root.defects if defect.key == "config"]
     config, found = find(root, ("config",))
     twice += [defect for defect in config.defects if found and defect.key == STACK_KEY]
@@ -193,16 +193,16 @@ def _content(path: Path, suffixes: tuple[str, ...]) -> bytes:
         with open(path, "rb", opener=_opened) as file:  # Path.open takes no opener
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UnreadableError("is not a file", f"name one that ends in {suffixes[0]}")
-            # A declaration in a pull request may name what only the machine that reads it has, and what cannot be read
-            # is quoted: wherever links lead, it is a file that was meant to be such a one.
+            # A declaration in a pull request may name private files of the machine, and errors quote what they read:
+            # links must lead to a file with the right ending.
             if path.resolve().suffix not in suffixes:
                 kind = suffixes[0][1:].upper()
                 raise UnreadableError(f"is not called a {kind} file", f"give it a name that ends in {suffixes[0]}")
             content = file.read(SIZE_MAX_KIB * 1024 + 1)
     except FileNotFoundError:
-        raise UnreadableError("does not exist", _beside(path)) from None
+        raise UnreadableError("does not exist", _nearest_file(path)) from None
     except IsADirectoryError:
-        raise UnreadableError("is a directory", f"name a file in it; {_beside(path / '*')}") from None
+        raise UnreadableError("is a directory", f"name a file in it; {_nearest_file(path / '*')}") from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UnreadableError(f"cannot be read: {reason.lower()}", "") from None
@@ -214,11 +214,11 @@ def _content(path: Path, suffixes: tuple[str, ...]) -> bytes:
 
 
 def _opened(path: str, flags: int) -> int:
-    """Without waiting for whoever is at the other end of a pipe."""
+    """Open a file without waiting for the writer of a pipe."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _beside(path: Path) -> str:
+def _nearest_file(path: Path) -> str:
     """The file that was probably meant."""
     files = {file.stem: file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern)}
     if near := similar(path.stem, files):

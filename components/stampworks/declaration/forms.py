@@ -11,13 +11,14 @@ from pydantic_core import PydanticCustomError, core_schema
 
 
 def wrong(message: str, hint: str) -> PydanticCustomError:
+    """Return an error for pydantic whose hint the loader prints below the message."""
     # A fixed template, for pydantic would fill in braces that a user wrote.
     return PydanticCustomError("value", "{message}", {"message": message, "hint": hint})
 
 
 @dataclass(frozen=True)
 class TextForm:
-    """Has pydantic judge a text by a function, and a JSON schema by a pattern, which says most of the same."""
+    """A type for pydantic that checks text by a function, and in a JSON schema by a pattern, which is less strict."""
 
     judge: Callable[[str], str]
     pattern: str

@@ -30,6 +30,7 @@ class KeyUrl:
     url: str
 
     def problem(self, message: str, hint: str) -> Problem:
+        """Return a problem at the place where the URL is written."""
         return self.place.problem(self.path, message, hint)
 
 
@@ -129,7 +130,7 @@ def _unread(node: ValueNode, message: str, hint: str, last: bool = False) -> Val
 
 
 def _text(directory: Path, name: str) -> tuple[str, str]:
-    """The text of a file, or what is wrong with it."""
+    """Return the text of a file, or its problem."""
     file = directory / name
     if found := outside(file, directory):
         return "", found[0]
@@ -145,7 +146,7 @@ def _text(directory: Path, name: str) -> tuple[str, str]:
 
 
 def _lines(directory: Path, name: str) -> tuple[list[str], str]:
-    """The keys in a file, or what is wrong with it."""
+    """Return the keys in a file, or its problem."""
     text, problem = _text(directory, name)
     if problem:
         return [], f"has no public keys: it {problem}" if problem.startswith("is ") else problem

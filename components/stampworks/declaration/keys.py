@@ -35,7 +35,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def public_key(value: str) -> str:
-    """Refuse what is no public key on one line: a private one, one with options, one that was cut off."""
+    """Refuse all but one public key on one line, without options."""
     value = value.strip()
     hint = f"write the line of her .pub file as it is, like {EXAMPLE}"
     if "PRIVATE KEY" in value:
@@ -103,7 +103,7 @@ def _type_in(blob: str) -> str:
 
 @dataclass(frozen=True)
 class _KeyForm:
-    """Has pydantic judge a key, and a JSON schema say that a file or a URL may stand for some of them."""
+    """A type for pydantic that checks keys; its JSON schema also accepts a file or a URL."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return core_schema.no_info_after_validator_function(public_key, handler(source))

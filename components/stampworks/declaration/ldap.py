@@ -1,4 +1,4 @@
-"""Values of a directory of people: where its server is, what distinguishes its entries, and who vouches for it."""
+"""Check values of a directory: its server, the names of entries, and certificates."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)\s
 
 
 def ldap_uri(value: str) -> str:
-    """Refuse what is no server of LDAP."""
+    """Refuse all but the URI of an LDAP server."""
     if not re.fullmatch(URI_PATTERN, value):
         raise wrong(f"{shown(value)} is no URI of a directory", "write it like ldaps://ldap.example.org")
     return value
 
 
 def distinguished_name(value: str) -> str:
-    """Refuse what is no plain name of an entry."""
+    """Refuse all but a plain distinguished name."""
     if len(value) > LENGTH_MAX or not re.fullmatch(DN_PATTERN, value):
         hint = "write it like dc=example,dc=org, in letters, digits, spaces and ._@-, without spaces around its commas"
         raise wrong(f"{shown(value)} is no plain name of an entry", hint)
@@ -38,7 +38,7 @@ def distinguished_name(value: str) -> str:
 
 
 def certificates(value: str) -> str:
-    """Refuse what is no list of certificates in PEM. What stands between them is left out."""
+    """Refuse all but a list of certificates in PEM. Text between them is left out."""
     if "PRIVATE KEY" in value:
         raise wrong("there is a private key in it, which nobody else may have", "write the certificate alone")
     blobs = ["".join(each.split()) for each in _CERTIFICATE.findall(value)]
@@ -54,7 +54,7 @@ def certificates(value: str) -> str:
 
 @dataclass(frozen=True)
 class _CertificatesForm:
-    """Has pydantic judge certificates, and a JSON schema say that a file may stand for them."""
+    """A type for pydantic that checks certificates; its JSON schema also accepts a file."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return core_schema.no_info_after_validator_function(certificates, handler(source))

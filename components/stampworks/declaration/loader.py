@@ -1,4 +1,4 @@
-"""From a file, its bases, or a value of Pulumi's configuration to a declaration, and what is wrong in it."""
+"""Load a declaration from a file with its bases, or from a value of Pulumi's configuration, with all problems in it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ ENOUGH = PROBLEMS_MAX + 1
 
 @dataclass(frozen=True)
 class DeclarationSource:
-    """A declaration together with the places where its values are written, and what is wrong in it."""
+    """A declaration with the positions of its values, and its problems."""
 
     sound: Declaration
-    """Without what is wrong: a read of that raises AbsentError, so that planning finds what is wrong elsewhere."""
+    """The declaration without invalid values. Reading such a value raises AbsentError, so that planning finds other
+    problems."""
     root: ValueNode
     problems: tuple[Problem, ...] = ()
     lock: Lock = NONE
@@ -48,7 +49,7 @@ class DeclarationSource:
         return self.sound
 
     def refuse_problems(self) -> None:
-        """DeclarationError with all that is wrong by itself."""
+        """Raise DeclarationError with all problems that the declaration has by itself."""
         if self.problems:
             raise DeclarationError(self.problems)
 
@@ -63,7 +64,7 @@ class DeclarationSource:
         return True
 
     def problem(self, path: str, message: str, hint: str = "", last: bool = False) -> Problem:
-        """A problem at the line of a field; when the field is not written, at what it would stand in."""
+        """Return a problem at the line of a field, or at the section that lacks it."""
         node, _ = find(self.root, parsed(path))
         return replace(node.place.problem(path, message, hint), last=last)
 
@@ -111,14 +112,16 @@ def _load(root: ValueNode, directory: Path, lock: Lock | None) -> DeclarationSou
     between = chain(check(known), check_directory(known), check_paths(known, directory))
     for path, message, hint in islice(between, ENOUGH):
         node, _ = find(root, path)
-        problems.append(node.place.problem(spelled(path), message, hint + _over(path, node.place.file, root)))
+        problems.append(
+            node.place.problem(spelled(path), message, hint + _replaced_list_note(path, node.place.file, root))
+        )
         wrong.add(path)
     if declaration is None or problems:
         declaration = part(data, frozenset(wrong), Declaration)
     return DeclarationSource(declaration, root, tuple(problems), lock or NONE, urls)
 
 
-def _over(path: Sequence[str | int], file: str, root: ValueNode) -> str:
+def _replaced_list_note(path: Sequence[str | int], file: str, root: ValueNode) -> str:
     """Return a note for a list that replaces the one of a base."""
     lists = [index for index, step in enumerate(path) if isinstance(step, int)]
     if file == root.place.file or not lists:

@@ -1,4 +1,4 @@
-"""Images and versions that were looked up once and are kept beside a stack's file, so that every `up` uses them."""
+"""Images and versions that were looked up once and are kept next to a stack's file, so that every `up` uses them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ _FIELDS, _OPTIONAL = {"version", "region", "images"}, {"keys", "made_with", "par
 
 @dataclass(frozen=True)
 class LockedImage:
+    """A machine image as `stampworks lock` found it."""
+
     id: str
     name: str
-    """Like the day below, for whoever reads the file or its difference: nothing depends on it."""
+    """For readers of the file, like the day below: no code depends on it."""
     created: str
 
 
@@ -40,7 +42,7 @@ class Lock:
 
     region: str = ""
     images: Mapping[str, LockedImage] = field(default_factory=dict)
-    """By where the cloud publishes which one is the newest."""
+    """Images by the parameter with which the cloud publishes the newest one."""
     made_with: str = ""
     """The release that our own roles have made the images with; empty for those that a distribution publishes."""
     parts: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +55,7 @@ NONE: Final = Lock()
 
 
 def lock_file(declared: Path) -> Path:
-    """Where the lock of a file is: stacks/aws.lock.json belongs to stacks/Pulumi.aws.yaml."""
+    """Return the path of a file's lock: stacks/aws.lock.json belongs to stacks/Pulumi.aws.yaml."""
     return beside(declared, "lock")
 
 
@@ -64,7 +66,7 @@ def read_lock(declared: Path) -> Lock:
 
 
 def beside(declared: Path, what: str) -> Path:
-    """Where a file is that was written for the declaration in another one."""
+    """Return the path of a file that was written for a declaration."""
     return declared.with_name(f"{declared.stem.removeprefix('Pulumi.')}.{what}.json")
 
 

@@ -27,6 +27,7 @@ class FilePosition:
     source: str = ""
 
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
+        """Return a problem at this position; `path` is the field's."""
         return Problem(self.file, self.line, self.column, path, message, hint, self.source)
 
 
@@ -40,7 +41,7 @@ class Defect:
     message: str
     hint: str
     last: bool = False
-    """As in a problem."""
+    """The same as `last` of a problem."""
 
 
 Value: TypeAlias = "bool | int | float | str | list[ValueNode] | dict[str, ValueNode] | UnreadValue | None"
@@ -52,9 +53,9 @@ class ValueNode:
 
     value: Value
     entry: FilePosition
-    """Where its key is written, or, in a list, where it begins."""
+    """Position of its key, or, in a list, of its beginning."""
     place: FilePosition
-    """Where problems with the value are shown: at a scalar itself, else at the entry that holds it."""
+    """Position of problems with the value: the scalar itself, or the entry that contains it."""
     written: str = ""
     """A scalar as it stands in the file."""
     defects: tuple[Defect, ...] = ()

@@ -1,4 +1,4 @@
-"""The user's own roles and checks: whether what a declaration names is there, in the folder of whoever wrote it."""
+"""Check that the user's roles and checks exist in the folder of the declaration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stampworks.declaration.wording import did_you_mean
 
 PROJECT = "Pulumi.yaml"
 META = ("main.yml", "main.yaml", "main.json", "main")
-"""Where Ansible looks for what a role depends on."""
+"""Files in which Ansible looks for the dependencies of a role."""
 META_SIZE_MAX_KIB = 64
 NOTHING = ([], *(word for word, value in WORDS.items() if value is None))
 CHECK_SIZE_MAX_KIB = 64
@@ -35,7 +35,8 @@ def check_paths(data: Entry, directory: Path) -> Iterator[FieldFinding]:
 
 
 def outside(named: Path, directory: Path) -> tuple[str, str] | None:
-    """Whoever has the project has all that belongs to it; links count as what they lead to."""
+    """Return message and hint for a path outside of the project. Links count as their targets: a project must be
+    complete."""
     folder = directory.resolve()
     project = next((above for above in (folder, *folder.parents) if (above / PROJECT).is_file()), folder)
     if Path(os.path.realpath(named)).is_relative_to(project):  # resolve() raises at a link to itself

@@ -19,7 +19,7 @@ NOWHERE_RANGES = (
 """Ranges that no host on the internet has: private, shared, local and reserved (RFC 6890)."""
 PREFIX_MAX = 28
 WORLD_PREFIX_MAX = 7
-"""The largest range that anybody was ever given is a /8: a larger one means everybody."""
+"""The largest range ever assigned is a /8: a larger one would include everybody."""
 
 
 def cidr(value: str) -> str:
@@ -37,7 +37,7 @@ def cidr(value: str) -> str:
 
 
 def public_cidr(value: str) -> str:
-    """Refuse all but an IPv4 range of the internet that is somebody's, written by its first address."""
+    """Refuse all but an assigned public IPv4 range, written by its first address."""
     network = _network(value, "write it like 203.0.113.0/24, or 203.0.113.7/32 for one address")
     if network.prefixlen <= WORLD_PREFIX_MAX:
         hint = "name the ranges of your office, VPN or runners, like 203.0.113.0/24"

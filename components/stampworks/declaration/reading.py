@@ -1,4 +1,4 @@
-"""From YAML text, or from plain data, to nodes.
+"""Parse YAML text or plain data into nodes.
 
 Less of YAML is read than it has: no aliases, no tags, no dates, no octal numbers and no second word for true. What is
 left means the same to every reader, and its size in memory follows the size of the file.
@@ -87,7 +87,7 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             syntax = broken(error)
             raise self._stop(syntax.at, syntax.message, syntax.hint) from None
-        except (ValueError, OverflowError):  # PyYAML lets through what chr() says of an escape such as \U00110000
+        except (ValueError, OverflowError):  # PyYAML raises chr()'s errors for escapes such as \U00110000
             at = self._loader.get_mark().index
             raise self._stop(at, "the escape does not stand for a character", "write the character itself") from None
 

@@ -12,7 +12,7 @@ from stampworks.declaration.models import Change, Declaration
 
 
 class _Untitled(GenerateJsonSchema):
-    """Without the titles that pydantic makes from names, which say nothing new."""
+    """JSON schema without the titles that pydantic derives from names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
@@ -31,12 +31,12 @@ def schema() -> dict[str, Any]:
             if field.get("default") == "":  # "not given"; as a value it would be refused
                 del field["default"]
             elif "default" in field:
-                field["default"] = _given(field["default"])
+                field["default"] = _without_empty(field["default"])
     return {"$schema": _Untitled.schema_dialect, **document}
 
 
-def _given(default: Any) -> Any:
+def _without_empty(default: Any) -> Any:
     """A section's defaults without those that stand for nothing."""
     if not isinstance(default, dict):
         return default
-    return {name: _given(value) for name, value in default.items() if value != ""}
+    return {name: _without_empty(value) for name, value in default.items() if value != ""}

@@ -61,7 +61,7 @@ def _entry(mapping: yaml.Node | None, key: str) -> yaml.Node | None:
 
 
 def _extent(text: str, config: yaml.Node | None, cluster: yaml.MappingNode) -> tuple[int, int]:
-    """Where the part to copy begins and ends: whole lines with their comments, or a mapping in braces by itself."""
+    """Return begin and end of the part to copy: whole lines with their comments, or a mapping in braces."""
     if isinstance(config, yaml.MappingNode) and config.flow_style:
         return cluster.start_mark.index, cluster.end_mark.index
     key = next(name for name, value in config.value if value is cluster)  # type: ignore[union-attr]
@@ -104,7 +104,7 @@ def _edits(text: str, cluster: yaml.MappingNode, name: str, cidr: str) -> Iterat
 
 
 def _insertion(text: str, cluster: yaml.MappingNode, named: yaml.Node | None, entries: list[str]) -> Edit:
-    """Behind the name, where somebody would look for them, or in front of everything."""
+    """Return the edit that inserts entries behind the name, or in front of everything."""
     if cluster.flow_style:
         at = named.end_mark.index if named else cluster.start_mark.index + 1
         added = ", ".join(entries)

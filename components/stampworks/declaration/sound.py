@@ -20,12 +20,12 @@ Root = TypeVar("Root", bound=Section)
 
 
 def sound(data: Any, wrong: frozenset[Path]) -> Entry:
-    """As plain data."""
+    """Return the data without invalid values."""
     return {} if () in wrong else _sound_section(Declaration, data, wrong, ())
 
 
 def part(data: Any, wrong: frozenset[Path], model: type[Root]) -> Root:
-    """As a declaration or another file's model, which raises AbsentError where an absent value is read."""
+    """Return valid data as a model. The model raises AbsentError when an absent value is read."""
     above = frozenset(path[:length] for path in wrong for length in range(len(path) + 1))
     found: Root = _part_section(model, data, wrong, above, ())
     return found
@@ -76,7 +76,7 @@ def _part_section(model: type[Section], data: Any, wrong: frozenset[Path], above
             values[name] = _part_section(section, data[name], wrong, above, here)
         else:
             values[name] = _adapter(model, name).validate_python(data[name])
-    made = model(**values)  # with the defaults
+    made = model(**values)  # with its defaults
     for name in absent:
         vars(made).pop(name, None)
     return made

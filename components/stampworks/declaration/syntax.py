@@ -9,15 +9,17 @@ import yaml
 
 
 class Syntax(NamedTuple):
+    """A complaint with its position in the text."""
+
     at: int
-    """How many characters stand before the place."""
+    """Number of characters before the position."""
     message: str
     hint: str
 
 
 class _Rule(NamedTuple):
     complaint: str
-    """Pattern of what the parser says; its first group may be used as {0}."""
+    """Pattern of the parser's message; its first group may be used as {0}."""
     message: str
     hint: str
     at_start: bool = False

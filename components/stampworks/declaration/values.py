@@ -1,4 +1,4 @@
-"""Single values with a form of their own: what is legal, and what to say and advise when it is not."""
+"""Check single values with a form of their own: legal values, and messages for others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z
 EXPERIMENT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,127}$"
 MIG_PATTERN = r"^all-(disabled|balanced|[1-7]g\.[0-9]{1,3}gb)$"
 
-# From the folder of the file that names it, and without what means something to a shell, a template or a terminal.
+# A path relative to the folder of the file that names it, without characters that a shell, a template or a terminal
+# interprets.
 PATH_PATTERN = r"^(?![/~])[A-Za-z0-9._+@ /-]{1,255}$"
 OWN_ROLE_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 OWN_CHECK_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
@@ -53,7 +54,7 @@ OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "stora
 # A role's name becomes that of a group of Ansible's, which must not be one of these or of a host.
 TAKEN_GROUPS = frozenset(["all", "builder", "head", "localhost", "ungrouped"])
 
-# A file system mounted here would hide what the node itself needs to run.
+# File systems mounted here would hide files that the node needs.
 SYSTEM_DIRECTORIES = (
     *("/bin", "/boot", "/dev", "/etc", "/exports", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin"),
     *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108
@@ -64,7 +65,7 @@ DIRECTORY = "directory"
 
 
 def name(value: str) -> str:
-    """Refuse a name that cannot be part of a host name and of what schedulers and clouds call things."""
+    """Refuse a name that cannot be part of a host name or of the names in schedulers and clouds."""
     if re.fullmatch(NAME_PATTERN, value):
         return value
     rule = f"a name is 1 to {NAME_LENGTH_MAX} small letters, digits and '-', from a letter to a letter or digit"
@@ -102,7 +103,7 @@ def account_name(value: str) -> str:
 
 
 def user_name(value: str) -> str:
-    """Refuse what cannot be a login, or is one that the system has already."""
+    """Refuse a name that cannot log in, or that the system uses."""
     if value in SYSTEM_USERS or value.startswith(SYSTEM_PREFIXES):
         raise wrong(f"{shown(value)} is an account of the system", "declare only people; give them other names")
     if not re.fullmatch(USER_PATTERN, value):
@@ -114,7 +115,7 @@ def user_name(value: str) -> str:
 
 
 def group_name(value: str) -> str:
-    """Refuse what cannot be a group, or is one that gives rights on a node."""
+    """Refuse a name that cannot be a group, or that gives rights on a node."""
     if value in SYSTEM_USERS or value in SYSTEM_GROUPS or value.startswith(SYSTEM_PREFIXES):
         raise wrong(f"{shown(value)} is a group of the system", "declare only teams; give them other names")
     if not re.fullmatch(USER_PATTERN, value):
@@ -143,7 +144,7 @@ def mount(value: str) -> str:
 
 
 def directory(value: str) -> str:
-    """Refuse what is no absolute path, or hard to quote."""
+    """Refuse all but absolute paths that need no quoting."""
     if not value.startswith("/"):
         raise wrong(f"{shown(value)} is not an absolute path", f"write it like /shared/{_plain(value) or 'folder'}")
     if len(value) > MOUNT_LENGTH_MAX or not re.fullmatch(MOUNT_PATTERN, value):
@@ -165,7 +166,7 @@ def url(value: str) -> str:
 
 
 def experiment(value: str) -> str:
-    """Refuse what a tracker could take for something else than a name."""
+    """Refuse a name that trackers could misread."""
     if not re.fullmatch(EXPERIMENT_PATTERN, value):
         hint = "a name is 1 to 128 letters, digits, blanks and . _ / -, and begins with a letter or digit"
         raise wrong(f"{shown(value)} is not a plain name", hint)
@@ -173,22 +174,22 @@ def experiment(value: str) -> str:
 
 
 def region(value: str) -> str:
-    """Refuse what no cloud calls a region."""
-    return _of_a_cloud(value, REGION_PATTERN, "region", "us-east-1")
+    """Refuse text that no cloud uses as a region."""
+    return _matching(value, REGION_PATTERN, "region", "us-east-1")
 
 
 def zone(value: str) -> str:
-    """Refuse what no cloud calls a zone."""
-    return _of_a_cloud(value, ZONE_PATTERN, "zone", "us-east-1a")
+    """Refuse text that no cloud uses as a zone."""
+    return _matching(value, ZONE_PATTERN, "zone", "us-east-1a")
 
 
 def reservation(value: str) -> str:
-    """Refuse what no cloud calls capacity that was bought before."""
-    return _of_a_cloud(value, RESERVATION_PATTERN, "reservation", "cr-0123456789abcdef0")
+    """Refuse text that no cloud uses as the id of reserved capacity."""
+    return _matching(value, RESERVATION_PATTERN, "reservation", "cr-0123456789abcdef0")
 
 
 def role_path(value: str) -> str:
-    """Refuse what is not a path of roles: names between slashes, which it begins and ends with."""
+    """Refuse all but a path of IAM roles: names between slashes, with a slash at both ends."""
     if len(value) > ROLE_PATH_MAX or not re.fullmatch(ROLE_PATH_PATTERN, value):
         hint = "begin and end it with a slash, with letters, digits and +=,.@_- between, like /teams/training/"
         raise wrong(f"{shown(value)} is not a path of roles", hint)
@@ -196,17 +197,17 @@ def role_path(value: str) -> str:
 
 
 def part(value: str) -> str:
-    """Refuse what no cloud calls a part of an account; the cloud's own forms are a matter of planning."""
-    return value and _of_a_cloud(value, PART_PATTERN, "part of an account", "vpc-0123456789abcdef0")
+    """Refuse text that no cloud uses as the id of a resource; planning checks the form of each cloud."""
+    return value and _matching(value, PART_PATTERN, "part of an account", "vpc-0123456789abcdef0")
 
 
 def admin(value: str) -> str:
-    """Refuse what no cloud calls somebody; who may be named, planning says."""
-    return _of_a_cloud(value, ADMIN_PATTERN, "role or user", "arn:aws:iam::123456789012:role/ops")
+    """Refuse text that no cloud uses for an identity; planning checks the kind."""
+    return _matching(value, ADMIN_PATTERN, "role or user", "arn:aws:iam::123456789012:role/ops")
 
 
 def tag_name(value: str) -> str:
-    """Refuse what a cloud would not take as the name of a tag."""
+    """Refuse names of tags that a cloud would refuse."""
     if not re.fullmatch(TAG_PATTERN, value):
         raise wrong(
             f"{shown(value)} is not the name of a tag",
@@ -216,21 +217,21 @@ def tag_name(value: str) -> str:
 
 
 def tag_value(value: str) -> str:
-    """Refuse what a cloud would not take as the value of a tag."""
+    """Refuse values of tags that a cloud would refuse."""
     if not re.fullmatch(TAG_VALUE_PATTERN, value):
         raise wrong(f"{shown(value)} is not the value of a tag", "use letters, digits, spaces and _.:/=+@-")
     return value
 
 
 def email(value: str) -> str:
-    """Refuse what no mail reaches."""
+    """Refuse all but an address of mail."""
     if not re.fullmatch(EMAIL_PATTERN, value):
         raise wrong(f"{shown(value)} is not a mail address", "write it like ops@example.com")
     return value
 
 
 def repository(value: str) -> str:
-    """Refuse what is neither a storage nor a place in a bucket."""
+    """Refuse all but the name of a storage, or a place in a bucket."""
     if "://" not in value:
         return name(value) if value else value
     if len(value) > PLACE_LENGTH_MAX or not re.fullmatch(BUCKET_PATTERN, value):
@@ -246,18 +247,18 @@ def bucket_folder(value: str) -> str:
 
 
 def storage_tier(value: str) -> str:
-    """Refuse what nobody calls a tier; which ones a file system has, planning says."""
-    return _of_a_cloud(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD on aws") if value else value
+    """Refuse text that is no tier; planning checks the tiers of each file system."""
+    return _matching(value, TIER_PATTERN, "tier", "PERSISTENT_2 SSD on aws") if value else value
 
 
-def _of_a_cloud(value: str, pattern: str, kind: str, example: str) -> str:
+def _matching(value: str, pattern: str, kind: str, example: str) -> str:
     if not re.fullmatch(pattern, value):
         raise wrong(f"{shown(value)} is not a {kind}", f"write it as the cloud does, for example {example}")
     return value
 
 
 def container_image(value: str) -> str:
-    """Refuse what no registry has."""
+    """Refuse all but a reference of a container image."""
     if not re.fullmatch(IMAGE_PATTERN, value):
         raise wrong(
             f"{shown(value)} is not the name of a container image",
@@ -267,7 +268,7 @@ def container_image(value: str) -> str:
 
 
 def own_role(value: str) -> str:
-    """Refuse what is no relative path, or leads to a folder whose name cannot be a role's."""
+    """Refuse all but a relative path to a folder whose name can be a role's."""
     name = role_name(_relative(value, "roles/motd"))
     if name in OUR_ROLES or name in TAKEN_GROUPS:
         raise wrong(
@@ -291,12 +292,12 @@ def own_check(value: str) -> str:
 
 
 def role_name(path: str) -> str:
-    """A role is called what its folder is called."""
+    """Return the name of a role: that of its folder."""
     return posixpath.basename(posixpath.normpath(path))
 
 
 def check_name(path: str) -> str:
-    """A check is called what its file is called, without an ending."""
+    """Return the name of a check: that of its file, without the ending."""
     return posixpath.basename(posixpath.normpath(path)).partition(".")[0]
 
 
@@ -338,7 +339,7 @@ def machine_hint(value: str, cloud: str = "") -> str:
 
 
 def _machines_there_are() -> str:
-    """So many that their names help nobody."""
+    """Return the names of machines, or their number when there are too many."""
     counts = Counter(row.cloud for row in catalog.machines().values())
     listed = ", ".join(f"{count} of {cloud}" for cloud, count in counts.items())
     return f"there are {listed}: see docs/reference/machines.md"
@@ -361,7 +362,7 @@ def storage_kind(value: str) -> str:
 
 
 def mig_profile(value: str) -> str:
-    """Refuse what the GPU operator has no profile for by its form."""
+    """Refuse text that cannot be a MIG profile of the GPU operator."""
     if not re.fullmatch(MIG_PATTERN, value):
         raise wrong(f"{shown(value)} is not a MIG profile", "write all-disabled, or one like all-1g.10gb")
     return value
@@ -379,14 +380,14 @@ def _listed(value: str, kind: str, known: Iterable[str]) -> str:
 
 
 def whole(value: object) -> object:
-    """Refuse what only equals a whole number: to Python, and so to a closed set of numbers, true is 1 and so is 1.0."""
+    """Refuse values that only equal a whole number: in Python, true and 1.0 equal 1."""
     if type(value) is not int:
         raise PydanticKnownError("int_type")
     return value
 
 
 def count(value: object) -> object:
-    """A count, also where it is written like 70B or 1.4e12; what is none is left for pydantic to refuse."""
+    """Return a count, which may be written as 70B or 1.4e12; pydantic refuses other values."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= COUNT_MAX:
         return int(value)
     if not isinstance(value, str):
@@ -398,7 +399,7 @@ def count(value: object) -> object:
 
 
 class _Count:
-    """Has pydantic take both spellings, and a JSON schema say so."""
+    """A type for pydantic and JSON schemas that accepts both spellings."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return core_schema.no_info_before_validator_function(count, handler(source))
@@ -432,7 +433,7 @@ Repository = Annotated[str, TextForm(repository, f"^$|{NAME_PATTERN}|{BUCKET_PAT
 Experiment = Annotated[str, TextForm(experiment, EXPERIMENT_PATTERN)]
 OwnRole = Annotated[str, TextForm(own_role, PATH_PATTERN)]
 OwnCheck = Annotated[str, TextForm(own_check, PATH_PATTERN)]
-# Their names are data that grows with the catalog: a schema that listed them would refuse tomorrow's.
+# The names of machines are data that grows with the catalog: a schema that listed them would refuse later ones.
 MachineName = Annotated[str, TextForm(machine_name, "^.+$")]
 StorageKind = Annotated[str, TextForm(storage_kind, "^.+$")]
 BucketFolder = Annotated[str, TextForm(bucket_folder, FOLDER_PATTERN)]

@@ -17,6 +17,7 @@ def shown(value: str) -> str:
 
 
 def brief(text: str) -> str:
+    """Return a text cut to VALUE_LENGTH_MAX characters, for a message."""
     return text if len(text) <= VALUE_LENGTH_MAX else text[: VALUE_LENGTH_MAX - 3] + "..."
 
 

@@ -1,4 +1,4 @@
-"""A job file against a plan: what it asks for, and which of it the cluster does not have."""
+"""Check a job file against a plan: its requests, and those that the cluster cannot satisfy."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class Job:
 
     @property
     def name(self) -> str:
+        """The name of the job, as its file says."""
         return self.file.name
 
     @property
@@ -54,6 +55,7 @@ class Job:
 
     @property
     def whole_nodes(self) -> bool:
+        """Whether it takes all accelerators of its nodes."""
         return self.file.gpus_per_node == ALL or self.gpus == self.pools[0].machine.accelerators
 
     @property
@@ -73,7 +75,8 @@ class Job:
 
 
 def folder_name(name: str, user: str) -> str:
-    """No name of a run or of a user has a dot, so that the jobs of two users never meet."""
+    """Return the name of a job's folder. Names of runs and users have no dot, so that folders of two users never
+    collide."""
     return f"{name}.{user}"
 
 
@@ -83,6 +86,7 @@ def pyxis(plan: Plan) -> bool:
 
 
 def is_folder(image: str) -> bool:
+    """Whether an image is a path to an unpacked one, and not a name in a registry."""
     return image.startswith(("/", "./", "../"))
 
 
@@ -110,6 +114,7 @@ def resolve(source: JobSource, plan: Plan, user: str, runs: str) -> Job:
 
 
 def home_of(user: str, plan: Plan) -> str:
+    """Return a user's home; empty if the plan does not declare the user."""
     return next((each.home for each in plan.users if each.name == user), "")
 
 

@@ -19,7 +19,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def job_name(value: str) -> str:
-    """Refuse a name that cannot be part of what Slurm, Kubernetes and a folder are called."""
+    """Refuse a name that cannot be part of names in Slurm, Kubernetes and file systems."""
     if re.fullmatch(JOB_PATTERN, value):
         return value
     rule = "a name is 1 to 40 small letters, digits and '-', from a letter to a letter or digit"
@@ -62,7 +62,7 @@ def indexes_of(value: str) -> range:
 
 
 def variable(value: str) -> str:
-    """Refuse what no shell takes for the name of a variable."""
+    """Refuse text that cannot be the name of a shell variable."""
     if not re.fullmatch(VARIABLE_PATTERN, value):
         raise wrong(f"{shown(value)} is not the name of a variable", "take letters, digits and '_', not a digit first")
     return value

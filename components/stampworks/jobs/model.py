@@ -40,7 +40,7 @@ class Checkpoint(Section):
 class JobFile(Section):
     """A job: commands that run once on each of some nodes."""
 
-    name: JobName = Field(default="", description="What the job is called; without it, as the file is.")
+    name: JobName = Field(default="", description="Name of the job; by default that of the file.")
     nodes: int = Field(default=1, ge=1, le=NODES_MAX, description="The number of nodes; `run` starts once on each.")
     gpus_per_node: int = Field(
         default=ALL, ge=0, le=1024, description="Accelerators of each node; without it whole nodes, of nobody else."
@@ -69,6 +69,6 @@ class JobFile(Section):
         default=(), description="Jobs of the same user that must have ended well before it starts."
     )
     retry: int = Field(
-        default=0, ge=0, le=RETRIES_MAX, description="How often it starts again after a lost node or a preemption."
+        default=0, ge=0, le=RETRIES_MAX, description="Maximum number of restarts after a lost node or a preemption."
     )
     checkpoint: Checkpoint = Field(default=Checkpoint(), description="Folder and signal of its checkpoints.")

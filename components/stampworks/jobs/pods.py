@@ -16,13 +16,13 @@ from stampworks.schedulers import jobset
 from stampworks.schedulers.jobset import PodJob
 
 NAME = "stampworks/job"
-"""The annotation with what a job is called: its JobSet has the user in its name, too."""
+"""Annotation with the name of a job: the name of its JobSet also contains the user."""
 GONE_S = 60
-"""So long after its end a JobSet with secrets is an object; its Secret goes with it."""
+"""Seconds that a JobSet with secrets is kept after its end; its Secret is deleted with it."""
 ACCELERATORS = "accelerators.json"
-"""In the job's folder: accelerators of a simulated node, of which no device plug-in gives pods any."""
+"""File in the job's folder with the accelerators of a simulated node, for which no device plugin exists."""
 _PORT = 29_500
-"""Each pod has an address of its own, and with it all ports."""
+"""Port of the coordinator. Each pod has its own address, so that ports never collide."""
 
 
 def object_name(job: Job, uid: int) -> str:
@@ -31,6 +31,7 @@ def object_name(job: Job, uid: int) -> str:
 
 
 def secret_name(name: str) -> str:
+    """Return the name of the Secret with the environment of a job."""
     return f"{name}-secrets"
 
 
@@ -68,7 +69,7 @@ def _is_simulated(job: Job) -> bool:
 
 
 def accelerators(job: Job) -> str:
-    """Return what the simulated nvidia-smi shows in a pod: as many accelerators as the job is given of a node."""
+    """Return the accelerators for the simulated nvidia-smi in a pod: as many as the job gets of a node."""
     machine = job.pools[0].machine
     given = [
         {
@@ -114,7 +115,7 @@ def secret(job: Job, pods: PodJob, values: dict[str, str], uid: str) -> dict[str
 
 
 def node(job: Job, plan: Plan) -> str:
-    """Return what each pod runs."""
+    """Return the script of each pod."""
     file = job.file
     values = exports(variables(job, plan))
     head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"

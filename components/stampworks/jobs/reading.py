@@ -1,9 +1,9 @@
-"""From a job file, or a command line, to a job and everything that is wrong in it."""
+"""Read a job file or a command line, and collect all problems in it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -36,17 +36,17 @@ COMMAND_LINE = "command line"
 
 @dataclass(frozen=True)
 class JobSource:
-    """A job together with the places where its values are written, and what is wrong in it."""
+    """A job with the positions of its values, and its problems."""
 
     sound: JobFile
-    """Without what is wrong: a read of that raises AbsentError."""
+    """The job without invalid values. Reading such a value raises AbsentError."""
     root: ValueNode
     folder: Path
     """The folder that its relative paths start from."""
     problems: tuple[Problem, ...] = ()
 
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
-        """Return a problem at the line of a field, or of what it would stand in."""
+        """Return a problem at the line of a field, or at the section that lacks it."""
         node, _ = find(self.root, parsed(path))
         return node.place.problem(path, message, hint)
 
@@ -61,7 +61,7 @@ class JobSource:
 
 
 def read_job(path: Path, over: Mapping[str, Any]) -> JobSource:
-    """Read a job file; what a command line says takes the place of what the file says."""
+    """Read a job file. Options of the command line override it."""
     place = FilePosition(displayed(path))
     try:
         root = read(text_of(path, SUFFIXES), place.file)
@@ -101,7 +101,3 @@ def _judged(root: ValueNode, folder: Path, name: str) -> JobSource:
     if job is None or problems:
         job = part(data, frozenset(wrong), JobFile)
     return JobSource(job, root, folder, tuple(problems))
-
-
-def with_problems(source: JobSource, more: Sequence[Problem]) -> JobSource:
-    return replace(source, problems=(*source.problems, *more))

@@ -11,7 +11,7 @@ from stampworks.plan import OVER_TCP, Plan
 from stampworks.schedulers.jobset import of_fabric
 
 NODE, SETUP, RUN, SECRETS, WORKDIR = "node.sh", "setup.sh", "run.sh", "secrets.sh", "workdir"
-"""Files in the job's folder, which nobody but its user can enter."""
+"""Files in the job's folder, which only its user can enter."""
 PORT, PORTS = 20_000, 10_000
 """MASTER_PORT is taken from these by the job's number, so that two jobs on a node take different ones."""
 
@@ -27,7 +27,7 @@ def processes(job: Job, plan: Plan) -> int:
 
 
 def variables(job: Job, plan: Plan) -> dict[str, str]:
-    """Return what every node of a job sees alike, the job's own variables last."""
+    """Return the variables that all nodes of a job share, the job's own last."""
     file, pool = job.file, job.pools[0]
     rails = [rail.interface for rail in plan.fabric.rails[: pool.rails or 0]]
     found = {
@@ -43,7 +43,7 @@ def variables(job: Job, plan: Plan) -> dict[str, str]:
         "PET_NNODES": str(file.nodes),
         "PET_NPROC_PER_NODE": str(processes(job, plan)),
     }
-    if not plan.scheduler.traits.runs_pods:  # pods are told with the devices that they are given
+    if not plan.scheduler.traits.runs_pods:  # pods get these with their devices
         found |= of_fabric(plan.fabric.kind)
     if rails and plan.fabric.kind in OVER_TCP and file.nodes > 1 and not plan.scheduler.traits.runs_pods:
         found |= {"NCCL_SOCKET_IFNAME": ",".join(rails), "GLOO_SOCKET_IFNAME": ",".join(rails)}
@@ -61,12 +61,13 @@ def places(job: Job, plan: Plan) -> list[str]:
 
 
 def exports(values: Mapping[str, str]) -> str:
+    """Return lines of a shell script that export variables."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
 def setup_digest(job: Job, workdir: str) -> str:
-    """Return the digest of what `setup` depends on: itself, the content of the workdir, variables, and the folder
-    that it may write to."""
+    """Return a digest of the inputs of `setup`: its commands, the workdir's content, the variables, and the writable
+    folder."""
     variables_ = "\0".join(f"{name}={value}" for name, value in sorted(job.file.env.items()))
     text = "\0".join((job.folder, job.file.setup, workdir, variables_))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

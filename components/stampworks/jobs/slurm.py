@@ -32,7 +32,7 @@ OWN = "job"
 
 
 def files(job: Job, plan: Plan, exclude: tuple[str, ...], workdir: str) -> dict[str, str]:
-    """Return all files of the job's folder but its secrets; workdir is the digest of what was copied."""
+    """Return all files of the job's folder except secrets. `workdir` is the digest of the copied files."""
     return {BATCH: batch(job, plan, exclude), NODE: node(job, plan, workdir), **scripts(job)}
 
 
@@ -74,7 +74,7 @@ def _settings(job: Job, exclude: tuple[str, ...]) -> list[str]:
 
 
 def _srun(job: Job, plan: Plan, what: str) -> list[str]:
-    """Return the step that starts a node's program on all nodes; steps of `run` itself fit beside it."""
+    """Return the step that starts a node's program on all nodes. It leaves room for steps of `run` itself."""
     label = ["--label"] if job.file.nodes > 1 else []
     return [
         *("srun", "--overlap", "--kill-on-bad-exit=1", "--ntasks-per-node=1", *label),
@@ -101,7 +101,7 @@ def enroot_name(image: str) -> str:
 
 
 def node(job: Job, plan: Plan, workdir: str) -> str:
-    """Return what each node runs: `node.sh setup` or `node.sh run`."""
+    """Return the script of each node: `node.sh setup` or `node.sh run`."""
     file = job.file
     local = is_folder(file.image) and not pyxis(plan)
     enter = _ENTER.replace("@IMAGE@", shlex.quote(file.image)) if local else ""
@@ -114,9 +114,9 @@ def node(job: Job, plan: Plan, workdir: str) -> str:
     return head + body.replace("@SIGNAL@", file.checkpoint.signal)
 
 
-# A TERM comes when the job is cancelled or preempted. The shell's `wait` returns when a signal comes: it is called
-# again until the programs have ended. The secrets stay where another task or attempt may need them: the script hears
-# nothing of a preemption: a watch on the head removes them when the job has left the queue.
+# The job gets TERM when it is cancelled or preempted. The shell's `wait` returns at a signal, so that it is repeated
+# until the programs have ended. Secrets stay while another task or attempt may need them. The script is not told of a
+# preemption: a watcher on the head removes them when the job has left the queue.
 _BATCH = f"""\
 attempt="${{SLURM_RESTART_COUNT:-0}}"
 export JOB_ID="$SLURM_JOB_ID"
@@ -183,9 +183,9 @@ if [ ! -e "$folder/{SECRETS}" ]; then
 fi
 . "$folder/{SECRETS}"
 """
-# The signal reaches the shell that runs the user's commands, too: it waits for them, and they have their own handlers.
-# The exit code of a job is that of the first program that failed: the others are ended for it.
-# On the node itself what setup did once for this content stays; it is done once at a time.
+# The signal also reaches the shell of the user's commands: it waits for them, and they have their own handlers. The
+# exit status of a job is that of the first failed program: the others are ended for it. Results of setup stay on the
+# node for this content; setup runs once at a time.
 _ON_NODE = f"""\
 if [ "$1" = run ]; then
     bash -e -c 'trap : TERM @SIGNAL@; . "$1"' bash "$folder/{RUN}"

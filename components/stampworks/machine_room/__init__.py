@@ -1,5 +1,4 @@
-"""A machine room: complete machines made of namespaces, and the networks between them. It knows no plan and no
-cloud."""
+"""A machine room: complete machines in namespaces, and the networks between them. It knows no plan and no cloud."""
 
 from stampworks.machine_room.commands import HOST_PROGRAMS as HOST_PROGRAMS
 from stampworks.machine_room.disks import NodeImage as NodeImage

@@ -78,7 +78,7 @@ def remove(record: Path, where: str) -> None:
 def _make(hierarchy: Hierarchy, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if hierarchy.kind == _UNIFIED:
-        (folder / "init").mkdir(exist_ok=True)  # for the node's own processes: see `inside`
+        (folder / "init").mkdir(exist_ok=True)  # holds the node's own processes: see `inside`
         for above in (hierarchy.point, folder.parent):
             controllers = (above / "cgroup.controllers").read_text().split()
             (above / "cgroup.subtree_control").write_text(" ".join(f"+{each}" for each in controllers))

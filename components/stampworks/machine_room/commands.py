@@ -135,6 +135,7 @@ def not_started(error: OSError, program: str, where: str, what: str) -> RoomErro
 
 
 def missing(program: str, where: str, what: str) -> RoomError:
+    """Return the error about a program that is not installed, with the package that has it."""
     package = dict(HOST_PROGRAMS).get(program, program)
     return RoomError(where, what, f"the program {program} is missing", f"as root: apt-get install {package}")
 

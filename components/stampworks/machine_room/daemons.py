@@ -1,4 +1,4 @@
-"""Programs that run in a room beside its nodes, as long as the room does."""
+"""Programs that run in a room as long as the room does."""
 
 from __future__ import annotations
 
@@ -138,12 +138,13 @@ def _start(room: Room, daemon: Daemon, descriptors: Sequence[int]) -> None:
         raise not_started(error, argv[0], room.name, what) from error
     word, output, errors = streams(starter)
     with word, output, errors:
-        starter.wait()  # ends setsid only: the program is not our child
+        starter.wait()  # only setsid ends here: the program is not our child
         process = identify(int(output.readline() or 0))
         if process is None:
             raise RoomError(room.name, what, last_lines(errors.read().decode(errors="replace")), AGAIN)
         files.write(_record_file(room, daemon.name), json.dumps([process.instance, daemon.digest]), 0o600)
-        with contextlib.suppress(BrokenPipeError):  # it is dead then, and the step that waits for it reports that
+        # the process is already dead, and the step that waits for it reports that
+        with contextlib.suppress(BrokenPipeError):
             word.write(b"go\n")
             word.flush()
 
@@ -152,7 +153,7 @@ def _end(room: Room, process: Process | None) -> None:
     """End the process, and wait until its program is gone, too."""
     if process is None or not process.alive:
         return
-    process.send(signal.SIGSTOP)  # so that it starts no program after its children were listed
+    process.send(signal.SIGSTOP)  # stop it, so that it starts no program after its children were listed
     while process.alive and not process.frozen:
         time.sleep(_POLL_S)
     programs = children(process)

@@ -34,10 +34,12 @@ class NodeDisk:
 
     @property
     def upper(self) -> Path:
+        """The node's own layer, which overlayfs writes to."""
         return self.folder / "upper"
 
     @property
     def work(self) -> Path:
+        """The folder that overlayfs needs beside the upper layer."""
         return self.folder / "work"
 
     @property
@@ -52,6 +54,7 @@ class NodeDisk:
 
     @property
     def process_file(self) -> Path:
+        """File with the identity of the node's first process, if it was started."""
         return self.folder / "process"
 
     @property
@@ -78,6 +81,7 @@ class NodeDisk:
 
     @property
     def condemned_file(self) -> Path:
+        """File whose presence says that the node is to be deleted."""
         return self.folder / "condemned"
 
     @property
@@ -92,10 +96,12 @@ class NodeDisk:
 
     @property
     def host_key_file(self) -> Path:
+        """File with the private ssh key of the node."""
         return self.folder / "host_key"
 
     @property
     def commission_file(self) -> Path:
+        """File with the settings that the disk was made for."""
         return self.folder / "node.json"
 
 
@@ -105,10 +111,12 @@ KEY_BYTES_MAX = CONDEMNED_BYTES_MAX = 1 << 14
 
 
 def disk_of(room: Room, name: str) -> NodeDisk:
+    """Return the disk of a node. It need not exist."""
     return NodeDisk(room.nodes / name)
 
 
 def commission(node: NodeSpec, group: GroupSpec, image: NodeImage) -> Commission:
+    """Return the settings for which a node's disk is made. Another value means another disk."""
     return Commission(node, group.machine, group.accelerators, image.digest, group.volumes)
 
 

@@ -28,7 +28,7 @@ TREE = Path(__file__).with_name("tree")
 """Files that the machine room adds to Debian: the first process, the sshd service and its settings."""
 
 NEEDED = ("iproute2", "openssh-server", "runit")
-"""Packages that those files run. They are in every base system, whatever the spec says."""
+"""Packages that those files run; every base system has them."""
 
 BREAKING = ("bindfs", "libfaketime")
 """Packages that some faults need. They are in the repository of the image, and not installed on nodes."""
@@ -88,6 +88,7 @@ class ImageRecipe:
 
     @property
     def image(self) -> NodeImage:
+        """The image as nodes use it, with its layers from the top."""
         layers = (self.node / "layer", self.base / "tree")
         return NodeImage(
             self.node.name, tuple(map(str, layers)), str(self.repository / "repository"), bool(self.programs)
@@ -95,6 +96,7 @@ class ImageRecipe:
 
     @property
     def whole(self) -> bool:
+        """Whether all parts of the image are in the cache."""
         return self.base.exists() and self.repository.exists() and self.node.exists()
 
 

@@ -39,6 +39,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
+    """Carry out the request on standard input, and report on the socket whose number is the argument."""
     teller = socket.socket(fileno=int(sys.argv[1]))
     teller.set_inheritable(False)
     request = json.loads(sys.stdin.readline())
@@ -50,7 +51,7 @@ def main() -> None:
         if request["boots"]:
             pids = boot_all(request["boots"], teller)
             addresses = {boot["name"]: boot["address"] for boot in request["boots"] if boot["name"] in pids}
-            wait_for_ssh(addresses, pids, request["timeout_s"], teller)
+            _wait_for_ssh(addresses, pids, request["timeout_s"], teller)
     except (CommandRefusedError, OSError) as refused:
         say(teller, {"failed": "", "why": str(refused)})
     except Exception:
@@ -62,10 +63,12 @@ class CommandRefusedError(Exception):
 
 
 def say(teller: socket.socket, what: dict[str, Any]) -> None:
+    """Send a report to the process that made the request, as a line of JSON."""
     teller.sendall(json.dumps(what).encode() + b"\n")
 
 
 def command(argv: list[str], text: str = "") -> str:
+    """Run a program and return its output. Raise CommandRefusedError with the line at fault."""
     done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
         line = "".join(text.splitlines()[int(word) - 1] + ": " for word in failed_line(done.stderr))
@@ -82,6 +85,7 @@ def failed_line(errors: str) -> list[str]:
 
 
 def apply(namespace: str, ip: list[str], tc: list[str]) -> None:
+    """Run batches of `ip` and `tc` in a network namespace, which is made if needed."""
     if namespace and not Path("/run/netns", namespace).exists():
         command(["ip", "netns", "add", namespace])
     within = ["-netns", namespace] if namespace else []
@@ -99,7 +103,7 @@ def boot_all(boots: list[dict[str, Any]], teller: socket.socket) -> dict[str, in
     pids, births = {}, os.pipe()
     for boot in boots:
         if os.fork() == 0:
-            os.close(opener)  # so that the gate shows the end of file when the parent is gone
+            os.close(opener)  # close it, so that the gate shows the end of file when the parent ends
             unshare_and_boot(boot, gate, births[1], teller)
         if os.wait()[1] == 0:  # the process in between; the first process of the node is not our child
             pids[boot["name"]] = int(os.read(births[0], 16))
@@ -165,7 +169,7 @@ def build(boot: dict[str, Any]) -> None:
     os.umask(0o022)
     root = Path(boot["root"])
     mount("none", "/", "", REC | PRIVATE)
-    mount("overlay", root, "overlay", 0, overlay_options(boot))
+    mount("overlay", root, "overlay", 0, _overlay_options(boot))
     mount("proc", root / "proc", "proc", PSEUDO)
     mount("sysfs", root / "sys", "sysfs", PSEUDO | RDONLY)  # after joining the network: /sys/class/net is the node's
     if boot["cgroups"]:
@@ -181,16 +185,16 @@ def build(boot: dict[str, Any]) -> None:
         point = root / target.lstrip("/")
         point.mkdir(parents=True, exist_ok=True)
         mount(source, point, "", BIND)
-    bind_read_only(boot["packages"], root / "exports/.packages")
+    _bind_read_only(boot["packages"], root / "exports/.packages")
 
 
-def overlay_options(boot: dict[str, Any]) -> str:
+def _overlay_options(boot: dict[str, Any]) -> str:
     def quoted(path: str) -> str:
         return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
 
     lower = ":".join(quoted(layer) for layer in boot["layers"])
     options = f"lowerdir={lower},upperdir={quoted(boot['upper'])},workdir={quoted(boot['work'])}"
-    # in a user namespace overlayfs may not use the trusted attributes with which it marks deleted files
+    # In a user namespace overlayfs cannot use the trusted attributes with which it marks deleted files.
     return options + ",userxattr" if boot["mapped"] else options
 
 
@@ -212,7 +216,7 @@ def steady(congestion_control: Path) -> None:
 
 def seal_sysctls(path: Path) -> None:
     """Make all settings except the network's read-only. The others are the host's, and no node may change them."""
-    bind_read_only(str(path), path)
+    _bind_read_only(str(path), path)
     mount(path / "net", path / "net", "", BIND)
     mount("none", path / "net", "", REMOUNT | BIND | PSEUDO)
 
@@ -259,11 +263,11 @@ def become_init(boot: dict[str, Any]) -> None:
     os.execve("/bin/sh", ["sh", "-c", hand_over], environment)  # noqa: S606 - to become it is the point
 
 
-def wait_for_ssh(addresses: dict[str, str], pids: dict[str, int], timeout_s: float, teller: socket.socket) -> None:
+def _wait_for_ssh(addresses: dict[str, str], pids: dict[str, int], timeout_s: float, teller: socket.socket) -> None:
     waiting, deadline, said = dict(addresses), time.monotonic() + timeout_s, time.monotonic()
     while waiting:
         for name, address in list(waiting.items()):
-            if ssh_answers(address):
+            if _ssh_answers(address):
                 say(teller, {"up": name})
             elif not Path("/proc", str(pids[name])).exists():
                 say(teller, {"failed": name, "why": "its first process ended"})
@@ -274,12 +278,12 @@ def wait_for_ssh(addresses: dict[str, str], pids: dict[str, int], timeout_s: flo
                 continue
             del waiting[name]
         if waiting and time.monotonic() > said + AWAITED_S:
-            say(teller, {"awaited": sorted(waiting)})  # fails when nobody listens any more, which ends this process
+            say(teller, {"awaited": sorted(waiting)})  # fails when the reader has ended, which ends this process
             said = time.monotonic()
         time.sleep(0.01)
 
 
-def ssh_answers(address: str) -> bool:
+def _ssh_answers(address: str) -> bool:
     try:
         with socket.create_connection((address, 22), timeout=0.5) as connection:
             return connection.recv(4) == b"SSH-"
@@ -302,17 +306,19 @@ def refused() -> str:
 
 
 def mount(source: Any, target: Any, kind: str, flags: int, options: str = "") -> None:
+    """Mount a file system. Raise OSError with both paths."""
     arguments = [str(value).encode() if value != "" else None for value in (source, target, kind)]
     result = libc.mount(*arguments, ctypes.c_ulong(flags), options.encode() or None)
     check(result, f"mount {source} on {target}")
 
 
-def bind_read_only(source: str, target: Path) -> None:
+def _bind_read_only(source: str, target: Path) -> None:
     mount(source, target, "", BIND)
     mount("none", target, "", REMOUNT | BIND | RDONLY | NOSUID | NODEV)
 
 
 def check(result: int, what: str) -> None:
+    """Raise OSError for the result of a call of libc that failed."""
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"cannot {what}: {os.strerror(number)}")

@@ -163,6 +163,7 @@ def shape(device: str, rate_mbps: int) -> str:
 
 
 def with_prefix(address: str, cidr: str) -> str:
+    """Return an address with the prefix length of its network, as `ip` takes it."""
     return f"{address}/{ipaddress.ip_network(cidr).prefixlen}"
 
 

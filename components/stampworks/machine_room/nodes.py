@@ -54,6 +54,7 @@ class NodeState:
 
     @property
     def alive(self) -> bool:
+        """Whether the node runs."""
         return self.state == "up"
 
     @property
@@ -78,7 +79,7 @@ def ensure_nodes(
     with room.locked():
         retention.claim(room, image)
         late = _outdated(room, group, image)
-        keep_running(room, _without(group, [name for name in late if _runs(room, name)]), rails, image, progress)
+        keep_running(room, _without_nodes(group, [name for name in late if _runs(room, name)]), rails, image, progress)
         return {node.name: _running(room, node.name).instance for node in group.nodes}
 
 
@@ -95,7 +96,7 @@ def renew_nodes(
     with room.locked():
         retention.claim(room, image)
         others = [node.name for node in group.nodes if node.name not in names]
-        keep_running(room, _without(group, others), rails, image, progress)
+        keep_running(room, _without_nodes(group, others), rails, image, progress)
 
 
 def new_nodes(cluster: str, group: GroupSpec, image: NodeImage) -> list[str]:
@@ -351,7 +352,7 @@ def _runs(room: Room, name: str) -> bool:
     return process is not None and not process.frozen
 
 
-def _without(group: GroupSpec, names: Collection[str]) -> GroupSpec:
+def _without_nodes(group: GroupSpec, names: Collection[str]) -> GroupSpec:
     return replace(group, nodes=tuple(node for node in group.nodes if node.name not in names))
 
 

@@ -58,7 +58,7 @@ def start(name: str, hostname: str, record: Callable[[Process], None], *, leashe
         raise not_started(error, argv[0], name, WHAT) from error
     leash, output, errors = streams(starter)
     with output, errors:
-        starter.wait()  # ends setsid only: the outer process is not our child
+        starter.wait()  # only setsid ends here: the outer process is not our child
         try:
             process = identify(int(_line(output) or 0))
             if process:

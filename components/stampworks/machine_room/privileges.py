@@ -27,7 +27,7 @@ def remedy(why: str, path: str) -> str:
 
 def remedies(why: str, path: str) -> list[str]:
     """Return all obstacles, each with its remedy. `path` is the search path of programs."""
-    found = [*_limits(why), *(_of_root() if os.geteuid() == 0 else _of_user(path))]
+    found = [*_limits(why), *(_root_remedies() if os.geteuid() == 0 else _user_remedies(path))]
     return found or [
         "see whether this works: unshare --user --map-root-user --map-auto --mount --net --pid --fork true"
     ]
@@ -43,14 +43,14 @@ def _limits(why: str) -> Iterator[str]:
             yield f"{setting} is {allowed} here; as root: sysctl {setting}=10000"
 
 
-def _of_root() -> Iterator[str]:
+def _root_remedies() -> Iterator[str]:
     held = int(_status("CapEff") or "0", 16)
     lacking = [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
     if lacking:
-        yield f"this root has no {' and no '.join(lacking)}; a container has it only when privileged"
+        yield f"this root has no {' and no '.join(lacking)}; a container needs to be privileged"
 
 
-def _of_user(path: str) -> Iterator[str]:
+def _user_remedies(path: str) -> Iterator[str]:
     for program in ("newuidmap", "newgidmap"):
         found = shutil.which(program, path=path)
         if not found:
@@ -60,14 +60,14 @@ def _of_user(path: str) -> Iterator[str]:
     if _status("NoNewPrivs") == "1":
         yield "no_new_privs is set for this process, and newuidmap needs its privilege: start it without that setting"
     for file, option in (("/etc/subuid", "subuids"), ("/etc/subgid", "subgids")):
-        yield from _of_range(file, option)
+        yield from _range_remedies(file, option)
     for setting, wanted in SWITCHES:
         value = _lines(_path(setting))
         if value and value[0] != wanted:
             yield f"this host forbids user namespaces: {setting} is {value[0]}; as root: sysctl {setting}={wanted}"
 
 
-def _of_range(file: str, option: str) -> Iterator[str]:
+def _range_remedies(file: str, option: str) -> Iterator[str]:
     number = str(os.getuid())
     try:
         user = pwd.getpwuid(os.getuid()).pw_name

@@ -24,14 +24,17 @@ class Process:
 
     @property
     def instance(self) -> str:
+        """An id that a later process with the same number does not have."""
         return f"{self.pid}-{self.start}"
 
     @property
     def alive(self) -> bool:
+        """Whether it runs; a zombie does not."""
         return self._state not in ("", "Z", "X")
 
     @property
     def frozen(self) -> bool:
+        """Whether it is stopped by a signal or a debugger."""
         return self._state in ("T", "t")
 
     @property

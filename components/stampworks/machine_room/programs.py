@@ -20,6 +20,7 @@ def folder() -> Path:
 
 
 def program(name: str) -> str:
+    """Return the path of a program that `tools.prepare` builds. It may be missing."""
     return str(folder() / "bin" / name)
 
 

@@ -15,6 +15,7 @@ CHUNK = 1 << 16
 
 
 async def main() -> None:
+    """Forward connections of the socket until this process is ended. Arguments: socket, address, port."""
     listener = socket.socket(fileno=int(sys.argv[1]))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

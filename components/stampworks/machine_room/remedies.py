@@ -59,7 +59,7 @@ def left(place: Path) -> str:
     """Return the free space at a path, in bytes and in files: either may be used up."""
     there = paths.nearest_existing(place)
     found = os.statvfs(there)
-    # not every file system counts its files
+    # Some file systems have no limit on the number of files.
     files = f" and {found.f_favail} files" if found.f_files else ""
     return f"{there} has {found.f_bavail * found.f_frsize >> 20} MiB{files} left"
 

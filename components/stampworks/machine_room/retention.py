@@ -47,7 +47,7 @@ def touch(node: Path) -> None:
 
     If the clock was set back, other images may have later times: use a time after all of them.
     """
-    asked = max([time.time_ns(), *(_asked(other) + 1 for other in node.parent.glob("node-*"))])
+    asked = max([time.time_ns(), *(_last_use(other) + 1 for other in node.parent.glob("node-*"))])
     os.utime(node, ns=(asked, asked))
 
 
@@ -63,7 +63,7 @@ def sweep(images: Path, progress: Progress) -> None:
     """Remove images that are no longer used. The caller holds the lock under which images are made."""
     for leftover in images.glob(".*-*"):  # left by a build or removal that was killed
         files.remove_tree(leftover, "node image")
-    nodes = sorted(images.glob("node-*"), key=_asked, reverse=True)
+    nodes = sorted(images.glob("node-*"), key=_last_use, reverse=True)
     gone = [node for node in nodes if (node / PARTS).exists() and not _in_use(node)][KEPT:]
     kept = [node for node in nodes if node not in gone]
     if all((node / PARTS).exists() for node in kept):  # otherwise the parts of an image are unknown
@@ -75,7 +75,7 @@ def sweep(images: Path, progress: Progress) -> None:
         files.remove_tree(path.rename(path.with_name(f".{path.name}")), "node image")
 
 
-def _asked(node: Path) -> int:
+def _last_use(node: Path) -> int:
     """Return the time at which an image was used last; 0 if another process is removing it."""
     with contextlib.suppress(FileNotFoundError):
         return node.stat().st_mtime_ns

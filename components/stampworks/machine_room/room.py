@@ -28,6 +28,7 @@ class Room:
 
     @property
     def nodes(self) -> Path:
+        """Folder of the nodes' disks."""
         return self.folder / "nodes"
 
     @property
@@ -42,14 +43,17 @@ class Room:
 
     @property
     def identity_file(self) -> Path:
+        """Private ssh key with which the toolkit logs in to nodes."""
         return self.folder / "ssh" / "id_ed25519"
 
     @property
     def public_key_file(self) -> Path:
+        """Public part of that key, which nodes accept."""
         return self.folder / "ssh" / "id_ed25519.pub"
 
     @property
     def network_file(self) -> Path:
+        """File with the network that the room was started with."""
         return self.folder / "network.json"
 
     @contextlib.contextmanager
@@ -126,7 +130,7 @@ class Room:
         if process := self.process:
             launcher = process.parent
             process.end(self.name)
-            if launcher and launcher.program == "unshare":  # it ends on its own, a moment later
+            if launcher and launcher.program == "unshare":  # the launcher ends by itself, a moment later
                 launcher.wait(self.name)
         self._process_file.unlink(missing_ok=True)
         for record in self.nodes.glob(f"*/{cgroups.RECORD}"):
@@ -176,10 +180,12 @@ class Room:
 
 
 def rooms_dir() -> Path:
+    """Return the folder of all rooms of this user."""
     return paths.state_dir() / "rooms"
 
 
 def of_cluster(cluster: str) -> Room:
+    """Return the room of a cluster. It need not exist."""
     return Room(rooms_dir() / cluster, f"cluster {cluster}")
 
 

@@ -24,6 +24,8 @@ from stampworks.machine_room.specs import NetworkSpec, RailSpec, network_text
 
 @dataclass(frozen=True)
 class TrunkState:
+    """The trunk between a leaf and its spine as the kernel has it now."""
+
     rail: int
     leaf: str
     rate_mbps: int
@@ -37,7 +39,7 @@ class RoomState:
     """State of a room at one moment."""
 
     instance: str
-    """Identity that changes when the room, and with it all its nodes, starts anew."""
+    """Identity of the room, which changes when it restarts with all its nodes."""
     gateways: tuple[str, ...]
     """Addresses of the room on the management network, with their prefix."""
     trunks: tuple[TrunkState, ...]
@@ -145,7 +147,7 @@ def open_door(cluster: str, name: str, address: str, port: int) -> int:
     room = of_cluster(cluster)
     with room.locked():
         doors = _doors(room)
-        if doors.get(name, (address, port)) != (address, port):  # a relay goes on leading to where it began to
+        if doors.get(name, (address, port)) != (address, port):  # a relay keeps its first target
             daemons.end(room, [name])
         doors[name] = (address, port)
         files.write(_doors_file(room), json.dumps(doors))
@@ -174,7 +176,7 @@ def room_drift(state: RoomState | None, network: NetworkSpec, rails: Sequence[Ra
     found = {(trunk.rail, trunk.leaf): trunk.rate_mbps for trunk in state.trunks}
     wanted = {(rail, trunk.leaf): trunk.rate_mbps for rail, trunk in trunks(rails)}
     for trunk in state.trunks:
-        if trunk.in_use:  # it goes with the last node of its leaf, and jobs there may still need it
+        if trunk.in_use:  # the trunk goes with the last node of its leaf: jobs there may still need it
             wanted.setdefault((trunk.rail, trunk.leaf), trunk.rate_mbps)
     for key in sorted(found.keys() | wanted.keys()):
         if found.get(key) != wanted.get(key):

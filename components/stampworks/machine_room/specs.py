@@ -46,6 +46,8 @@ class RailSpec:
 
 @dataclass(frozen=True)
 class NodeSpec:
+    """A node: its addresses and its leaf."""
+
     name: str
     address: str
     """Address on the management network."""

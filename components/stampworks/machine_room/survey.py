@@ -17,7 +17,7 @@ from pathlib import Path
 NETWORK = 1 << 30  # CLONE_NEWNET
 NAMESPACES = Path("/run/netns")
 
-# From the kernel's rtnetlink.h, if_link.h, if_addr.h and pkt_sched.h.
+# Constants of the kernel's rtnetlink.h, if_link.h, if_addr.h and pkt_sched.h.
 GET_LINK, GET_ADDRESS, GET_DISCIPLINE = 18, 22, 38
 REQUEST_ALL, ERROR, DONE = 0x301, 2, 3
 HEADER, LINK, ADDRESS, DISCIPLINE = (struct.Struct(form) for form in ("=LHHLL", "=BxHiII", "=BBBBI", "=BxHiIII"))
@@ -30,6 +30,7 @@ Attributes = dict[int, bytes]
 
 
 def main() -> None:
+    """Print the interfaces of all namespaces; those that end meanwhile are left out."""
     libc = ctypes.CDLL(None, use_errno=True)
     found = {"": interfaces()}
     for path in sorted(NAMESPACES.iterdir()):
@@ -65,6 +66,7 @@ def interfaces() -> Found:
 
 
 def addresses() -> Iterator[tuple[str, int]]:
+    """Yield the IPv4 addresses of this namespace, each with the index of its interface."""
     for fixed, attributes in ask(GET_ADDRESS, ADDRESS.size):
         family, prefix, _, _, index = ADDRESS.unpack(fixed)
         if family == socket.AF_INET and LOCAL in attributes:
@@ -101,6 +103,7 @@ def ask(what: int, fixed: int) -> Iterator[tuple[bytes, Attributes]]:
 
 
 def split(data: bytes) -> Attributes:
+    """Return the attributes of a netlink message by their type, without the flags in it."""
     found: Attributes = {}
     while len(data) >= 4:
         length, kind = struct.unpack_from("=HH", data)
@@ -110,10 +113,12 @@ def split(data: bytes) -> Attributes:
 
 
 def aligned(length: int) -> int:
+    """Return a length rounded up to netlink's alignment of 4 bytes."""
     return (length + 3) & ~3
 
 
 def text(data: bytes) -> str:
+    """Return a zero-terminated string of a netlink message."""
     return data.rstrip(b"\0").decode()
 
 

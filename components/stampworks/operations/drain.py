@@ -1,4 +1,4 @@
-"""The words for nodes that are out of service: who holds one, why, and what nobody may do with it."""
+"""Messages about nodes out of service: who holds a node, the reason, and forbidden actions."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def said_by(who: str, text: str) -> DrainReason:
 
 
 def check_names(plan: Plan, names: Sequence[str], nodes: Collection[str]) -> None:
+    """Raise InputError for a name that is no worker, with the nearest names as a hint."""
     for name in names:
         if name in {node.name for node in plan.controller.nodes}:
             raise InputError(f"{name} is the controller and runs no jobs", nearest(name, nodes))

@@ -22,7 +22,7 @@ class UnknownError(OperationError):
 
 
 def start(stack: str = "STACK") -> str:
-    """A hint that starts a cluster, also one whose stack Pulumi has never heard of."""
+    """Return a hint that starts a cluster, even if Pulumi does not know its stack."""
     return f"start it: pulumi stack select --create {stack} && pulumi up"
 
 

@@ -1,4 +1,4 @@
-"""Breaking a running cluster on purpose, to see that what must notice does."""
+"""Inject faults into a running cluster, to test its checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def injected(plan: Plan) -> tuple[tuple[Injected, bool | None], ...]:
 def inject(
     plan: Plan, roster: Roster, name: str, node: str, rail: str, severity: float | None, seed: int | None
 ) -> tuple[Injected, int]:
-    """Breaks something and says what; whatever was not said is chosen by the seed, and the seed by chance."""
+    """Inject a fault and return it with the seed. The seed chooses omitted options, and is itself chosen at random if
+    omitted."""
     cloud = _of(plan.cloud)
     fault = _named(name, cloud.FAULTS)
     _expect_noticed(fault, plan)
@@ -42,7 +43,7 @@ def inject(
 
 
 def clear(plan: Plan, name: str = "", node: str = "") -> tuple[Injected, ...]:
-    """Takes away what was injected: all, or that of a name, of a node or leaf; returns what was taken away."""
+    """Clear injected faults: all, or those of a name, a node or a leaf. Return the cleared ones."""
     cloud = _of(plan.cloud)
     if name:
         _named(name, cloud.FAULTS)
@@ -95,7 +96,7 @@ def _expect_in_range(fault: Fault, severity: float | None) -> None:
 
 
 def _places(plan: Plan, roster: Roster, fault: Fault, node: str, rail: str) -> list[tuple[str, str]]:
-    """Where it can be, of what was asked for."""
+    """Return the places that a fault can have, limited to the requested ones."""
     known = {each.name: each for pool in plan.pools for each in pool.nodes}
     leaves = {leaf.name for leaf in plan.fabric.leaves}
     interfaces = [each.interface for each in plan.fabric.rails]

@@ -1,4 +1,4 @@
-"""Waiting until everybody is there who always runs, and letting those go whom nobody wants any more."""
+"""Wait for the members that always run, and let surplus ones leave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stampworks.plan import Group, Refusal, Roster
 
 _STARTS = "pulumi up restarts dead nodes"
 _LOOKS = 2
-"""How often nobody has to be there, before nobody is."""
+"""Number of looks without members before a group counts as empty."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,11 @@ class WantedMembers:
     group: str
     names: tuple[str, ...]
     count: int
-    """How many of them, the first ones, always run."""
+    """Number of nodes that always run, from the first one on."""
 
     @property
     def always(self) -> tuple[str, ...]:
+        """Names of the nodes that must run; the others are elastic."""
         return self.names[: self.count]
 
     @property
@@ -37,11 +38,12 @@ class WantedMembers:
 
 
 def wanted(group: Group) -> WantedMembers:
+    """Return the members that a group should have."""
     return WantedMembers(group.name, tuple(node.name for node in group.nodes), group.count_min)
 
 
 def join(of: str, cluster: str, region: str, all_: Iterable[WantedMembers]) -> None:
-    """Makes members of what has been started, and starts what has died where nothing else does."""
+    """Make members of started machines, and restart dead ones where the cloud does not."""
     cloud(of).join(cluster, region, {each.group: each.always for each in all_})
 
 
@@ -54,8 +56,8 @@ def gather(
     drain_timeout_minutes: float,
     progress: Callable[[str], None],
 ) -> Roster:
-    """Return the members that always run, once all of them are there. Machines that have to go leave first, after their
-    jobs: nodes that do not always run any more, and elastic nodes that shall always run."""
+    """Return the members that always run, once all of them have joined. Machines that must leave do so first, after
+    their jobs: nodes that no longer run always, and elastic nodes that will run always."""
     elastic = {name for each in before for name in each.elastic}
     becoming = [name for each in all_ for name in each.always if name in elastic]
 
@@ -93,7 +95,7 @@ def complete(
             always = {name for each in all_ for name in each.always}
             return replace(now, members=tuple(each for each in now.members if each.name in always))
         refused = cloud(of).refusals(cluster, region, [each.group for each in all_ if missing([each], there)])
-        # the cause of the first failure may be gone since, or soon: another attempt shows it
+        # The cause of the first failure may already be repaired: another attempt shows it.
         if lasting := [each for each in refused if each.lasting and asked.setdefault(each.group, each) != each]:
             raise too_few(f"{short}, and waiting does not help", lasting)
         if time.monotonic() > deadline:
@@ -104,7 +106,7 @@ def complete(
 
 
 def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callable[[str], None]) -> None:
-    """Ends the nodes of a group that started with the work, and returns when they are gone.
+    """End the elastic nodes of a group, and return when they have ended.
 
     Looks once more when nobody is left: a cloud shows a machine a moment after it has started it.
     """
@@ -144,7 +146,7 @@ def _let_go(
     names = {name for each in all_ for name in each.names}
     leaving = [*cloud(now.cloud).misplaced(now.cluster, now.region, always), *becoming]
     if reasons := {name: REPLACED if name in names else LEAVES for name in leaving}:
-        from stampworks.operations.slurm.service import SlurmService  # only nodes of a Slurm leave this way
+        from stampworks.operations.slurm.service import SlurmService  # only nodes of Slurm leave in this way
 
         vacate_for_good(SlurmService(now), reasons, timeout_minutes, progress)
         cloud(now.cloud).dismiss(now.cluster, now.region, always, reasons)

@@ -1,4 +1,4 @@
-"""Where a proof takes place: what it asks of a scheduler, in the same words whichever runs the jobs."""
+"""The requests of a proof to a scheduler, the same for every scheduler."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from stampworks.text.reasons import DrainReason
 
 _LOOK_S = 30.0
 _LOOKS = 16
-"""At one time: each is an ssh."""
+"""Number of nodes looked at in parallel: each look is an ssh connection."""
 Progress = Callable[[str], None]
 
 
 class ProofHeldError(OperationError):
-    """Another proof is at work on the same cluster."""
+    """Another proof runs on the same cluster."""
 
 
 @dataclass(frozen=True)
 class NodeStanding:
-    """How a node stands with its scheduler."""
+    """The state of a node in its scheduler."""
 
     busy: str = ""
     """Jobs that run on it, in words; empty for none."""
     held: DrainReason | None = None
     """Reason that keeps jobs from it, with its author."""
     out: str = ""
-    """Why it takes no jobs, whoever is to blame; empty for one that does."""
+    """Reason why it takes no jobs, for any cause; empty if it does."""
     silent: bool = False
-    """It does not answer, and may be about to."""
+    """Whether it does not answer now; it may answer soon."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """One start of some programs, a rank on each node."""
+    """The end of a start of some programs, a rank on each node."""
 
     code: int
     """0 when all of them ended well; 124 when they took too long."""
@@ -57,7 +57,7 @@ class ProvingGround(Protocol):
     """Name of the scheduler for people."""
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
-        """Returns once no other proof is at work; takes away what one that was killed has left."""
+        """Wait until no other proof runs, and remove the remains of a killed one."""
 
     def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
         """All nodes that it knows; the named ones as they are now."""
@@ -66,22 +66,22 @@ class ProvingGround(Protocol):
         """Return the reason for each held node."""
 
     def take(self, names: Sequence[str]) -> bool:
-        """Nobody else's job starts on these nodes from now on; False when another proof was quicker."""
+        """Reserve these nodes: no other job starts on them. Return False when another proof was faster."""
 
     def extend(self, seconds: float) -> None:
-        """Makes sure that they stay ours for so much longer."""
+        """Make sure that the reservation lasts this much longer."""
 
     def give_back(self) -> None:
-        """They are everybody's again, but for those that are held."""
+        """Release the nodes, except those that are held."""
 
     def let_in(self, names: Sequence[str]) -> None:
         """Nodes that a proof holds back take our programs."""
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
-        """They take no jobs, each for its reason; who is held in the meantime keeps the reason it has."""
+        """Hold nodes with a reason each. A node that is already held keeps its reason."""
 
     def busy(self) -> dict[str, str]:
-        """By node, what runs there that is not ours."""
+        """Return the nodes on which work of others runs, with a sentence about each."""
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
         """Return the nodes that take no jobs, and why; wait for one that is about to answer."""
@@ -92,11 +92,11 @@ class ProvingGround(Protocol):
     def start(
         self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float
     ) -> Ended:
-        """Runs a program on each of these nodes, ended there when it takes too long. Nothing of it is left."""
+        """Run a program on each of these nodes. End it after the time limit, without leftovers."""
 
 
 def look_again(roster: Roster, names: Sequence[str]) -> None:
-    """Has nodes that the health check holds look whether they are well by now, and say so to their scheduler."""
+    """Let nodes that the health check holds repeat it and report to their scheduler."""
 
     def look(name: str) -> None:
         with contextlib.suppress(UnknownError):  # the scheduler, asked next, says that it is silent

@@ -21,17 +21,18 @@ def ourselves() -> str:
 
 
 def person(holder: str) -> str:
+    """Return the name of a lock's holder without the process."""
     return holder.partition(" (")[0] or "somebody"
 
 
 def is_gone(holder: str) -> bool:
-    """Whether it was a process of this machine that is no more; of others nobody knows."""
+    """Return whether the holder was a process of this machine that has ended; other holders are unknown."""
     found = _PROCESS.fullmatch(holder)
     return found is not None and found[3] == _space() and _begun(int(found[1])) != found[2]
 
 
 def _space() -> str:
-    """In which numbers of processes mean the same: this boot, and the namespace that we are in."""
+    """Return an id of the space in which process numbers are unique: this boot and this namespace."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
         return f"{boot}.{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -39,7 +40,7 @@ def _space() -> str:
 
 
 def _begun(process: int) -> str:
-    """When a process began, in ticks since the boot; nothing when there is none."""
+    """Return the start of a process in ticks since the boot; empty if there is no such process."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     return ""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stampworks.jobs import Job as OwnJob
 
 State = Literal["waiting", "running", "ending", "finished", "failed", "cancelled", "stopped", "unknown"]
-"""`stopped`: it left a checkpoint and can go on; `unknown`: it is gone, and its end is not recorded."""
+"""`stopped`: it left a checkpoint and can continue; `unknown`: it has ended without a record."""
 AT_WORK = ("waiting", "running", "ending")
 
 
@@ -29,10 +29,10 @@ class JobRequest:
     """Nodes of the queue that are not meant."""
     machine: Machine
     path: str
-    """Where Python finds the programs on a node."""
+    """Python path of the programs on a node."""
     program: tuple[str, ...]
     notice_s: int = 0
-    """So long before its time is up it is told; 0: as long as is usual."""
+    """Seconds before the time limit at which the run is warned; 0 means the default."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class Job:
     """Id by its scheduler: a number on Slurm, team and name on Kubernetes."""
     user: str
     nodes: tuple[str, ...]
-    """Its nodes; none while it waits."""
+    """Nodes of the job; empty while it waits."""
     wanted: int
     since: int | None
-    """When it started, or is expected to, in seconds of Unix time."""
+    """Start or expected start, in seconds of Unix time."""
     why: str
     """Why it waits, or how it ended."""
     queue: str = ""
     account: str = ""
     submitted: int | None = None
-    """These are seconds of Unix time, too; None where the scheduler does not say."""
+    """Submission, in seconds of Unix time; None if the scheduler does not report it."""
     ended: int | None = None
     gpus: int | None = None
     """Accelerators that it holds or held, or asks for while it waits."""
@@ -63,18 +63,33 @@ class Job:
     place: int | None = None
     """Place of a waiting job in its queue, from 1; None where the scheduler does not say."""
     hours: float | None = None
-    """So long it has run, over all tasks of an array; None where nobody knows."""
+    """Hours that it has run, over all tasks of an array; None if unknown."""
     gpu_hours: float | None = None
 
 
 class JobScheduler(Protocol):
-    """Runs jobs: `jobs` are those that were submitted here, `every_job` all that the scheduler knows."""
+    """Jobs of a scheduler: `jobs` are those of the toolkit, `every_job` all of them."""
 
-    def files(self, wanted: JobRequest) -> dict[str, str]: ...
-    def submit(self, wanted: JobRequest, user: str) -> int | str: ...
-    def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]: ...
-    def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> int | str: ...
-    def jobs(self) -> tuple[Job, ...]: ...
-    def every_job(self, ended: bool) -> tuple[Job, ...]: ...
-    def cancel(self, job: Job) -> None: ...
-    def taking_none(self, names: tuple[str, ...]) -> dict[str, str]: ...
+    def files(self, wanted: JobRequest) -> dict[str, str]:
+        """Return the files of a run that the scheduler needs, by name."""
+
+    def submit(self, wanted: JobRequest, user: str) -> int | str:
+        """Submit a run and return its id."""
+
+    def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]:
+        """Return the files of a user's job, by name."""
+
+    def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> int | str:
+        """Submit a user's job, which starts when the jobs in `after` have ended, and return its id."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Return the runs of the toolkit that wait or run."""
+
+    def every_job(self, ended: bool) -> tuple[Job, ...]:
+        """Return the jobs of all users; `ended` adds those that the accounting keeps."""
+
+    def cancel(self, job: Job) -> None:
+        """End a job; succeed if it has already ended."""
+
+    def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Return the reason for each of these nodes that takes no jobs."""

@@ -29,17 +29,17 @@ WORKLOADS: tuple[Workload, ...] = ("training", "validation")
 OWN = "job"
 """The workload of a job of a user."""
 STOPPED = 75
-"""The exit code of a run that has saved what it had, and can go on (EX_TEMPFAIL)."""
+"""Exit status of a run that has saved its state and can continue (EX_TEMPFAIL)."""
 NAME_PATTERN = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 DERIVED = ("cluster", "peak_tflops", "price", "ranks", "programs", "notice_s")
-"""Options that follow from where and how a run runs: they may be others when it goes on."""
+"""Options that follow from the place of a run: they may differ when it continues."""
 _SIGNALLED = (130, 137, 143)
 """Exit codes of a program that INT, KILL or TERM has ended."""
 _POLL_S, _BACK_S = 1.0, 5.0
 
 
 class UsedError(OperationError):
-    """The name is that of a run which is at work, or which was told something else."""
+    """The name belongs to an active run, or to one with other options."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class RunRequest:
     nodes: int = 0
     """0 means all of them."""
     pool: str = ""
-    """Without one those of the default queue."""
+    """Pool of the run; by default the pools of the default queue."""
     user: str = "root"
     file: str = ""
     """Content of a JSON file of options."""
@@ -162,7 +162,7 @@ def listed(plan: Plan, roster: Roster, ended: bool = False) -> tuple[Job, ...]:
 
 
 def cancel(plan: Plan, roster: Roster, name: str) -> Job:
-    """The job that was cancelled. What the run has saved stays, so that it can go on later."""
+    """Cancel a run and return it. Its checkpoints stay, so that it can continue later."""
     scheduler = of_cluster(plan, roster)
     job = _found(plan, roster, name)
     if job.state in AT_WORK:
@@ -178,7 +178,7 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
     while True:
         last = job
         try:
-            job = _found(plan, roster, name)  # asked first: what it said before its end is read afterwards
+            job = _found(plan, roster, name)  # ask first: its last messages are read afterwards
         except InputError:
             if last is None:
                 raise
@@ -194,7 +194,7 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
             yield Piece(job, found["log"], found["events"])
         if not live or job.state not in (*AT_WORK, "stopped"):
             return
-        # one that makes room, or whose time is up, is on its way back into the queue for a moment
+        # A job that makes room, or whose time is up, is briefly `stopped` before it is requeued.
         stopped = (stopped or time.monotonic()) if job.state == "stopped" else 0.0
         if stopped and time.monotonic() - stopped > _BACK_S:
             return
@@ -215,6 +215,7 @@ def _vanished(plan: Plan, roster: Roster, last: Job) -> Job:
 
 
 def of_cluster(plan: Plan, roster: Roster) -> JobScheduler:
+    """Return the jobs of a cluster's scheduler."""
     return port_of(plan.scheduler.kind).jobs(plan, roster)
 
 
@@ -298,7 +299,7 @@ def _program(plan: Plan, workload: Workload, folder: str, programs: list[str]) -
 def _check_free(
     plan: Plan, roster: Roster, scheduler: JobScheduler, wanted: JobRequest, options: Mapping[str, Any]
 ) -> bool:
-    """Whether a run of this name goes on; refused where it is at work, or was something else."""
+    """Return whether a run of this name continues. Raise UsedError if it is active or had other options."""
     name = wanted.name
     busy = next((job for job in scheduler.jobs() if job.name == name and job.state in AT_WORK), None)
     if busy:
@@ -344,7 +345,7 @@ def _by_reason(out: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _found(plan: Plan, roster: Roster, name: str) -> Job:
-    """By its name or its id: on Kubernetes the name with its team, on Slurm its number."""
+    """Return the job with this name or id: on Kubernetes name and team, on Slurm a number."""
     known = of_cluster(plan, roster).jobs()
     run = re.sub(r"^[a-z0-9-]+/", "", name)
     of_name = [job for job in known if job.name == run]
@@ -374,7 +375,7 @@ def _found(plan: Plan, roster: Roster, name: str) -> Job:
 
 
 def _folders_of(plan: Plan, roster: Roster, name: str, queued: Job | None) -> list[str]:
-    """The folders that may have a job of a name; of a user's that Slurm has forgotten, whoever it is of."""
+    """Return the folders that a job of this name may have, for any user if Slurm has forgotten it."""
     if queued:
         return [f"{name}.{queued.user}" if queued.workload == OWN else name]
     there = runs.all_runs(plan, roster, runs.folder_of_all(plan)).get("runs", {})
@@ -406,7 +407,7 @@ def _key_of_folder(folder: str) -> tuple[str, str]:
 
 
 def _without(job: Job, found: Any) -> Job:
-    """A run that goes on with fewer nodes says so; Slurm itself notices only after a while."""
+    """Return the job with its lost nodes from its own events; Slurm notices only after a while."""
     lost = found.get("lost") if isinstance(found, dict) else None
     if job.state != "running" or not isinstance(lost, list) or not lost:
         return job
@@ -414,7 +415,7 @@ def _without(job: Job, found: Any) -> Job:
 
 
 def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job | None:
-    """How a run ended, by its own word first, then the scheduler's, then its programs' exit code."""
+    """Return how a run ended: its own word first, then the scheduler's, then the exit status of its programs."""
     if queued and queued.state in AT_WORK:
         return queued
     told = found.get("run")
@@ -430,7 +431,8 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
             return _of_exit(job, code)
         return replace(queued, exit_code=code) if queued.exit_code is None else queued
     broke_off = code not in (None, 0, 75) and isinstance(last, dict) and last.get("why") != "failed"
-    if isinstance(last, dict) and last.get("what") == "end" and not broke_off:  # else it is of the attempt before
+    # otherwise the event belongs to an earlier attempt
+    if isinstance(last, dict) and last.get("what") == "end" and not broke_off:
         ways: dict[object, State] = {"finished": "finished", "preempted": "stopped", "failed": "failed"}
         text = str(last.get("text") or "")
         return replace(job, state=ways.get(last.get("why"), "failed"), why=text)
@@ -449,4 +451,5 @@ def _of_exit(job: Job, code: Any, stopped: int | None = None) -> Job:
 
 
 def as_text(value: Any) -> str:
+    """Return options of a run as they are stored in its folder."""
     return json.dumps(value, indent=1) + "\n"

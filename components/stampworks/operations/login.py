@@ -19,7 +19,7 @@ class Connection:
 
     user: str
     plan: Plan
-    """As it was stamped when this was written, without reasons."""
+    """Plan that was stamped when the connection was written, without reasons."""
     roster: Roster
     """Members of the cluster when it was written, with their host keys. ssh logs in as the user, with her own key."""
     kubeconfig: str = ""
@@ -27,7 +27,7 @@ class Connection:
 
 
 def connect(plan: Plan, roster: Roster, user: str) -> Connection:
-    """Opens what leads to head and login nodes without stepping into their network, and says what there is."""
+    """Open ports to the head and login nodes from outside of their network, and return the connection."""
     expect_user(plan, user, besides=())
     port, own = port_of(plan.scheduler.kind), replace(plan, reasons=())
     if roster.members:

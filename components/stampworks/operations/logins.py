@@ -14,11 +14,11 @@ OWN_FILES = {
     "sk-ecdsa-sha2-nistp256@openssh.com": "id_ecdsa_sk",
     "ssh-rsa": "id_rsa",
 }
-"""Files that ssh-keygen writes by itself, by the type of the key; the others are those of ECDSA."""
+"""Default files of ssh-keygen by the type of the key; other types are ECDSA."""
 
 
 def login_commands(plan: Plan, roster: Roster) -> dict[str, str]:
-    """For each user with keys the command that logs in to a login node, or to the head where there is none."""
+    """Return the command of each user with keys that logs in to a login node, or to the head if there is none."""
     places = [group.name for group in plan.login] or [CONTROLLER]
     node = next((member.name for member in roster.members if member.group in places), "")
     if not node:

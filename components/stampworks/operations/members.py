@@ -11,7 +11,7 @@ from stampworks.plan import Ending, Refusal, Roster, remedies
 
 
 class MembersMissingError(OperationError):
-    """Some group did not become complete in time."""
+    """A group has not become complete in time."""
 
 
 def members(of: str, cluster: str, region: str) -> Roster:
@@ -20,7 +20,7 @@ def members(of: str, cluster: str, region: str) -> Roster:
 
 
 def endings(of: str, cluster: str, region: str) -> tuple[Ending, ...]:
-    """When capacity ends that nodes of a cluster are in, as the cloud says it now."""
+    """Return the ends of the capacity of a cluster's nodes, as the cloud reports them now."""
     return cloud(of).endings(cluster, region)
 
 
@@ -30,17 +30,17 @@ def waiting(short: str, refused: Sequence[Refusal]) -> str:
 
 
 def too_few(what: str, refused: Sequence[Refusal], else_: str = "") -> MembersMissingError:
-    """The same at the end of a wait; `else_` is what to do where the cloud says nothing."""
+    """Return the error at the end of a wait. `else_` is the hint if the cloud gives no reason."""
     return MembersMissingError("\n  ".join([what, *(each.words for each in refused)]), remedies(refused) or else_)
 
 
 def retag(of: str, cluster: str, region: str, wanted: Mapping[str, str], gone: Collection[str]) -> None:
-    """Has these tags on all machines that run, and those no more."""
+    """Set these tags on all running machines, and remove those in `gone`."""
     cloud(of).retag(cluster, region, wanted, gone)
 
 
 def renewal(of: str) -> Renewal:
-    """Return the cloud's module that knows outdated nodes and makes them anew."""
+    """Return the cloud's module that finds and renews outdated nodes."""
     _expect_stamped(of)
     return needed(CLOUDS[of].renewal, "renewal", of)()
 
@@ -58,14 +58,14 @@ def elastic(of: str) -> ElasticMembers:
 
 
 def managed(of: str) -> PoolMembers:
-    """Return the module of a cloud whose Kubernetes makes its nodes itself."""
+    """Return the module of a cloud whose Kubernetes starts nodes itself."""
     _expect_stamped(of)
     own = needed(CLOUDS[of].kubernetes, "Kubernetes", of)
     return needed(own.managed, "Kubernetes with nodes of its own", of).members()
 
 
 def joined(of: str) -> JoinedRenewal:
-    """Return the module of a cloud whose Kubernetes is given nodes that were configured."""
+    """Return the module of a cloud whose Kubernetes is joined by configured nodes."""
     _expect_stamped(of)
     own = needed(CLOUDS[of].kubernetes, "Kubernetes", of)
     return needed(own.joined, "Kubernetes that nodes join", of).renewal()

@@ -21,9 +21,10 @@ class ClusterProgram:
     module: ModuleType
     limit_s: float
     garbled: str
-    """Error text for another answer."""
+    """Error text for an answer of any other form."""
 
     def ask(self, plan: Plan, roster: Roster, user: str, words: Sequence[str], given: str = "") -> dict[str, Any]:
+        """Run the program on the cluster and return its answer. Raise UnknownError for a garbled one."""
         argv = ["python3", "-I", "-c", Path(str(self.module.__file__)).read_text(), *words]
         answer = port_of(plan.scheduler.kind).ask_storage(plan, roster, user, argv, self.limit_s, given)
         try:

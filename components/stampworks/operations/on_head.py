@@ -17,7 +17,7 @@ from typing import Any
 RUNS_MAX = 1000
 """The newest are listed."""
 CHUNK_BYTES = 1 << 18
-"""So much of a file is read at a time."""
+"""Bytes that are read at a time."""
 TEXT_BYTES = 1 << 22
 NODES_MAX = 1000
 TAIL_BYTES = 1 << 16
@@ -38,6 +38,7 @@ def read(path: Path, start: int = 0, limit: int = TEXT_BYTES) -> bytes:
 
 
 def parsed(text: bytes) -> Any:
+    """Return the value of JSON text; None if it is not valid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -70,7 +71,7 @@ def _lost(folder: Path) -> list[str]:
 
 
 def make(runs: Path) -> dict[str, Any]:
-    """Where the runs of all users lie; each may only touch their own."""
+    """Create the folder of all runs; each user may change only their own."""
     if not runs.is_dir():
         runs.mkdir(parents=True, exist_ok=True)
         runs.chmod(0o1777)
@@ -78,7 +79,7 @@ def make(runs: Path) -> dict[str, Any]:
 
 
 def write(folder: Path, files: dict[str, str]) -> dict[str, Any]:
-    """Each file whole or not at all; in a folder of one's own only."""
+    """Write each file completely or not at all, and only into the user's own folder."""
     folder.mkdir(exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
@@ -122,6 +123,7 @@ def follow(folder: Path, log: int, events: int) -> dict[str, Any]:
 
 
 def main(verb: str, folder: Path, *more: str) -> dict[str, Any]:
+    """Do what the verb says and return the answer."""
     if verb == "write":
         return write(folder, json.load(sys.stdin))
     if verb == "follow":

@@ -46,6 +46,7 @@ def look(folder: Path, image: str) -> dict[str, Any]:
 
 
 def said(path: Path) -> str:
+    """Return the text of a file; empty if there is none."""
     try:
         return path.read_text()
     except FileNotFoundError:
@@ -66,7 +67,8 @@ def claim(folder: Path, seen: str) -> str:
                 age = time.time() - path.lstat().st_mtime
                 if age < _SUBMITTED_S:
                     return f"another command has been submitting it for {age:.0f} s"
-                path.rename(folder / f".{CLAIM}.{own}")  # one of several commands does this
+                # the rename is atomic: only one of several concurrent commands succeeds
+                path.rename(folder / f".{CLAIM}.{own}")
             except FileNotFoundError:
                 continue
             (folder / f".{CLAIM}.{own}").unlink()
@@ -104,19 +106,19 @@ def put(objects: Path, pieces: list[tuple[str, int, int, str]]) -> dict[str, Any
             file.seek(offset)
             file.write(content)
         if offset + len(content) == size:
-            if digest_of(draft) != digest:
+            if _digest_of(draft) != digest:
                 sys.exit("a file was changed on its way")
             draft.replace(objects / digest)
     return {}
 
 
-def digest_of(path: Path) -> str:
+def _digest_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
-    """Write all files of a job; what its workdir had of an earlier copy and has no more goes, other files stay."""
+    """Write all files of a job. Files of the last copy that are no longer in the workdir are removed; others stay."""
     private(folder)
     if busy := claim(folder, given["turn"]):
         return {"busy": busy}
@@ -137,6 +139,7 @@ def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def copied(folder: Path, objects: Path, manifest: list[list[str]]) -> None:
+    """Bring the working folder to the manifest: remove files of the last one, and copy changed ones."""
     workdir = folder / WORKDIR
     workdir.mkdir(exist_ok=True)
     try:
@@ -164,7 +167,7 @@ def copied(folder: Path, objects: Path, manifest: list[list[str]]) -> None:
 
 
 def removed(workdir: Path, name: str) -> None:
-    """Remove what was copied earlier, and folders that are empty without it. What the job has put there stays."""
+    """Remove a copied file, and folders that are then empty. Files of the job stay."""
     path = workdir / name
     if path.is_dir() and not path.is_symlink():
         return
@@ -178,13 +181,13 @@ def removed(workdir: Path, name: str) -> None:
 def same(path: Path, digest: str) -> bool:
     """Whether a file still has the content that was copied: a job may have changed it."""
     try:
-        return not path.is_symlink() and digest_of(path) == digest
+        return not path.is_symlink() and _digest_of(path) == digest
     except OSError:
         return False
 
 
 def private(folder: Path) -> None:
-    """Make a folder that nobody else can enter, or check that it is one."""
+    """Make a folder that only its owner can enter, or check an existing one."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
@@ -193,6 +196,7 @@ def private(folder: Path) -> None:
 
 
 def whole(path: Path, content: bytes, mode: int) -> None:
+    """Write a file in one rename, so that readers never see a part of it."""
     draft = path.parent / f".{path.name[:200]}.draft"
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
@@ -219,7 +223,7 @@ def sweep(runs: Path) -> None:
 
 
 def _left_over(file: Path) -> bool:
-    """Whether no job needs the secrets. One whose number was lost on its way back is known by its name."""
+    """Return whether no job needs the secrets. A job whose number was lost is found by name."""
     number = file.parent / NUMBER
     if number.exists():
         return gone(f"--jobs={number.read_text().strip()}")
@@ -248,13 +252,14 @@ def watch(folder: Path, number: str) -> dict[str, Any]:
 
 
 def forget(folder: Path) -> dict[str, Any]:
-    """Remove what was copied for a job that nothing has taken."""
+    """Remove the files of a job that was never accepted."""
     (folder / SECRETS).unlink(missing_ok=True)
     (folder / CLAIM).unlink(missing_ok=True)
     return {}
 
 
 def main(verb: str, folder: Path, *more: str) -> dict[str, Any]:
+    """Do what the verb says and return the answer."""
     if verb == "look":
         return look(folder, more[0])
     if verb == "watch":

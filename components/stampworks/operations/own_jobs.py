@@ -25,13 +25,13 @@ from stampworks.plan import Plan, Roster
 
 _PROGRAM = ClusterProgram(on_storage, 600.0, "the cluster answered something else about a job's folder")
 _PART_BYTES = 16 << 20
-"""So much is sent at a time."""
+"""Bytes of one transfer."""
 SECRET_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A job that nothing is known to be wrong with, and what it takes along."""
+    """A job without known problems, and its files."""
 
     job: Job
     secrets: Mapping[str, str]
@@ -102,7 +102,7 @@ def written_down(scheduler: JobScheduler, prepared: Prepared) -> dict[str, str]:
 
 
 def submit(plan: Plan, roster: Roster, prepared: Prepared) -> int | str:
-    """Copy a job and hand it to its scheduler; returns what that calls it."""
+    """Copy a job, submit it, and return its id."""
     job, scheduler = prepared.job, of_cluster(plan, roster)
     told = {"version": 1, "workload": "job", "nodes": job.file.nodes, "user": job.user}
     files = {RUN: as_text(told), **written_down(scheduler, prepared)}
@@ -124,7 +124,7 @@ def submit(plan: Plan, roster: Roster, prepared: Prepared) -> int | str:
     try:
         number = scheduler.submit_own(job, prepared.secrets, prepared.after)
     except UnknownError as error:
-        if prepared.secrets and not on_slurm:  # its Secret comes after the job, and may be missing
+        if prepared.secrets and not on_slurm:  # the Secret is created after the job, and may be missing
             hint = f"stampworks cancel {job.name}, and submit it again: without its Secret it would not start"
             raise UnknownError(str(error).splitlines()[0], hint) from None
         number = _although_lost(scheduler, job, error)
@@ -156,7 +156,7 @@ def _send(plan: Plan, roster: Roster, user: str, objects: str, workdir: Workdir)
 
 
 def _parts(contents: Mapping[str, Path]) -> Iterator[list[tuple[str, int, int, str]]]:
-    """Pieces of contents, as many at a time as one call takes: digest, place, size of the whole, and what is there."""
+    """Yield pieces of contents, as many as one call takes: digest, position, size of the whole, and bytes."""
     part: list[tuple[str, int, int, str]] = []
     room = _PART_BYTES
     for digest, path in contents.items():

@@ -19,23 +19,25 @@ from stampworks.qualification import Subject
 
 @dataclass(frozen=True)
 class Port:
+    """The functions of one scheduler, by the protocol that each returns."""
+
     asks_members: bool
     """Whether it is asked on a member of the cluster, over ssh; else a roster may be empty."""
     service: Callable[[Plan, Roster], Service]
-    """Puts nodes in and out of service."""
+    """Nodes in and out of service."""
     ground: Callable[[Subject, Roster], ProvingGround]
-    """Has nodes that are one proof's alone for a while."""
+    """Nodes that are reserved for a proof."""
     jobs: Callable[[Plan, Roster], JobScheduler]
     """Submits, lists and cancels runs."""
     commands: Callable[[Plan, Roster], Commands]
-    """Runs single commands on nodes; InputError where it runs none."""
+    """Single commands on nodes. Raises InputError if the scheduler runs none."""
     status: Callable[[Plan, Roster], ClusterStatus]
     nodes: Callable[[Plan, Roster, Sequence[str]], NodesStatus]
     """The state of some nodes."""
     files: Callable[[Plan, Roster], dict[str, str]]
     """The files that the playbook gives to its daemons, by name."""
     user_config: Callable[[Plan, str], str]
-    """Returns the configuration with which a user asks the scheduler's server; empty where ssh is her way."""
+    """Returns the kubeconfig of a user; empty if users log in by ssh."""
     ask_storage: Callable[[Plan, Roster, str, Sequence[str], float, str], str]
-    """Runs a program where the storage of the cluster is mounted, as a user, with a limit in seconds and an input.
-    Returns its output."""
+    """Runs a program on a member that mounts the storage, as a user, with a limit in seconds and an input. Returns its
+    output."""

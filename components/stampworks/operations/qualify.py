@@ -38,17 +38,17 @@ from stampworks.text.version import VERSION
 
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
 PYTHON = f"{PROGRAMS}/python"
-"""With the torch that fits the node."""
+"""Interpreter with the torch that fits the node."""
 PYTHON_OF_IMAGE = "python3"
 PORT_FIRST, PORTS = 20_000, 10_000
 _READY_S = 60.0
-"""How long a node is waited for before all: it may have been made anew just now."""
+"""Seconds to wait for nodes at first: they may just have been replaced."""
 QUICK_ONLY = "proven at the quick level only, when it was replaced: jobs have run on it since"
 WORDS_MAX = 200
 _START_S = 10.0
-"""The nodes are free and nobody else's: what does not start by then does not start."""
+"""Seconds to start: the nodes are free and reserved, so that a program that has not started by then never will."""
 _ANSWER_S = 30.0
-"""How long a node is waited for after a start that failed: it may be about to answer."""
+"""Seconds to wait for a node after a failed start: it may answer soon."""
 _OTHER_PROGRAMS = "the programs on the nodes are of another release: `pulumi up` installs those of this one"
 
 
@@ -66,7 +66,7 @@ class _Nodes:
 
 @dataclass(frozen=True)
 class _Aside:
-    """Why a node is not measured, and what that says of it."""
+    """A node that is not measured: the reason, and its meaning for the proof."""
 
     verdict: Verdict
     why: str
@@ -86,7 +86,7 @@ def qualify(
     fingerprint: str = "",
     programs: str = "",
 ) -> Certificate:
-    """Measures the named nodes, or all, beside others than those `without`, and says what was found.
+    """Measure the named nodes or all, beside others except `without`, and return the certificate.
 
     Nodes that failed take no jobs when this returns.
 
@@ -134,7 +134,7 @@ def qualify(
 
 
 def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, level: Level, programs: str) -> list[str]:
-    """The nodes whose proof is missing or no longer holds; all of them after a failure that is no node's own."""
+    """Return the nodes without a valid proof; all nodes after a failure of the whole cluster."""
     subject = subject.with_members(roster)
     members = {member.name: member for member in roster.members if member.name in subject.nodes}
     still = _still_proven(subject, level, programs, earlier, members)
@@ -149,7 +149,7 @@ def to_prove(subject: Subject, roster: Roster, earlier: Certificate | None, leve
 
 
 def held_back(subject: Subject, roster: Roster) -> dict[str, str]:
-    """Nodes that take no jobs until they have passed, whatever is known of them, and why."""
+    """Return the nodes that take no jobs until they pass, with the reasons."""
     held = port_of(subject.scheduler).ground(subject, roster).held()
     return {name: why.text for name, why in held.items() if why.by == "proof"}
 
@@ -196,7 +196,8 @@ def _sorted_out(ground: ProvingGround, look: Mapping[str, NodeStanding], wanted:
 def _partners(
     subject: Subject, ground: ProvingGround, look: Mapping[str, NodeStanding], found: _Nodes, others: Sequence[str]
 ) -> list[str]:
-    """As many free nodes as are to be measured, and two at least, neighbours first: nobody can be measured alone."""
+    """Return free nodes as partners: as many as are to be measured, at least two, neighbours first. A single node
+    cannot be compared."""
     if not found.ready or not others:
         return []
     leaves = {subject.leaf(name) for name in found.ready}
@@ -210,7 +211,7 @@ def _partners(
 def _taken_aside(
     ground: ProvingGround, found: _Nodes, progress: Progress
 ) -> Iterator[Callable[[Sequence[NodeVerdict]], None]]:
-    """The nodes take nobody's jobs but ours in here; yields what is told who takes jobs afterwards.
+    """Reserve the nodes within the context; yield a function that takes the nodes that may take jobs afterwards.
 
     Whoever was held back before is held back again, unless that says that it passed, however this ends.
     """
@@ -268,12 +269,12 @@ class _Work:
         return self.ground.start(queue, nodes, accelerators, program, limit_s)
 
     def lost(self, nodes: Sequence[str]) -> dict[str, str]:
-        """After a start that has failed: which of its nodes take no jobs any more, and why."""
+        """Return the nodes that take no jobs after a failed start, with the reasons."""
         return self.ground.lost(nodes, _ANSWER_S, self.progress)
 
 
 def _measure(work: _Work, nodes: Sequence[str]) -> None:
-    """Carries campaigns out, within their budget: what was not measured by then is unknown."""
+    """Run campaigns within their budget: unfinished measurements are unknown."""
     deadline = time.monotonic() + 60 * work.subject.proof.budget_minutes
     for queue, together in _by_queue(work.subject, nodes):
         _carry_out(work, queue, together, deadline)
@@ -316,7 +317,7 @@ def _roll_call(work: _Work, queue: str, nodes: tuple[str, ...]) -> tuple[str, ..
     while nodes:
         ended = work.start(queue, nodes, ["true"], _START_S)
         if not ended.code or not (lost := work.lost(nodes)):
-            break  # if it is not for the nodes that nothing starts, what is asked next will say so
+            break  # if the nodes are not the cause, the next request shows it
         for name, why in lost.items():
             work.evidence.add([qualification.finding_without_number("answering", "fail", (name,), why)])
         nodes = tuple(name for name in nodes if name not in lost)
@@ -324,7 +325,7 @@ def _roll_call(work: _Work, queue: str, nodes: tuple[str, ...]) -> tuple[str, ..
 
 
 def _run(work: _Work, queue: str, asked: Ask) -> Heard:
-    """One start of the programs through the scheduler, ended there when it takes too long."""
+    """Start the programs through the scheduler, and end them when they take too long."""
     work.ground.extend(asked.seconds)
     options = {**asked.options, "cluster": _cluster(work.subject, [work.members[name] for name in asked.nodes])}
     python = PYTHON_OF_IMAGE if work.subject.image else PYTHON
@@ -338,7 +339,7 @@ def _run(work: _Work, queue: str, asked: Ask) -> Heard:
 
 
 def _packed(options: Mapping[str, Any]) -> str:
-    """In one argument, which has a largest length: the options of a thousand nodes are longer than that as text."""
+    """Return options as one argument, compressed: as text, those of a thousand nodes exceed its limit."""
     text = json.dumps(options, separators=(",", ":")).encode()
     return "packed:" + base64.b64encode(zlib.compress(text, 9)).decode()
 
@@ -415,7 +416,7 @@ def _verdict(member: Member, found: _Nodes, evidence: Evidence, started: str) ->
 
 
 def _one_line(text: str) -> str:
-    """As much as Slurm keeps."""
+    """Return text in one line, cut to the length that Slurm keeps."""
     plain = "".join(char if char.isprintable() and char != '"' else " " for char in text)
     room = BYTES_MAX - len(written(DrainReason("proof", "", "")).encode())
     return plain if len(plain.encode()) <= room else plain.encode()[: room - 3].decode(errors="ignore") + "..."

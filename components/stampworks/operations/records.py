@@ -19,7 +19,7 @@ NEWEST_MAX = 20
 """Limit where no run is named."""
 BYTES_MAX = 2 << 20
 _TIMEOUT_S = 60.0
-# prints a JSON object: the names of all runs, and what those wanted have left; the newest of all where none are wanted
+# The script prints a JSON object: names of all runs, and the records of the requested ones; by default the newest.
 _READ = """
 import json, os, stat, sys
 most, size, folder, wanted = json.loads(sys.argv[1])

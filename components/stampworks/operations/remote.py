@@ -1,4 +1,4 @@
-"""How to run a program on a node: ssh, reached the way the roster says."""
+"""Run programs on nodes by ssh, through the proxy of the roster."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def head(roster: Roster) -> Member:
 
 
 def door(roster: Roster) -> Member:
-    """Where what all nodes share is looked at: the head, or any node where the scheduler has none."""
+    """Return the member on which shared storage is read: the head, or any node if the scheduler has none."""
     if roster.members:
         return next((each for each in roster.members if each.group == CONTROLLER), roster.members[0])
     raise UnknownError(f"no node of cluster {roster.cluster} is running", "`pulumi up` starts missing nodes")
@@ -105,7 +105,7 @@ def _ssh(roster: Roster, target: Member) -> list[str]:
 
 
 def _by(roster: Roster, argv: Sequence[str]) -> Sequence[str]:
-    """A user who logs in as herself need not become it, and can become nobody else."""
+    """Return a command for another user. A user with her own login needs none, and may not become another."""
     if roster.is_administered or tuple(argv[:2]) != _BECOME:
         return argv
     return ["bash", "-l", "-c", argv[-1]]
@@ -174,7 +174,7 @@ def _heard(command: list[str], timeout_s: float, given: str) -> tuple[int, bytes
 
 @contextlib.contextmanager
 def _file(text: str) -> Iterator[IO[bytes]]:
-    """To be read from its beginning: a file never makes its writer wait, as a pipe would."""
+    """Yield a file at its beginning: unlike a pipe, it never blocks its writer."""
     with tempfile.TemporaryFile() as file:
         file.write(text.encode())
         file.seek(0)

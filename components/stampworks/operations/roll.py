@@ -1,4 +1,4 @@
-"""Making nodes that run anew without an end to the cluster: in waves, each of which is proven before the next begins.
+"""Renew nodes of a running cluster in waves, each of which is proven before the next.
 
 A wave is a few nodes of one leaf. Its nodes take no more jobs, get a new disk when those they have are through, are
 configured and measured, and take jobs again. The first that does not pass is the last: all others are as before.
@@ -31,7 +31,7 @@ Progress = Callable[[str], None]
 Play = Callable[[Roster, Collection[str]], None]
 """Runs the cluster's playbook on some of its nodes."""
 Keep = Callable[[Certificate], None]
-"""Is given what was measured so far, wave by wave: it outlives whatever comes after."""
+"""Receives the measurements so far after each wave, so that they survive later failures."""
 
 
 _BACK = "to go back, undo the change and run pulumi up"
@@ -40,7 +40,7 @@ _ANSWER_S = 120.0
 
 
 class RollStoppedError(OperationError):
-    """Some nodes are not made anew; those whose turn did not come are as they were."""
+    """Some nodes were not renewed; nodes of later waves are unchanged."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Order:
 
     plan: Plan
     content: str
-    """A digest of what the image's installation does."""
+    """Digest of the image's installation."""
     programs: str
     """A digest of the programs that measure."""
     fingerprint: str
@@ -64,15 +64,15 @@ class _Work:
     play: Play
     keep: Keep
     pending: dict[str, str]
-    """The nodes whose turn has not come, and why they are made anew."""
+    """Nodes of later waves, and the reasons of their renewal."""
     failed: frozenset[str] = frozenset()
-    """Nodes that did not pass when an earlier roll had made them anew."""
+    """Nodes that failed after their renewal by an earlier roll."""
     begun: list[str] = field(default_factory=list)
-    """Nodes that an earlier roll has made anew and not given back."""
+    """Nodes that an earlier roll renewed and did not resume."""
     strangers: frozenset[str] = frozenset()
-    """Nodes that have joined just now, whom the playbook makes part of the cluster afterwards: nobody misses them."""
+    """Nodes that have just joined, which the playbook configures afterwards: no job runs there."""
     done: list[str] = field(default_factory=list)
-    """They take jobs again, or did not when they were made anew."""
+    """Nodes that take jobs again, or that took none before the roll."""
     proven: dict[str, NodeVerdict] = field(default_factory=dict)
     """Verdicts of rolls on unchanged nodes: of this one and, under the same terms, of the one before."""
     seen: dict[str, Member] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class _Work:
         return service_of(self.plan, self.roster())
 
     def roster(self) -> Roster:
-        """All members, one that has died since as it was last: what is configured must not depend on who is down."""
+        """Return all members, dead ones with their last data: the configuration must not depend on who is down."""
         now = members(self.plan.cloud, self.plan.name, self.plan.region)
         groups = {group.name for group in self.plan.groups}  # a group that was taken out goes at the end of the `up`
         self.seen |= {member.name: member for member in now.members if member.group in groups}
@@ -93,13 +93,13 @@ class _Work:
 
 
 def outdated(plan: Plan, content: str) -> Mapping[str, str]:
-    """The nodes that a roll would make anew, and why."""
+    """Return the nodes that a roll would renew, with the reasons."""
     return renewal(plan.cloud).outdated(plan, content)
 
 
 def condemn(plan: Plan, names: Sequence[str], why: str, machine: bool = False) -> None:
-    """Has the next roll make these nodes anew, whatever they were made from, or put another machine in the place of
-    each; without a reason, no longer. The scheduler may not know them yet: one that is broken never gets that far."""
+    """Have the next roll renew these nodes, or replace their machines; without a reason, cancel that. The scheduler may
+    not know a broken node yet."""
     nodes = {node.name for group in plan.stamped for node in group.nodes}
     for name in names:
         if name not in nodes:
@@ -114,7 +114,7 @@ def instructions(order: Order, roster: Roster, checks: Mapping[str, str], attach
 
 
 def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Play, keep: Keep) -> None:
-    """Makes all nodes anew that are outdated.
+    """Renew all outdated nodes.
 
     A node that failed the last time, as the earlier certificate says, has to pass before others are begun.
     """
@@ -151,7 +151,8 @@ def _terms(order: Order) -> str:
 
 
 def _known(service: Service) -> dict[str, NodeStanding]:
-    """Nothing where the scheduler was not configured yet: then nothing was begun either."""
+    """Return the nodes that the scheduler knows; empty when it is not configured yet, because then no roll has
+    begun."""
     with contextlib.suppress(OperationError):
         return service.look()
     return {}
@@ -173,7 +174,7 @@ def _await_all(work: _Work) -> None:
 
 
 def _tell_apart(work: _Work, before: Roster, known: Mapping[str, NodeStanding]) -> None:
-    """Lets those go whose group is gone, while there is a head that knows them, and tells old members from new ones."""
+    """Let members of removed groups leave while the head still knows them, and separate old members from new ones."""
     plan, there = work.plan, {member.name for member in before.members}
     if known:
         leaving = dict.fromkeys(sorted(there - work.seen.keys()), LEAVES)
@@ -183,7 +184,7 @@ def _tell_apart(work: _Work, before: Roster, known: Mapping[str, NodeStanding]) 
 
 
 def _renew(work: _Work, names: Sequence[str]) -> None:
-    """Whatever comes of it, they are not as before any more."""
+    """Renew nodes, which from then on count as changed."""
     for name in names:
         del work.pending[name]
     renewal(work.plan.cloud).renew(work.plan, work.order.content, names, work.progress)
@@ -195,7 +196,8 @@ def _begun(work: _Work, known: Mapping[str, NodeStanding]) -> list[str]:
 
 
 def _on_its_way(work: _Work, name: str, known: Mapping[str, NodeStanding]) -> bool:
-    """Whether a roll holds it: since it waited for its jobs, since it was made anew, or since it did not pass then."""
+    """Return whether a roll holds the node: during the wait for its jobs, after its renewal, or after a failed
+    proof."""
     held = known[name].held if name in known else None
     if held is None or held.by not in ("stampworks", "proof"):
         return False
@@ -203,7 +205,8 @@ def _on_its_way(work: _Work, name: str, known: Mapping[str, NodeStanding]) -> bo
 
 
 def _make_head_anew(work: _Work) -> None:
-    """Jobs go on without it. It comes first: a newer scheduler gets on with older nodes, not the other way round."""
+    """Renew the head. Jobs continue without it. It comes first: a newer scheduler supports older nodes, and not the
+    other way round."""
     plan = work.plan
     heads = [node.name for node in plan.controller.nodes]
     if late := [name for name in heads if name in work.pending]:
@@ -215,7 +218,7 @@ def _make_head_anew(work: _Work) -> None:
 
 
 def _make_logins_anew(work: _Work) -> None:
-    """One after the other, so that people can go to another one. Jobs that were submitted there go on."""
+    """Renew login nodes one after the other, so that users can log in to another one. Their jobs continue."""
     plan = work.plan
     names = [node.name for group in plan.login for node in group.nodes]
     for name in [each for each in names if each in work.pending]:
@@ -225,7 +228,7 @@ def _make_logins_anew(work: _Work) -> None:
 
 
 def _next_wave(work: _Work) -> list[str]:
-    """Whose turn it is, none when all are through. Too many nodes that are out of service already are an error."""
+    """Return the nodes of the next wave; empty at the end. Raise an error if too many nodes are out of service."""
     if work.begun or not work.pending:
         return work.begun
     known = work.service().look()
@@ -286,7 +289,7 @@ def _carry_out(work: _Work, wave: Sequence[str], late: Sequence[str]) -> None:
 
 
 def _vacated(work: _Work, wave: Sequence[str]) -> tuple[list[str], dict[str, DrainReason]]:
-    """Has the nodes free of jobs, and returns those that are given back when they pass, and who holds the others.
+    """Wait until the nodes are free, and return those to resume after a pass, and the reasons that hold the others.
 
     A person's are that person's. What a proof had against a node is for a proof to take back, which comes after the
     roll; what the health check or Slurm itself had was about the old disk.

@@ -16,7 +16,7 @@ class TooFewNodesError(OperationError):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and as whom a command runs."""
+    """Nodes and user of a command."""
 
     nodes: int = 0
     """0 for all that can take it."""
@@ -31,10 +31,10 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class CommandRun:
-    """One command on some nodes, as a job of the scheduler."""
+    """A command on some nodes, as a job of the scheduler."""
 
     job_name: str
-    """Nobody else's: the job can be cancelled by it when its ssh is gone."""
+    """Unique name of the job, by which it can be cancelled when ssh has ended."""
     command: tuple[str, ...]
     """The local command that starts it, streams its output and ends with its exit code."""
     left_out: tuple[str, ...] = ()
@@ -45,13 +45,13 @@ class Commands(Protocol):
     """A scheduler that runs commands of people."""
 
     def prepare(self, argv: Sequence[str], asked: RunOptions) -> CommandRun:
-        """One task on each of the nodes that are asked for; an error when too few of them can take it."""
+        """Prepare one task on each requested node. Raise an error when too few nodes can take it."""
 
     def cancel(self, run: CommandRun) -> None:
-        """Cancels a job whose ssh ended early; a cluster that does not answer is left alone."""
+        """Cancel a job whose ssh ended early; ignore a silent cluster."""
 
     def expect_reachable(self) -> None:
-        """Raises UnknownError, with the reason, when nobody answers."""
+        """Raise UnknownError with the reason if the head does not answer."""
 
 
 def queue_of(plan: Plan, pool: str) -> Queue:

@@ -65,7 +65,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _set(asked: dict[str, Any], setting: str) -> None:
-    """`model.layers=8`: what is no JSON is a text."""
+    """Set `model.layers=8`; a value that is not JSON is text."""
     key, equals, text = setting.partition("=")
     *way, last = key.split(".")
     if not equals or not all((*way, last)):

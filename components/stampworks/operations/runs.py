@@ -1,4 +1,4 @@
-"""The folders of runs, in the directory that all nodes share: what was asked for, what was said, what came of it."""
+"""Folders of runs on storage that all nodes share: options, output and results."""
 
 from __future__ import annotations
 
@@ -34,14 +34,17 @@ def folder_of_all(plan: Plan) -> str:
 
 
 def look(plan: Plan, roster: Roster, folder: str) -> dict[str, Any]:
+    """Return the state of a run's folder."""
     return _PROGRAM.ask(plan, roster, "root", ["look", folder])
 
 
 def all_runs(plan: Plan, roster: Roster, folder: str) -> dict[str, Any]:
+    """Return the state of all folders of runs."""
     return _PROGRAM.ask(plan, roster, "root", ["runs", folder])
 
 
 def follow(plan: Plan, roster: Roster, folder: str, log: int, events: int) -> dict[str, Any]:
+    """Return the log and events from these positions on."""
     return _PROGRAM.ask(plan, roster, "root", ["follow", folder, str(log), str(events)])
 
 
@@ -51,5 +54,6 @@ def make(plan: Plan, roster: Roster) -> None:
 
 
 def write(plan: Plan, roster: Roster, runs: str, name: str, user: str, files: Mapping[str, str]) -> None:
+    """Write the files of a new run as its user."""
     _PROGRAM.ask(plan, roster, "root", ["make", runs])
     _PROGRAM.ask(plan, roster, user, ["write", f"{runs}/{name}"], json.dumps(files))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def port_of(kind: SchedulerKind) -> Port:
+    """Return the port of a kind of scheduler."""
     match kind:
         case "slurm":
             from stampworks.operations.slurm import scheduler as slurm
@@ -27,16 +28,20 @@ def port_of(kind: SchedulerKind) -> Port:
 
 
 def service_of(plan: Plan, roster: Roster) -> Service:
+    """Return the scheduler's nodes in and out of service."""
     return port_of(plan.scheduler.kind).service(plan, roster)
 
 
 def commands_of(plan: Plan, roster: Roster) -> Commands:
+    """Return the scheduler's single commands. Raise InputError if it runs none."""
     return port_of(plan.scheduler.kind).commands(plan, roster)
 
 
 def status_of(plan: Plan, roster: Roster) -> ClusterStatus:
+    """Ask the scheduler for the state of the cluster."""
     return port_of(plan.scheduler.kind).status(plan, roster)
 
 
 def nodes_of(plan: Plan, roster: Roster, names: Sequence[str]) -> NodesStatus:
+    """Ask the scheduler for the state of these nodes."""
     return port_of(plan.scheduler.kind).nodes(plan, roster, names)

@@ -14,11 +14,13 @@ from stampworks.text.reasons import DrainReason
 
 Progress = Callable[[str], None]
 _TIMES = 5
-"""How often nodes are held that are free again when their jobs are through. Slurm forgets once, as it switches one off;
-who is free each time, somebody gives back."""
+"""Number of times that nodes are held again. Slurm may forget a reason once, when it powers a node down; a node that is
+free each time is being resumed by a user."""
 
 
 class Service(Protocol):
+    """Nodes in and out of service."""
+
     def look(self) -> dict[str, NodeStanding]:
         """All nodes that the scheduler knows."""
 
@@ -26,13 +28,13 @@ class Service(Protocol):
         """Return the nodes that the scheduler knows, each with the reason that keeps jobs from it."""
 
     def requeue(self, names: Sequence[str]) -> None:
-        """Has jobs that may be requeued start anew elsewhere."""
+        """Requeue jobs that allow it."""
 
     def drain(self, plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
-        """Nodes of the plan take no new jobs, those on them go on; InputError for what is none of its nodes."""
+        """Drain nodes of the plan; their jobs continue. Raise InputError for other names."""
 
     def give_back(self, plan: Plan, names: Sequence[str], force: bool = False) -> None:
-        """Nodes take jobs again, all of the named or none; what the toolkit holds itself only by force."""
+        """Resume all of these nodes or none. Nodes that the toolkit holds need force."""
 
     def wait_until_free(
         self,
@@ -42,19 +44,19 @@ class Service(Protocol):
         poll_s: float = 1.0,
         else_: str = DRAINED,
     ) -> None:
-        """Returns once no job runs on these nodes; `else_` says what becomes of them when time is up."""
+        """Wait until no job runs on these nodes. `else_` is the hint after the time limit."""
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
-        """They take no jobs, each for its reason, whatever kept jobs from them before."""
+        """Hold nodes with a reason each, which replaces earlier reasons."""
 
     def give_back_own(self, names: Iterable[str]) -> None:
         """Return the nodes that the toolkit itself holds, and no person or proof."""
 
     def await_answers(self, names: Sequence[str], limit_s: float, progress: Progress) -> None:
-        """Returns once none of these is silent, or when the time is up."""
+        """Wait until all of these answer, or until the time limit."""
 
     def take_in(self, plan: Plan, names: Sequence[str], kept: Mapping[str, DrainReason], progress: Progress) -> None:
-        """Nodes that have been made anew and configured are known as what they are; `kept` still holds."""
+        """Register renewed and configured nodes with the scheduler; reasons in `kept` still hold."""
 
 
 def vacate(
@@ -65,8 +67,7 @@ def vacate(
     poll_s: float = 1.0,
     again: bool = False,
 ) -> None:
-    """Nodes that will go take no more jobs; returns once none runs on them. Jobs that may start again elsewhere do,
-    where asked for.
+    """Drain nodes and wait until no job runs there. Requeue jobs that allow it, if requested.
 
     When it cannot get there, for time, for an interrupt or because the scheduler stopped answering, the nodes it held
     take jobs again: a change that failed leaves the cluster as it was. What others hold keeps their reason.
@@ -87,7 +88,7 @@ def vacate(
 def vacate_for_good(
     service: Service, reasons: Mapping[str, DrainReason], timeout_minutes: float, progress: Progress
 ) -> None:
-    """The same of nodes that Slurm may switch off meanwhile: it forgets with that what kept jobs from them."""
+    """Drain nodes that Slurm may power down meanwhile: it then forgets the reason, so that it is repeated."""
 
     def look(line: str) -> None:
         service.hold({name: reasons[name] for name, reason in service.held(list(reasons)).items() if reason is None})

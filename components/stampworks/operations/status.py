@@ -16,19 +16,25 @@ Verdict = Literal["pass", "fail", "unknown"]
 
 @dataclass(frozen=True)
 class StatusTable:
+    """A table for the terminal."""
+
     header: tuple[str, ...]
     rows: Sequence[tuple[object, ...]]
 
 
 class ClusterStatus(Protocol):
-    """The state of a cluster: a dataclass, whose fields are all that its scheduler says."""
+    """The state of a cluster: a dataclass with all answers of its scheduler."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
-    def cluster(self) -> str: ...
+    def cluster(self) -> str:
+        """Name of the cluster."""
+
     @property
-    def cloud(self) -> str: ...
+    def cloud(self) -> str:
+        """Cloud of the cluster."""
+
     @property
     def verdict(self) -> Verdict:
         """Pass when every planned node is there and works."""
@@ -45,7 +51,8 @@ class ClusterStatus(Protocol):
     def scheduling_only(self) -> tuple[str, ...]:
         """Pools that are declared and not there on purpose, a sentence each."""
 
-    def tables(self) -> Sequence[StatusTable]: ...
+    def tables(self) -> Sequence[StatusTable]:
+        """Return the tables that `stampworks status` prints."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +60,14 @@ class NodesStatus:
     """The state of some nodes."""
 
     nodes: Sequence[Any]
-    """Dataclasses, whose fields are all that the scheduler says."""
+    """Dataclasses with all answers of the scheduler."""
     verdicts: Sequence[Verdict]
     table: StatusTable
     remarks: Sequence[str] = ()
 
 
 def ending_sentence(ending: Ending, now: datetime) -> str:
-    """A warning when it is soon, or nobody knows."""
+    """Return a warning about an end that is near or unknown."""
     what = f"{ending.group}: its nodes go with {ending.reservation}"
     if not ending.at:
         return f"warning: {what}, and when that ends is unknown: {ending.why}"

@@ -1,4 +1,4 @@
-"""The folder that a job takes along: which files of it, and what each of them has."""
+"""The folder that a job takes along: its files and their digests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GIT_S = 60
 
 
 class WorkdirError(Exception):
-    """Why a folder cannot be copied, and what to do."""
+    """The reason why a folder cannot be copied, and a remedy."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -34,16 +34,17 @@ class Workdir:
 
     @property
     def digest(self) -> str:
+        """A digest of names, modes and contents of all files."""
         return hashlib.sha256(json.dumps(self.entries).encode()).hexdigest()
 
     @property
     def contents(self) -> dict[str, Path]:
-        """One file for each digest."""
+        """Return one file for each digest."""
         return {value: self.folder / name for name, kind, value in self.entries if kind != "link"}
 
 
 def scan(folder: Path) -> Workdir:
-    """Read a folder: what git tracks or would add where it is in a work tree, else all of it."""
+    """Read a folder: in a work tree of git the tracked and new files, else all files."""
     if not folder.is_dir():
         raise WorkdirError(f"{folder} is not a folder", "name the folder with the job's files")
     top = Path(os.path.realpath(folder))
@@ -69,7 +70,7 @@ _LESS = "put data on the cluster's storage, and list files that the job does not
 
 
 def _of_git(folder: Path) -> list[str] | None:
-    """List what git would commit, without what was deleted since; None where the folder is in no work tree.
+    """Return the files that git would commit, without deleted ones; None outside of a work tree.
 
     A folder that git lists is a repository of its own, as a submodule is: it is asked in turn.
     """

@@ -25,6 +25,7 @@ class ParameterBytes:
 
     @property
     def trained(self) -> int:
+        """Bytes of a parameter on the accelerators during training."""
         return self.weights + self.gradients + self.optimizer
 
 
@@ -47,6 +48,7 @@ COPIED = ParameterBytes(
 
 
 def checkpoint_bytes(parameters: int, recipe: ParameterBytes = OURS) -> Bound:
+    """Return the exact size of a checkpoint."""
     return Bound(parameters * recipe.saved, f"{many(parameters)} parameters x {recipe.saved} bytes: {recipe.why}")
 
 

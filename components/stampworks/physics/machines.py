@@ -46,6 +46,7 @@ class Latency:
     fill_us_max: float
 
     def time_us(self, bytes_us: float) -> float:
+        """Return the time of a collective, from the time that its bytes take at the full rate."""
         return self.start_us + bytes_us + min(2 * sqrt(self.fill_us * bytes_us), self.fill_us_max)
 
 
@@ -88,16 +89,16 @@ def collective_on_machines(
         else ""
     )
     return Bounds(
-        _of_size(highest, size_bytes, moved / quickest_us / 1000, f"which takes {figure(quickest_us)} us or more"),
-        _of_size(
+        _for_size(highest, size_bytes, moved / quickest_us / 1000, f"which takes {figure(quickest_us)} us or more"),
+        _for_size(
             plainest.floor, size_bytes, plainest.share * moved / slow_us / 1000, f"which is mostly latency{steps}"
         ),
     )
 
 
 def _check(run: _Run) -> None:
-    """Refuse machines that are not modelled. Machines without links are among them even with one accelerator a node,
-    which would use none."""
+    """Refuse machines that are not modelled. A machine without links between
+    accelerators is refused even with a single accelerator, which needs none."""
     machine = run.machine
     if machine.simulated:
         raise UnknownFactError(
@@ -119,7 +120,7 @@ def share_nvlink(operation: Operation, nodes: int, machine: catalog.Machine) -> 
     return run.domains < nodes and (run.domains == 1 or operation not in ("all_to_all", "send_recv"))
 
 
-def _of_size(bound: Bound, size_bytes: int, value: float, why: str) -> Bound:
+def _for_size(bound: Bound, size_bytes: int, value: float, why: str) -> Bound:
     """Return the bound for a size; words are added only when the size makes a difference."""
     less = f"; {figure(value)} GB/s for {size(size_bytes)}, {why}" if value < NEARLY_ALL * bound.value else ""
     return Bound(value, bound.why + less)
@@ -250,7 +251,7 @@ def _across(operation: Operation, run: _Run) -> Bound:
 def _least_trunk(operation: Operation, run: _Run) -> list[Bound]:
     """Return the limits of trunks in the best order of ranks; none when trunks are unknown or NVLink crosses leaves."""
     torn = any(leaf.nodes % run.domain_nodes for leaf in run.leaves[:-1])
-    found = [] if torn else [_over_trunk(leaf, _least_crossing(operation, leaf, run), run) for leaf in run.leaves]
+    found = [] if torn else [_trunk_bound(leaf, _least_crossing(operation, leaf, run), run) for leaf in run.leaves]
     return [Bound(WIRE_SHARE * each.value, f"{each.why}, {WIRE_SHARE:g} of it data") for each in found if each]
 
 
@@ -272,7 +273,7 @@ def _plain_crossing(operation: Operation, leaf: LeafLoad, run: _Run) -> float:
     return leaf.nodes * run.machine.accelerators if operation == "send_recv" else 1
 
 
-def _over_trunk(leaf: LeafLoad, crossing: float, run: _Run) -> Bound | None:
+def _trunk_bound(leaf: LeafLoad, crossing: float, run: _Run) -> Bound | None:
     if not leaf.trunk_mbps or not crossing:
         return None
     trunk_gbs = leaf.trunk_mbps / 8000
@@ -312,7 +313,7 @@ def _plainest(operation: Operation, run: _Run, nvlink_used: bool) -> _Plainest:
         nics_gbs = run.nic_gbs * run.machine.accelerators
         gbs, share = min(nics_gbs, run.nvlink_gbs) if run.machine.accelerators > 1 else nics_gbs, BROKEN_SHARE
     plain = operation if operation in ("all_to_all", "send_recv") else "a plain ring"
-    over = [_over_trunk(leaf, _plain_crossing(operation, leaf, run), run) for leaf in run.leaves]
+    over = [_trunk_bound(leaf, _plain_crossing(operation, leaf, run), run) for leaf in run.leaves]
     narrow = min((each for each in over if each and each.value < gbs), key=lambda bound: bound.value, default=None)
     if narrow:
         links = f"the {figure(narrow.value)} GB/s of {plain} over trunks ({narrow.why})"

@@ -63,6 +63,7 @@ class Layout:
 
 
 def ddp(ranks: int) -> Layout:
+    """Return the layout with a whole copy of the model on each rank."""
     return Layout("ddp", ranks, 0, 1)
 
 
@@ -72,6 +73,7 @@ def zero(ranks: int, stage: Zero) -> Layout:
 
 
 def hsdp(ranks: int, node_ranks: int) -> Layout:
+    """Return the layout that shards all states within a node and copies them between nodes."""
     return Layout("hsdp", ranks, 3, node_ranks)
 
 
@@ -181,14 +183,17 @@ class Need:
 
     @property
     def said(self) -> str:
+        """The layout in words, for messages."""
         return self.layout.name + (", with activations computed again" if self.recomputed else "")
 
     @property
     def whole(self) -> bool:
+        """Whether no part of the sum is unknown."""
         return self.gathered is not None and self.activations is not None
 
     @property
     def why(self) -> str:
+        """The derivation: each part with its size, and the parts that are unknown."""
         parts = [("states", self.states), ("at work", self.gathered), ("activations", self.activations)]
         said = "; ".join(f"{name} {figure(each.value / GIB)} GiB: {each.why}" for name, each in parts if each)
         missing = [name for name, each in parts if each is None]

@@ -103,13 +103,13 @@ def mfu_range(
     shares = [run_tflops(run) / peak for run in runs]
     middle = f"the median of {len(runs)} published runs {of}" if len(runs) > 1 else f"the only published run {of}"
     return (
-        Bound(shares[0], _of_run(runs[0], peak)),
+        Bound(shares[0], _run_text(runs[0], peak)),
         Bound(median(shares), middle),
-        Bound(shares[-1], _of_run(runs[-1], peak)),
+        Bound(shares[-1], _run_text(runs[-1], peak)),
     )
 
 
-def _of_run(run: catalog.PublishedRun, peak: float) -> str:
+def _run_text(run: catalog.PublishedRun, peak: float) -> str:
     return (
         f"{run.name}: {figure(run_tflops(run))} of {figure(peak)} TFLOP/s on {run.accelerators} {run.accelerator} "
         f"({run.source})"

@@ -59,6 +59,7 @@ class Transformer:
 
     @property
     def used(self) -> int:
+        """Parameters that a token passes through; all of them without experts."""
         return self.active or self.parameters
 
     @property

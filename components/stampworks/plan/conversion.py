@@ -42,6 +42,7 @@ def from_dict(kind: type[T], data: Any) -> T:
 
 
 def from_json(kind: type[T], text: str) -> T:
+    """Read a value of this type from JSON. Raise ValueError for text that is no JSON."""
     return from_dict(kind, json.loads(text))
 
 

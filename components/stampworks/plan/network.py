@@ -42,6 +42,7 @@ class Subnet:
 
     @property
     def size(self) -> int:
+        """Number of addresses, with those that a cloud reserves."""
         return 1 << (32 - int(self.cidr.rpartition("/")[2]))
 
     @property
@@ -93,11 +94,14 @@ class ExistingNetwork:
     storage_group: str
 
     def subnet(self, name: str) -> ExistingSubnet:
+        """Return the subnet with this name; each name of the plan has one."""
         return next(each for each in self.subnets if each.name == name)
 
 
 @dataclass(frozen=True)
 class Network:
+    """The addresses of a cluster, and the existing network that it may use."""
+
     cidr: str = field(metadata=IDENTITY)
     """The whole range that the cluster may use; empty when nodes come with addresses."""
     management_cidr: str = field(metadata=IDENTITY)
@@ -183,6 +187,8 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Fabric:
+    """The network between GPUs: rails, leaves, trunks and the levels above the leaves."""
+
     kind: str
     """The protocol of the NICs; empty without NICs, `unknown` when undocumented."""
     oversubscription: int | None

@@ -122,7 +122,7 @@ class Offer:
     reservation: str = field(metadata=IDENTITY)
     """The cloud's name for the reserved capacity; empty for none."""
     placed_together: bool
-    """Whether nodes are to be placed close to each other."""
+    """Whether nodes should be close to each other."""
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ CLIENTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Software that is built on the nodes because nobody publishes packages of it."""
+    """Software that is built on the nodes, because no packages exist."""
 
     name: str
     repository: str

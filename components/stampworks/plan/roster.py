@@ -56,6 +56,7 @@ class Refusal:
 
     @property
     def words(self) -> str:
+        """The refusal in a line, for messages."""
         return f"{self.group}{f', tried at {self.at}' if self.at else ''}: {self.why}"
 
 

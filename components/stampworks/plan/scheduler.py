@@ -66,6 +66,8 @@ class Priority:
 
 @dataclass(frozen=True)
 class Account:
+    """A group of users that share a quota."""
+
     name: str
     users: tuple[str, ...] = field(metadata=UNORDERED)
     share: int
@@ -87,6 +89,8 @@ def own_nodes(accounts: Sequence[Account], count: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class User:
+    """A user of the cluster."""
+
     name: str
     uid: int
     accounts: tuple[str, ...] = field(metadata=FIRST)
@@ -95,7 +99,7 @@ class User:
     keys: tuple[str, ...] = field(default=(), metadata=UNORDERED)
     """Public ssh keys, each one line."""
     home: str = ""
-    """On storage that all nodes see; empty where each node has one of its own."""
+    """Path on storage that all nodes share; empty when each node has its own homes."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ class Directory:
     """The entry as which nodes ask, with a password that is no part of a plan; empty for none."""
     group_members: Literal["names", "entries"]
     access_groups: tuple[str, ...] = field(metadata=UNORDERED)
-    """Groups whose members may log in; empty for everybody."""
+    """Groups whose members may log in; empty for all users."""
     account: str
     """The account of jobs of members of these; empty for none."""
     id_min: int
@@ -133,6 +137,8 @@ class Directory:
 
 @dataclass(frozen=True)
 class Image:
+    """A container image of an add-on."""
+
     part: str
     """The part of an add-on's values that names the image."""
     name: str
@@ -176,6 +182,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Scheduler:
+    """Queues, priorities, accounts and topology of the cluster's scheduler."""
+
     kind: SchedulerKind
     accounting: bool
     preemption: Preemption
@@ -208,6 +216,7 @@ class Scheduler:
 
     @property
     def traits(self) -> Traits:
+        """Properties that all schedulers of this kind share."""
         return traits_of(self.kind)
 
     @property

@@ -9,6 +9,8 @@ from stampworks.plan.marks import IDENTITY, RELEASE, UNORDERED
 
 @dataclass(frozen=True)
 class Storage:
+    """A declared file system, with its performance as far as it is known."""
+
     name: str
     kind: str
     tier: str

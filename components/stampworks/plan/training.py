@@ -23,6 +23,8 @@ class Tracker:
 
 @dataclass(frozen=True)
 class Checkpoints:
+    """The place and number of a run's checkpoints."""
+
     directory: str
     """Parent of a directory for each run; empty: the run's folder."""
     keep: int

@@ -38,6 +38,8 @@ class Reason:
 
 @dataclass(frozen=True)
 class Plan:
+    """All decisions about a cluster; everything downstream reads this alone."""
+
     version: int
     name: str = field(metadata=IDENTITY)
     cloud: str
@@ -69,6 +71,7 @@ class Plan:
 
     @property
     def controller(self) -> Group:
+        """The group of the head; every plan has one."""
         return next(group for group in self.groups if group.role == "controller")
 
     @property

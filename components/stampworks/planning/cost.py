@@ -31,13 +31,15 @@ class NoPrice:
 def cost(plan: Plan) -> Cost:
     """Add up everything that is billed by the hour. The sum is unknown when a part is; unknown parts are named."""
     groups = plan.running
-    nodes = [_of_group(plan, each) for each in groups]
-    storage = [_of_storage(plan, each) for each in plan.storage if each.name not in by_use(plan) and not each.existing]
-    charges = (*nodes, *storage, *_of_parts(plan, groups))
+    nodes = [_group_charge(plan, each) for each in groups]
+    storage = [
+        _storage_charge(plan, each) for each in plan.storage if each.name not in by_use(plan) and not each.existing
+    ]
+    charges = (*nodes, *storage, *_part_charges(plan, groups))
     return Cost(charges, tuple(_uncounted(plan)) if any(each.sold for each in nodes) else ())
 
 
-def _of_parts(plan: Plan, groups: Sequence[Group]) -> Iterator[Charge]:
+def _part_charges(plan: Plan, groups: Sequence[Group]) -> Iterator[Charge]:
     """Yield the charges besides nodes and file systems, where a cloud starts nodes: disks, and ways out of the
     network."""
     launches = CLOUDS[plan.cloud].launches
@@ -48,20 +50,20 @@ def _of_parts(plan: Plan, groups: Sequence[Group]) -> Iterator[Charge]:
     basis = " + ".join(f"{group.counts} x {gib} GiB ({name})" for group, gib, name in disks)
     least = sum(group.count_min * gib for group, gib, _ in disks)
     most = sum(group.count * gib for group, gib, _ in disks)
-    yield _of_part(plan, "disks", "disk", basis, least, most)
-    own = plan.network.existing is None  # the way out of another network is its owners' bill
+    yield _part_charge(plan, "disks", "disk", basis, least, most)
+    own = plan.network.existing is None  # the owners of an existing network pay for its NAT gateway
     if plan.network.egress == "nat" and own:
-        yield _of_part(plan, "NAT gateway", "NAT gateway", "1 x NAT gateway")
-        yield _of_part(plan, "public address", "public address", "1 x public address, of the NAT gateway")
+        yield _part_charge(plan, "NAT gateway", "NAT gateway", "1 x NAT gateway")
+        yield _part_charge(plan, "public address", "public address", "1 x public address, of the NAT gateway")
     if plan.scheduler.database == "managed":
         why = f"no price of a managed database in {plan.region} is known"
         yield Charge("database of the accounting", "1 x database", None, None, why)
     if own and (addressed := [each for each in plan.network.endpoints if each not in launches.routed]):
         basis = f"{len(addressed)} x endpoint: {', '.join(addressed)}"
-        yield _of_part(plan, "endpoints", "endpoint", basis, len(addressed), len(addressed))
+        yield _part_charge(plan, "endpoints", "endpoint", basis, len(addressed), len(addressed))
 
 
-def _of_part(plan: Plan, what: str, part: catalog.Part, basis: str, least: int = 1, most: int = 1) -> Charge:
+def _part_charge(plan: Plan, what: str, part: catalog.Part, basis: str, least: int = 1, most: int = 1) -> Charge:
     found = catalog.part_price(plan.cloud, part, plan.region)
     if isinstance(found, catalog.Unknown):
         return Charge(what, basis, None, None, f"no price of a {part} in {plan.region} is known")
@@ -103,7 +105,7 @@ def _uncounted(plan: Plan) -> Iterator[str]:
     yield "traffic to other zones and to the world, requests, and what is written to logs"
 
 
-def _of_group(plan: Plan, group: Group) -> Charge:
+def _group_charge(plan: Plan, group: Group) -> Charge:
     what = f"pool {group.name}" if group.role == "worker" else group.name
     basis = f"{group.counts} x {_sort(plan, group)}"
     basis += "".join(f", else {each.purchase}" for each in group.fallbacks)
@@ -148,7 +150,7 @@ def _sort(plan: Plan, group: Group) -> str:
     return f"{group.machine.name}, {group.purchase}" + (f" in {plan.region}" if plan.region else "")
 
 
-def _of_storage(plan: Plan, storage: Storage) -> Charge:
+def _storage_charge(plan: Plan, storage: Storage) -> Charge:
     what, basis = f"storage {storage.name}", _basis(storage)
     found = price_of_storage(plan, storage)
     if isinstance(found, NoPrice):

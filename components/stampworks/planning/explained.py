@@ -31,6 +31,8 @@ class NoSuchValueError(ValueError):
 
 @dataclass(frozen=True)
 class Explanation:
+    """A value of a plan with its reasons and the policy of its change."""
+
     path: str
     value: Any
     """Plain data; parts are shortened. None when the value is unknown, or when a reason covers several values."""
@@ -50,7 +52,7 @@ def explain(plan: Plan, source: DeclarationSource | None, path: str, findings: S
 
     A plan that was read from a file has no declaration: then reasons are known, and lines are not.
     """
-    if found := _of_page(plan, findings, path):
+    if found := _page_explanation(plan, findings, path):
         return found
     whole = re.sub("_(min|max)$", "", path)  # an expectation's minimum and maximum are unknown for the same reason
     if (reasons := tuple(each for each in plan.reasons if each.path in (path, whole))) and not _leads(plan, path):
@@ -59,8 +61,8 @@ def explain(plan: Plan, source: DeclarationSource | None, path: str, findings: S
         way, value = _walked(plan, _steps(plan, path), path)
     except NoSuchValueError:
         if together := [each for each in plan.expectations if each.name.startswith((f"{path}.", f"{path}_"))]:
-            return _of_expectations(path, together)
-        if source and (found := _of_declaration(source, path)):
+            return _expectation_explanation(path, together)
+        if source and (found := _declared_explanation(source, path)):
             return replace(found, reasons=tuple(_unused(plan, found.field)))
         raise
     field = field_of(way, plan)
@@ -84,14 +86,14 @@ def _leads(plan: Plan, path: str) -> bool:
     return True
 
 
-def _of_page(plan: Plan, findings: Sequence[Finding], path: str) -> Explanation | None:
+def _page_explanation(plan: Plan, findings: Sequence[Finding], path: str) -> Explanation | None:
     """Explain values that only `stampworks plan` shows: expectations, costs and findings of rules."""
     names = unfold(path) if "[" in path else (path,)
     if found := [each for each in plan.expectations if each.name in names]:
-        return _of_expectations(path, found)
+        return _expectation_explanation(path, found)
     section, _, name = path.partition(".")
     if section == "cost":
-        return _of_cost(plan, path, name)
+        return _cost_explanation(plan, path, name)
     said = [each for each in findings if path == "rules" or each.id in (path, path.removeprefix("rules."))]
     reasons = tuple(
         Reason(each.id, f"{each.outcome}: {each.text}" + (f"; {each.hint}" if each.hint else "")) for each in said
@@ -99,7 +101,7 @@ def _of_page(plan: Plan, findings: Sequence[Finding], path: str) -> Explanation 
     return Explanation(path, None, reasons, "", "", "", "") if said else None
 
 
-def _of_expectations(path: str, found: Sequence[Expectation]) -> Explanation:
+def _expectation_explanation(path: str, found: Sequence[Expectation]) -> Explanation:
     if len(found) > 1:
         reasons = tuple(Reason(each.name, f"{each.value:g} {each.unit}: {each.why}") for each in found)
         return Explanation(path, None, reasons, "", "", "", "")
@@ -107,7 +109,7 @@ def _of_expectations(path: str, found: Sequence[Expectation]) -> Explanation:
     return Explanation(path, {"value": one.value, "unit": one.unit}, (Reason(path, one.why),), "", "", "", "")
 
 
-def _of_cost(plan: Plan, path: str, name: str) -> Explanation | None:
+def _cost_explanation(plan: Plan, path: str, name: str) -> Explanation | None:
     """Explain the cost of everything, or of a pool, the head or a storage, named as on the page or as declared."""
     whole = cost(plan)
     found = [each for each in whole.charges if name in ("", each.what, each.what.partition(" ")[2])]
@@ -120,7 +122,7 @@ def _of_cost(plan: Plan, path: str, name: str) -> Explanation | None:
     return Explanation(path, usd and {"value": usd, "unit": "USD an hour"}, tuple(reasons), "", "", "", "")
 
 
-def _of_declaration(source: DeclarationSource, path: str) -> Explanation | None:
+def _declared_explanation(source: DeclarationSource, path: str) -> Explanation | None:
     """Explain a declared value that is not in the plan because others follow from it. None when no field has the
     path."""
     steps = _split(path)

@@ -65,7 +65,9 @@ ROSTER = PropertyTable(
             "object", "generation of each group, which changes when members are replaced or restarted", required=False
         ),
         "tags": Property("object", "tags for billing, which running machines get, too", required=False),
-        "drainTimeoutMinutes": Property("integer", "minutes that leaving nodes may go on with their jobs", silent=True),
+        "drainTimeoutMinutes": Property(
+            "integer", "minutes that nodes which leave may continue their jobs", silent=True
+        ),
     },
     outputs={
         "reach": Property("array", "command prefix that runs a command where the members can be reached"),
@@ -122,7 +124,7 @@ PLAYBOOK = PropertyTable(
         "roles": Property("array", "roles of the user, in their order"),
         "secrets": Property("object", "variables that must not be seen", secret=True),
         "timeoutMinutes": Property("integer", "minutes that a run may take"),
-        "drainTimeoutMinutes": Property("integer", "minutes that leaving nodes may go on with their jobs"),
+        "drainTimeoutMinutes": Property("integer", "minutes that nodes which leave may continue their jobs"),
     },
     outputs={
         "changed": Property("integer", "number of tasks that changed something in the last run"),

@@ -42,7 +42,7 @@ LOCAL_GROUP = PropertyTable(
         "group": Property("object", "group of the plan, with the name and the addresses of each node"),
         "rails": Property("array", "rails that the group's machine is on"),
         "image": Property("object", "image of the nodes: a release, and the digest of its installation"),
-        "drainTimeoutMinutes": Property("integer", "minutes that leaving nodes may go on with their jobs"),
+        "drainTimeoutMinutes": Property("integer", "minutes that nodes which leave may continue their jobs"),
     },
     outputs={
         "generation": Property("string", "generation of the members, which changes when one is replaced or restarted"),
@@ -104,7 +104,7 @@ JOINED_POOL = PropertyTable(
         "proven": Property(
             "boolean", "whether a proof lets pods onto its nodes; else they take pods once they are known"
         ),
-        "drainTimeoutMinutes": Property("integer", "minutes that leaving nodes may go on with their jobs"),
+        "drainTimeoutMinutes": Property("integer", "minutes that nodes which leave may continue their jobs"),
     },
     outputs={
         "drift": Property("array", "differences from the declaration, in words"),

@@ -32,7 +32,7 @@ class StoppedError(Exception):
 
 @dataclass
 class Call:
-    """One operation on one resource: the data of the engine, and a way to report progress."""
+    """An operation on a resource: the data of the engine, and a way to report progress."""
 
     urn: str
     id: str
@@ -84,7 +84,7 @@ class Call:
 
 
 class Handler(ABC):
-    """One type of resource. Its docstring is its description in the schema."""
+    """A type of resource. Its docstring is its description in the schema."""
 
     table: ClassVar[PropertyTable]
     refresh: ClassVar[bool] = False
@@ -92,14 +92,17 @@ class Handler(ABC):
 
     @property
     def token(self) -> str:
+        """The type token of the resource."""
         return self.table.token
 
     @property
     def inputs(self) -> Mapping[str, Property]:
+        """The inputs by their names on the wire."""
         return self.table.inputs
 
     @property
     def outputs(self) -> Mapping[str, Property]:
+        """The outputs by their names on the wire."""
         return self.table.outputs
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002 (a resource may be named by either)

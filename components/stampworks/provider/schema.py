@@ -13,6 +13,7 @@ _ANY = {"$ref": "pulumi.json#/Any"}
 
 
 def schema(package: Package) -> dict[str, Any]:
+    """Return the schema of all resources, in the form of Pulumi's package schema."""
     return {
         "name": package.name,
         "version": package.version,

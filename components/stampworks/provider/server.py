@@ -31,7 +31,7 @@ from stampworks.wire.values import UNKNOWN, PropertyChange, changes, decode, enc
 R = TypeVar("R")
 Context = grpc.aio.ServicerContext[Any, Any]
 
-_MESSAGE_BYTES_MAX = 400 << 20  # as the engine's own limit
+_MESSAGE_BYTES_MAX = 400 << 20  # the engine's own limit
 _PARENT_POLL_S = 0.5
 _GRACE_S = 2.0
 _RUN_OUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
@@ -56,17 +56,21 @@ class PluginServer(Plugin):
     # -- the plugin
 
     async def Handshake(self, request: pb.ProviderHandshakeRequest, context: Context) -> pb.ProviderHandshakeResponse:
+        """Connect to the engine's log."""
         self._engine = EngineLog(request.engine_address)
         return await super().Handshake(request, context)
 
     async def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
+        """Connect to the engine's log, when the engine did not start the plugin."""
         self._engine = EngineLog(request.address)
         return Empty()
 
     async def GetSchema(self, request: pb.GetSchemaRequest, context: Context) -> pb.GetSchemaResponse:
+        """Return the schema that the handlers' tables give."""
         return pb.GetSchemaResponse(schema=json.dumps(schema(self._package)))
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:
+        """Cancel running operations; each keeps what it has finished."""
         self.cancel()
         return Empty()
 
@@ -78,6 +82,7 @@ class PluginServer(Plugin):
     # -- one resource
 
     async def Check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
+        """Return the problems of inputs, all at once."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.news)
         return pb.CheckResponse(
@@ -85,6 +90,7 @@ class PluginServer(Plugin):
         )
 
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
+        """Compare inputs, and drift with no drift. Only marked inputs replace the resource."""
         handler = await self._handler(request.urn, context)
         silent = {name for name, row in handler.inputs.items() if row.silent}
         texts = {name for name, row in handler.inputs.items() if row.told_as_text}
@@ -108,6 +114,7 @@ class PluginServer(Plugin):
         )
 
     async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
+        """Create a resource; in a preview only say which outputs are unknown."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.properties)
         if request.preview:
@@ -120,6 +127,7 @@ class PluginServer(Plugin):
         )
 
     async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
+        """Update a resource; a preview reports its drift."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.news, request.id, request.olds, request.old_inputs)
         if request.preview:
@@ -130,6 +138,7 @@ class PluginServer(Plugin):
         )
 
     async def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
+        """Return inputs and outputs as they are now; empty if the resource is gone."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.inputs, request.id, request.properties, request.inputs)
         try:
@@ -148,6 +157,7 @@ class PluginServer(Plugin):
         )
 
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> Empty:
+        """Delete a resource."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.old_inputs, request.id, request.properties, request.old_inputs)
         try:
@@ -167,8 +177,7 @@ class PluginServer(Plugin):
         return self._handlers[token]
 
     async def _ensure(self, work: _Work, timeout_s: float, context: Context) -> Struct:
-        """Return the outputs. On an error, abort with the state that exists all the same, so that the stack records
-        it."""
+        """Return the outputs. On an error, abort with the state that exists, so that the stack records it."""
         try:
             async with self._engine.progress(work.call.urn, work.mask) as work.call.say:
                 return work.state(await self._run(work.handler.ensure(work.call), timeout_s))
@@ -187,7 +196,7 @@ class PluginServer(Plugin):
                 await self._engine.log(work.call.urn, work.mask(line), lasting=True)
 
     async def _left_behind(self, work: _Work) -> Mapping[str, Any] | None:
-        with contextlib.suppress(Exception):  # the first error says more than that of reading the remains
+        with contextlib.suppress(Exception):  # keep the first error, which says more than an error of this read
             return await work.handler.remains(work.call)
         return work.call.old_outputs or None
 
@@ -204,7 +213,7 @@ class PluginServer(Plugin):
             raise TimeoutError(f"not done within its timeout of {timeout_s:g} s") from None
         except asyncio.CancelledError:
             here = asyncio.current_task()
-            if here is not None and here.cancelling():  # the engine is gone: nobody waits for an answer
+            if here is not None and here.cancelling():  # the engine has ended, so that no answer is needed
                 raise
             raise InterruptedByUserError("interrupted; the next `pulumi up` goes on from here") from None
         finally:

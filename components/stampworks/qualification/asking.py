@@ -31,11 +31,13 @@ class Evidence:
     measured: list[Measured] = field(default_factory=list)
 
     def add(self, findings: Sequence[CheckFinding], measured: Sequence[Measured] = ()) -> None:
+        """Add findings and measurements of one step."""
         self.findings += findings
         self.measured += measured
 
     @property
     def failed(self) -> frozenset[str]:
+        """Names of the nodes that failed a check so far."""
         return frozenset(node for each in self.findings if each.verdict == "fail" for node in each.nodes)
 
 

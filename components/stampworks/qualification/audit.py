@@ -40,6 +40,8 @@ ABOUT: Final = 1.1
 
 @dataclass(frozen=True)
 class Judgement:
+    """The verdict on one threshold."""
+
     threshold: Threshold | NoThreshold
     verdict: Verdict
     reason: str
@@ -53,9 +55,11 @@ class Meaning:
     bounds: Bounds
 
     def holds(self, value: float) -> bool:
+        """Whether the value lies between the bounds."""
         return self.bounds.floor.value < value <= self.bounds.ceiling.value
 
     def nearly_holds(self, value: float) -> bool:
+        """Whether the value lies within the bounds if they are widened by ABOUT."""
         return self.bounds.floor.value < value * ABOUT and value <= ABOUT * self.bounds.ceiling.value
 
     def distance(self, value: float) -> float:
@@ -104,10 +108,10 @@ def _meanings(threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, 
         case "storage_write" | "storage_read":
             return (Meaning(counted(threshold.nodes, "node"), devices.storage(machine, threshold.nodes)),)
         case collective:
-            return _of_collective(COLLECTIVES[collective], threshold, machine)
+            return _collective_meanings(COLLECTIVES[collective], threshold, machine)
 
 
-def _of_collective(operation: Operation, threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, ...]:
+def _collective_meanings(operation: Operation, threshold: Threshold, machine: catalog.Machine) -> tuple[Meaning, ...]:
     nodes, size = threshold.nodes, threshold.size_bytes or None  # without a size, the payload is large
     ranks = f"{nodes * machine.accelerators} ranks on {counted(threshold.nodes, 'node')}"
     over_nvlink = Meaning(ranks, collective_on_machines(operation, nodes, size, machine, nvlink_used=True))
@@ -136,7 +140,7 @@ def _judged(threshold: Threshold, meanings: Sequence[Meaning]) -> Judgement:
             return Judgement(threshold, "refused", f"{said}; perhaps it is that of {elsewhere}")
     else:
         floor = closest.bounds.floor
-        reached = f"{closest.what} may reach {_in_its_unit(threshold, floor.value)} ({floor.why})"
+        reached = f"{closest.what} may reach {_value_text(threshold, floor.value)} ({floor.why})"
         said = f"a broken machine passes: {_written(threshold)} is too low, for {reached}"
     return Judgement(threshold, "refused", said + _slip(threshold, meanings))
 
@@ -171,16 +175,16 @@ def _fits(threshold: Threshold, meaning: Meaning) -> str:
     share = _base(threshold, threshold.unit) / ceiling.value
     return (
         f"{_written(threshold)} is {_part(share)} what {meaning.what} can reach, "
-        f"{_in_its_unit(threshold, ceiling.value)} ({ceiling.why})"
+        f"{_value_text(threshold, ceiling.value)} ({ceiling.why})"
     )
 
 
 def _either(threshold: Threshold, usual: Meaning, factor: float, other: Meaning) -> str:
-    right = _in_its_unit(threshold, _base(threshold, threshold.unit) * factor)
+    right = _value_text(threshold, _base(threshold, threshold.unit) * factor)
     ceiling = usual.bounds.ceiling
     return (
         f"{_wrong_by(factor)}: {right} would fit {usual.what}, which can reach "
-        f"{_in_its_unit(threshold, ceiling.value)} ({ceiling.why}); if {other.what} are meant, the two cannot be "
+        f"{_value_text(threshold, ceiling.value)} ({ceiling.why}); if {other.what} are meant, the two cannot be "
         "told apart"
     )
 
@@ -200,13 +204,13 @@ def _slip(threshold: Threshold, meanings: Sequence[Meaning]) -> str:
     units = _units(threshold)
     for unit in units:
         if unit != threshold.unit and any(meaning.nearly_holds(_base(threshold, unit)) for meaning in meanings):
-            right = _in_its_unit(threshold, _base(threshold, unit))
+            right = _value_text(threshold, _base(threshold, unit))
             wrong = _wrong_by(units[threshold.unit] / units[unit])
             return f"; perhaps {wrong}: {figure(threshold.value)} {unit} would fit, which are {right}"
     value = _base(threshold, threshold.unit)
     for factor in _factors(threshold):
         if any(meaning.nearly_holds(value * factor) for meaning in meanings):
-            return f"; perhaps {_wrong_by(factor)}: {_in_its_unit(threshold, value * factor)} would fit"
+            return f"; perhaps {_wrong_by(factor)}: {_value_text(threshold, value * factor)} would fit"
     return ""
 
 
@@ -228,7 +232,7 @@ def _base(threshold: Threshold, unit: str) -> float:
     return threshold.value * _units(threshold)[unit]
 
 
-def _in_its_unit(threshold: Threshold, value: float) -> str:
+def _value_text(threshold: Threshold, value: float) -> str:
     return f"{figure(value / _units(threshold)[threshold.unit])} {threshold.unit}"
 
 

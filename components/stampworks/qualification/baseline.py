@@ -52,6 +52,7 @@ class PeerStanding:
 
     @property
     def deviations(self) -> float:
+        """Robust deviations below the median; negative above it."""
         return (self.median - self.value) / self.deviation
 
     @property
@@ -66,6 +67,7 @@ class PeerStanding:
 
     @property
     def why(self) -> str:
+        """The distance from the median in words, for findings."""
         side = "below" if self.shortfall >= 0 else "above"
         return (
             f"{100 * abs(self.shortfall):.1f} % {side} the median of {self.peers} peers, "

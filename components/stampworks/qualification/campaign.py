@@ -47,18 +47,18 @@ def campaign(
             _leave_out(step, still, evidence, f"{why}{max(0.0, budget.left_s):.0f} s are left")
             continue
         try:
-            yield from _made(step, _still_open(step, subject, evidence), still, evidence, budget)
+            yield from _finished(step, _still_open(step, subject, evidence), still, evidence, budget)
         except _TimeUpError as error:
             _leave_out(step, _unsettled(still, evidence), evidence, str(error))
     if level == "burn-in":
-        yield from _in_rounds(subject, nodes, evidence, budget)
+        yield from _rounds(subject, nodes, evidence, budget)
 
 
-def _made(step: CheckStep, subject: Subject, nodes: Sequence[str], evidence: Evidence, budget: _Budget) -> Campaign:
+def _finished(step: CheckStep, subject: Subject, nodes: Sequence[str], evidence: Evidence, budget: _Budget) -> Campaign:
     while still := _unsettled(nodes, evidence):
         found = Evidence()
         try:
-            lost = yield from _heard_out(step.campaign(subject, still, found), budget)
+            lost = yield from _run_step(step.campaign(subject, still, found), budget)
         except _TimeUpError:  # findings made before the time ran out still count
             evidence.add(found.findings, found.measured)
             raise
@@ -69,7 +69,7 @@ def _made(step: CheckStep, subject: Subject, nodes: Sequence[str], evidence: Evi
         evidence.add([finding_without_number("answering", "fail", (node,), why) for node, why in lost.items()])
 
 
-def _in_rounds(subject: Subject, nodes: Sequence[str], evidence: Evidence, budget: _Budget) -> Campaign:
+def _rounds(subject: Subject, nodes: Sequence[str], evidence: Evidence, budget: _Budget) -> Campaign:
     """Repeat all steps while time is left: faults that appear only when warm, or now and then, show in later rounds."""
     over_time = windows.OverTime(subject.by_machine(tuple(nodes)))
     over_time.end_of_round(evidence)
@@ -80,7 +80,7 @@ def _in_rounds(subject: Subject, nodes: Sequence[str], evidence: Evidence, budge
         with contextlib.suppress(_TimeUpError):  # each of these steps was measured before
             for step in steps:
                 left = _unsettled(_unsettled(nodes, evidence), found)
-                yield from _made(step, _still_open(step, subject, evidence), left, found, budget)
+                yield from _finished(step, _still_open(step, subject, evidence), left, found, budget)
             rounds += 1
             for node, why in over_time.end_of_round(found).items():
                 evidence.add([finding_without_number("burn-in", "fail", (node,), why)])
@@ -122,7 +122,7 @@ def _leave_out(step: CheckStep, nodes: tuple[str, ...], evidence: Evidence, why:
     evidence.add([finding_without_number(check, "unknown", nodes, why) for check in step.checks if nodes])
 
 
-def _heard_out(step: Campaign, budget: _Budget) -> Generator[Ask, Heard, Mapping[str, str]]:
+def _run_step(step: Campaign, budget: _Budget) -> Generator[Ask, Heard, Mapping[str, str]]:
     """Run a step until it ends, loses nodes or runs out of time."""
     heard: Heard | None = None
     while True:

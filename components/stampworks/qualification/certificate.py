@@ -57,6 +57,8 @@ def finding_without_number(
 
 @dataclass(frozen=True)
 class NodeVerdict:
+    """The verdict on one node."""
+
     name: str
     instance: str
     """Instance id of the machine that was proven."""
@@ -70,6 +72,8 @@ class NodeVerdict:
 
 @dataclass(frozen=True)
 class RailVerdict:
+    """The verdict on one rail of the cluster."""
+
     name: str
     verdict: Verdict
     why: tuple[str, ...]
@@ -77,6 +81,8 @@ class RailVerdict:
 
 @dataclass(frozen=True)
 class Certificate:
+    """The results of one qualification, without the signature."""
+
     version: int
     cluster: str
     cloud: str
@@ -143,7 +149,7 @@ def canonical(certificate: dict[str, Any]) -> bytes:
     return _DOMAIN + text.encode()
 
 
-def key_id(public: Ed25519PublicKey) -> str:
+def _key_id(public: Ed25519PublicKey) -> str:
     raw = public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     return hashlib.sha256(raw).hexdigest()[:16]
 
@@ -170,7 +176,7 @@ def signed(certificate: Certificate, private_pem: str) -> str:
     data = json.loads(json.dumps(plan.to_dict(certificate)))  # the same data that a reader will parse
     signature = {
         "algorithm": "ed25519",
-        "key": key_id(key.public_key()),
+        "key": _key_id(key.public_key()),
         "value": base64.b64encode(key.sign(canonical(data))).decode(),
     }
     return json.dumps({"certificate": data, "signature": signature}, indent=2, ensure_ascii=False) + "\n"
@@ -185,14 +191,16 @@ def verify(text: str, public_pem: str = "") -> Checked:
     signature = content.get("signature")
     if not isinstance(signature, dict) or signature.get("algorithm") != "ed25519":
         return Checked("fail", "it has no ed25519 signature", certificate)
-    if signature.get("key") != key_id(public):
-        return Checked("fail", f"it is signed by key {_short(signature.get('key'))}, not {key_id(public)}", certificate)
+    if signature.get("key") != _key_id(public):
+        return Checked(
+            "fail", f"it is signed by key {_short(signature.get('key'))}, not {_key_id(public)}", certificate
+        )
     try:
         value = base64.b64decode(str(signature.get("value")), validate=True)
         public.verify(value, canonical(content["certificate"]))
     except (ValueError, InvalidSignature):
         return Checked("fail", "it was changed after it was signed", certificate)
-    return Checked("pass", f"signed by key {key_id(public)}", certificate)
+    return Checked("pass", f"signed by key {_key_id(public)}", certificate)
 
 
 def _read(text: str) -> tuple[dict[str, Any], Certificate]:

@@ -98,7 +98,7 @@ def _once(subject: Subject, rails: Sequence[Rail], sweep: _Sweep, evidence: Evid
         bounds = functools.partial(_bounds, subject, rail, operation, sweep, _backend(heard))
         found = [value for value in _values(heard, operation, ranks) if value.rail == rail.interface]
         evidence.add([], [_measured(value, bounds(value.bytes), sweep) for value in found])
-        largest = next((value for value in found if value.bytes == _whole(sweep.sizes[-1], ranks)), None)
+        largest = next((value for value in found if value.bytes == _measured_size(sweep.sizes[-1], ranks)), None)
         if largest:
             how = f"{rail.interface} {sweep.how}: {operation.replace('_', '-')} of {ranks} nodes"
             judged[rail.interface, operation] = _judged(rail, how, largest, bounds(largest.bytes), subject.shared)
@@ -184,7 +184,7 @@ def _values(heard: Heard, operation: Operation, ranks: int) -> Iterator[Measured
             )
 
 
-def _whole(size: int, ranks: int) -> int:
+def _measured_size(size: int, ranks: int) -> int:
     """Return the measured size: a multiple of the ranks, in numbers of four bytes."""
     return 4 * ranks * max(1, size // 4 // ranks)
 

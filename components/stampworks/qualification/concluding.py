@@ -58,6 +58,7 @@ def conclude(
 
 
 def problems(heard: Heard, check: str) -> Complaints:
+    """Yield the complaints in the answers to a check: node and text, with the rail before it."""
     for result in heard.of(check):
         for problem in result.problems:
             where = f"{problem.rail}: " if problem.rail else ""
@@ -109,6 +110,7 @@ def beside(
 
 
 def measured(heard: Heard, quantity: str) -> Iterator[Measured]:
+    """Yield the measurements of a quantity as certificates keep them."""
     for each in peers.values(heard, quantity):
         yield Measured(
             quantity, each.unit, each.node, each.peer, each.rail, each.bytes, each.value, each.low, each.high,

@@ -130,8 +130,9 @@ def _rows(node: str, its: _Moved) -> Iterator[Measured]:
 
 def _blamed(past: Mapping[str, tuple[bool, bool]]) -> list[str]:
     """Return the nodes to blame for traffic that bypassed the fabric. A node with a wrong address diverts both
-    directions, its neighbours one. A node with a wrong route diverts what it sends. When all nodes are affected, none
-    is to blame. A node between two with wrong addresses looks like a third one."""
+    directions, and its neighbours divert one. A node with a wrong route diverts what it sends. When all nodes are
+    affected, none is to blame. A healthy node between two with wrong addresses cannot be told from a third faulty
+    one."""
     both = [node for node, ways in past.items() if all(ways)]
     blamed = both or [node for node, (sent, _) in past.items() if sent]
     return blamed if len(blamed) < len(past) else []

@@ -12,10 +12,10 @@ from stampworks.text.names import fold
 
 def rail_verdicts(subject: Subject, evidence: Evidence) -> tuple[RailVerdict, ...]:
     """Judge each rail by the worst finding about it; a rail without findings is unknown."""
-    return tuple(_of_rail(rail.interface, evidence.findings) for rail in subject.fabric.rails)
+    return tuple(_rail_verdict(rail.interface, evidence.findings) for rail in subject.fabric.rails)
 
 
-def _of_rail(name: str, findings: Sequence[CheckFinding]) -> RailVerdict:
+def _rail_verdict(name: str, findings: Sequence[CheckFinding]) -> RailVerdict:
     about = [finding for finding in findings if finding.rail == name]
     verdict = worst(finding.verdict for finding in about)
     return RailVerdict(name, verdict, tuple(finding.why for finding in about if finding.verdict == verdict))

@@ -21,8 +21,8 @@ class CheckStep:
     level: Level
     """The lowest level that includes it; higher levels include it too."""
     tells: float
-    """Number of 419 interruptions of a published run (Llama 3, arXiv 2407.21783, table 5) that relate to its subject: a
-    ranking of checks, and no more than that."""
+    """Number of 419 interruptions of a published run (Llama 3, arXiv 2407.21783, table 5) that relate to its subject.
+    It only ranks checks."""
     seconds: float
     """Duration when all is well, measured with four nodes on two cores. A step starts only when this time is left."""
     of_rails: bool = False
@@ -34,13 +34,13 @@ _LEVELS: tuple[Level, ...] = ("none", "quick", "standard", "burn-in")
 _ALL = (
     # accelerators and their memory 148 + 72 + 19 + 17, software 54, heat 6, power 3: all reported by the node itself
     CheckStep(("limits", "inventory"), alone.quick, "quick", 319, 3),
-    # switches and cables 35, NICs 7
+    # failures of this kind: switches and cables 35, NICs 7
     CheckStep(("rails", "trunks"), rails.pairs, "standard", 42, 6),
-    # disks 3, other services 2
+    # failures of this kind: disks 3, other services 2
     CheckStep(("clocks", "storage", "checkpoint"), alone.standard, "standard", 5, 3),
     # failures of this kind in the published data: silent corruption 6, overheating 6, processors 2
     CheckStep(("matmul",), alone.arithmetic, "standard", 14, 9),
-    # NICs 7; it only sees whether they are used at all
+    # failures of this kind: NICs 7; the check only sees whether they are used at all
     CheckStep(("fabric",), fabric.used, "standard", 7, 5),
     # endless waits in a collective 7
     CheckStep(("collectives",), collectives.standard, "standard", 7, 14, of_rails=True),

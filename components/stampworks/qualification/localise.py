@@ -17,6 +17,8 @@ Round = tuple[Pair, ...]
 
 @dataclass(frozen=True)
 class Located:
+    """Result of the search: slow items, undecided items, and the rounds that it took."""
+
     bad: tuple[str, ...]
     """Slow twice, once with an item that is known to be fast."""
     undecided: tuple[str, ...]
@@ -37,7 +39,7 @@ def localise(
     suspects = list(items) if len(items) > 1 else []
     rounds = 0
     while suspects:
-        asked = _with_cleared(suspects, cleared, near) if cleared else _among(suspects, near, rounds)
+        asked = _pairs_with_cleared(suspects, cleared, near) if cleared else _among(suspects, near, rounds)
         slow = yield asked
         rounds += 1
         for one, other in asked:
@@ -74,7 +76,7 @@ def _among(items: Sequence[str], near: Callable[[str], str], turn: int) -> Round
     return (*pairs, *zip(left[::2], left[1::2], strict=False))
 
 
-def _with_cleared(suspects: Sequence[str], cleared: Sequence[str], near: Callable[[str], str]) -> Round:
+def _pairs_with_cleared(suspects: Sequence[str], cleared: Sequence[str], near: Callable[[str], str]) -> Round:
     """Pair each suspect with an item that is known to be fast, a neighbour if one is left."""
     free = list(cleared)
     pairs: list[Pair] = []

@@ -34,6 +34,7 @@ class Suspect:
 
     @property
     def node(self) -> str:
+        """Name of the node that the suspect item belongs to."""
         return at_home(self.name)[0]
 
     @property
@@ -94,7 +95,7 @@ def apart(of: Mapping[str, float], most: float) -> tuple[list[str], float]:
 
 
 def missing(heard: Heard, workload: str, nodes: Sequence[str], needed: str) -> list[str]:
-    """List the nodes about which nobody reported this quantity, neither the node itself nor the rank that gathered
+    """List the nodes for which no value of this quantity was reported, neither by the node nor by the rank that gathers
     values.
 
     An empty name stands for any quantity.

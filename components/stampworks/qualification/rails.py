@@ -60,6 +60,7 @@ class Measure:
 
     @property
     def slow(self) -> bool:
+        """Whether the rate is missing, or below SHARE_MIN of the expected one."""
         return self.gbps is None or self.gbps < SHARE_MIN * self.expected_gbps
 
     @property
@@ -129,11 +130,11 @@ class _Search:
         bad, undecided = yield from self._confirmed(located)
         good = [node for node in self.nodes if node not in (*bad, *undecided)]
         for node in bad:
-            evidence.add([self._of_node(node)])
+            evidence.add([self._node_finding(node)])
         if undecided:
-            evidence.add([self._of_undecided(undecided)])
+            evidence.add([self._undecided_finding(undecided)])
         if good:
-            evidence.add([self._of_good(good)])
+            evidence.add([self._pass_finding(good)])
         for together in across:
             self._note(heard, together)
             yield from self._trunks(together, set(good), evidence)
@@ -165,7 +166,7 @@ class _Search:
         suspects = (*located.bad, *(located.undecided if few else ()))
         if not suspects:
             return [], list(located.undecided)
-        meetings = ((node, self._with(node)[0]) for node in suspects)
+        meetings = ((node, self._last_partner(node)[0]) for node in suspects)
         pairs = list({frozenset(pair): pair for pair in meetings}.values())
         what = f"{self.rail.interface}: {fold(suspects)} for the last time"
         heard = yield _ask([[pair] for pair in pairs], what, LAST_SECONDS)
@@ -174,7 +175,7 @@ class _Search:
         sound = {node for pair in pairs if not self.measures[pair].bad for node in pair}
         bad = [node for node in suspects if node not in sound]
         # A node that is bad with a partner that turned out sound is to blame.
-        blamed = [node for node in bad if node in located.bad or self._with(node)[0] in sound]
+        blamed = [node for node in bad if node in located.bad or self._last_partner(node)[0] in sound]
         return blamed, [node for node in located.undecided if node not in (*blamed, *sound)]
 
     def _trunks(self, across: Round, good: set[str], evidence: Evidence) -> Campaign:
@@ -220,14 +221,14 @@ class _Search:
                 self.trunks[leaf] // crossing[leaf] for leaf in map(self.subject.leaf, pair) if leaf in self.trunks
             ]
         expected = links.gbs(min(shares), self.kind) * 8
-        said = self._said(heard, pair, QUANTITY, UNIT)
+        said = self._measured_directions(heard, pair, QUANTITY, UNIT)
         ways = tuple(in_spite_of_the_host(way, SHARE_MIN * expected, self.subject.shared) for way in said)
         undisturbed = min(shares) == self.rail.rate_mbps
-        lost = self._said(heard, pair, RESENT, RESENT_UNIT) if undisturbed else ()
+        lost = self._measured_directions(heard, pair, RESENT, RESENT_UNIT) if undisturbed else ()
         why = next((p.what for p in _problems(heard, self.rail.interface) if p.node in pair), "nothing arrived")
         return Measure(ways, expected, why, lost, undisturbed and len(lost) < len(ways))
 
-    def _said(self, heard: Heard, pair: Pair, quantity: str, unit: str) -> tuple[MeasuredValue, ...]:
+    def _measured_directions(self, heard: Heard, pair: Pair, quantity: str, unit: str) -> tuple[MeasuredValue, ...]:
         """Return the measured values in each direction."""
         of_sender = {
             value.node: value
@@ -241,7 +242,7 @@ class _Search:
     def _crosses(self, pair: Pair) -> bool:
         return self.subject.leaf(pair[0]) != self.subject.leaf(pair[1])
 
-    def _with(self, node: str) -> tuple[str, Measure]:
+    def _last_partner(self, node: str) -> tuple[str, Measure]:
         """Return the last partner of a node, and the measure of the two."""
         pair, measure = next((pair, its) for pair, its in reversed(self.measures.items()) if node in pair)
         return next(other for other in pair if other != node), measure
@@ -250,19 +251,19 @@ class _Search:
         nothing = Measure((), links.gbs(self.rail.rate_mbps, self.kind) * 8, why)
         return self._finding("rails", "unknown", self.nodes, nothing, f"{self.rail.interface}: {why}")
 
-    def _of_node(self, node: str) -> CheckFinding:
-        other, measure = self._with(node)
+    def _node_finding(self, node: str) -> CheckFinding:
+        other, measure = self._last_partner(node)
         why = f"{self.rail.interface} to {other}: {_shortfall(measure)}; {other} is {_sound(measure)} with others"
         return self._finding("rails", "fail", (node,), measure, why)
 
-    def _of_undecided(self, undecided: Sequence[str]) -> CheckFinding:
-        _, measure = self._with(undecided[0])
+    def _undecided_finding(self, undecided: Sequence[str]) -> CheckFinding:
+        _, measure = self._last_partner(undecided[0])
         who = fold(undecided)
         why = f"{self.rail.interface} among {who}: {_shortfall(measure)}; "
         why += f"none of them is {_sound(measure)}, so that the faulty one cannot be determined"
         return self._finding("rails", "fail", (), measure, why)
 
-    def _of_good(self, good: Sequence[str]) -> CheckFinding:
+    def _pass_finding(self, good: Sequence[str]) -> CheckFinding:
         well = [measure for pair, measure in self.measures.items() if not measure.bad and not self._crosses(pair)]
         well = well or [measure for measure in self.measures.values() if not measure.bad]
         usual = sorted(well, key=lambda measure: measure.gbps or 0.0)[len(well) // 2]

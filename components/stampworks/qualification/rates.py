@@ -47,11 +47,11 @@ class _Rate:
     """Known limits of the machine, by payload size."""
 
 
-def _of_any_size(bounds: Callable[[catalog.Machine], Bounds]) -> Callable[[catalog.Machine, int], Bounds]:
+def _for_any_size(bounds: Callable[[catalog.Machine], Bounds]) -> Callable[[catalog.Machine, int], Bounds]:
     return lambda machine, _: bounds(machine)
 
 
-_MEMORY, _HOST_LINK = _of_any_size(devices.memory), _of_any_size(devices.host_to_device)
+_MEMORY, _HOST_LINK = _for_any_size(devices.memory), _for_any_size(devices.host_to_device)
 
 _RATES = (
     _Rate("memory", "memory_copy", "GB/s", _MEMORY_PART_MIN, "copying memory", _MEMORY),
@@ -93,7 +93,7 @@ def of_storms(subject: Subject, nodes: tuple[str, ...], evidence: Evidence) -> C
                 "bytes": 64 << 20,
             },
         }
-        programs = ("checkpoint", "tools") if subject.mounts else ("tools",)  # only a shared one counts
+        programs = ("checkpoint", "tools") if subject.mounts else ("tools",)  # only a shared file system counts
         yield from _judged(subject, Ask(programs, same, options, 600.0, "checkpoint of all nodes, tools"), evidence)
 
 
@@ -108,7 +108,7 @@ def _judged(subject: Subject, ask: Ask, evidence: Evidence) -> Campaign:
             complaints += _smaller_only(rate, heard)
             again = replace(ask, programs=(program,))
             known = {node for node, why in complaints if not isinstance(why, Undecided)}
-            complaints += yield from _beside_peers(rate, again, heard, known)
+            complaints += yield from _peer_comparison(rate, again, heard, known)
         if nodes:
             conclude(program, heard, nodes, "" if program == "tools" else rates[0].quantity, complaints, evidence)
         for rate in rates:
@@ -140,19 +140,19 @@ def _declared_gbps(subject: Subject) -> float | None:
     return min((rail.rate_mbps for rail in subject.fabric.rails), default=0) / 1000 or None
 
 
-def _beside_peers(rate: _Rate, ask: Ask, heard: Heard, known: Collection[str]) -> Looks:
+def _peer_comparison(rate: _Rate, ask: Ask, heard: Heard, known: Collection[str]) -> Looks:
     complaints: list[tuple[str, str]] = []
-    for directory, of in _by_directory(rate, heard).items():
+    for directory, of in _values_by_directory(rate, heard).items():
         left = {place: value for place, value in of.items() if value.node not in known}
-        complaints += yield from _in_directory(rate, ask, directory, left)
+        complaints += yield from _directory_comparison(rate, ask, directory, left)
     return complaints
 
 
-def _in_directory(rate: _Rate, ask: Ask, directory: str, of: Mapping[str, MeasuredValue]) -> Looks:
+def _directory_comparison(rate: _Rate, ask: Ask, directory: str, of: Mapping[str, MeasuredValue]) -> Looks:
     """Measure values that are lower than the others again beside a peer."""
 
     def rates(again: Heard) -> Mapping[str, float]:
-        return {place: value.value for place, value in _by_directory(rate, again).get(directory, {}).items()}
+        return {place: value.value for place, value in _values_by_directory(rate, again).get(directory, {}).items()}
 
     def words(its: float, peer: str, usual: float) -> str:
         where = f" on {directory}" if directory else ""
@@ -166,7 +166,7 @@ def _in_directory(rate: _Rate, ask: Ask, directory: str, of: Mapping[str, Measur
     return complaints
 
 
-def _by_directory(rate: _Rate, heard: Heard) -> dict[str, dict[str, MeasuredValue]]:
+def _values_by_directory(rate: _Rate, heard: Heard) -> dict[str, dict[str, MeasuredValue]]:
     """Group values by directory; values of accelerators and processors have the empty directory."""
     values = [value for value in peers.values(heard, rate.quantity) if value.node]
     largest = max((value.bytes for value in values), default=0)
@@ -195,7 +195,7 @@ def _findings(subject: Subject, rate: _Rate, heard: Heard) -> Iterator[CheckFind
     """Judge values by known limits of the machine, which say more than peers: all peers may be slow. A node's worst
     devices count."""
     judged: dict[str, dict[Verdict, list[tuple[MeasuredValue, Bounds]]]] = {}
-    for value in (value for of in _by_directory(rate, heard).values() for value in of.values()):
+    for value in (value for of in _values_by_directory(rate, heard).values() for value in of.values()):
         if bounds := _bounds(subject, rate, value):
             judged.setdefault(value.node, {}).setdefault(_verdict(value.value, bounds), []).append((value, bounds))
     well = [node for node, its in judged.items() if worst(its) == "pass"]

@@ -119,6 +119,7 @@ class Heard:
     """Duration of the whole start."""
 
     def of(self, workload: str) -> tuple[Result, ...]:
+        """Return the answers of one workload."""
         return tuple(result for result in self.results if result.workload == workload)
 
 

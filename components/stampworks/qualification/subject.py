@@ -18,6 +18,8 @@ ACCELERATORS_S = 120.0
 
 @dataclass(frozen=True)
 class Subject:
+    """The parts of a plan that a proof covers."""
+
     cluster: str
     cloud: str
     release: str
@@ -40,10 +42,12 @@ class Subject:
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
+        """The planned nodes of all pools by name."""
         return {node.name: node for pool in self.pools for node in pool.nodes}
 
     @cached_property
     def pool_of(self) -> Mapping[str, Group]:
+        """The pool of each planned node."""
         return {node.name: pool for pool in self.pools for node in pool.nodes}
 
     @cached_property
@@ -57,6 +61,7 @@ class Subject:
         return ACCELERATORS_S if machine.accelerators and not machine.simulated else 0.0
 
     def leaf(self, node: str) -> str:
+        """Return the leaf of a planned node. Raise KeyError for another name."""
         return self.nodes[node].leaf
 
     def by_machine(self, nodes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

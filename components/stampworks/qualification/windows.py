@@ -114,7 +114,7 @@ def _series(rounds: Sequence[Round], places: Sequence[str]) -> Series:
 
 def slow(series: Series) -> dict[str, str]:
     """Return slow nodes with reasons; none when there are too few windows."""
-    throughout = slow_over_time(series) if _of_one_length(series) else {}
+    throughout = slow_over_time(series) if _are_equally_long(series) else {}
     return {node: f"{standing.why}, over {len(series[node])} windows" for node, standing in throughout.items()} | {
         node: why for node, why in slowing(series).items() if node not in throughout
     }
@@ -122,9 +122,9 @@ def slow(series: Series) -> dict[str, str]:
 
 def slowing(series: Series) -> dict[str, str]:
     """Return nodes that lost more than the noise explains, compared with their peers at the same time."""
-    if len(series) < 2 or not _of_one_length(series) or len(next(iter(series.values()))) < WINDOWS_MIN:
+    if len(series) < 2 or not _are_equally_long(series) or len(next(iter(series.values()))) < WINDOWS_MIN:
         return {}
-    blocks = {node: _blocks(_beside_others(series, node)) for node in series}
+    blocks = {node: _blocks(_relative_to_others(series, node)) for node in series}
     noise = statistics.median(abs(bend) for its in blocks.values() for bend in _bends(its)) / math.sqrt(3)
     falls = {node: _fall(its) for node, its in blocks.items()}
     return {
@@ -140,13 +140,13 @@ def _fall(blocks: Sequence[float]) -> float:
     return 1 - blocks[-1] / blocks[0]
 
 
-def _of_one_length(series: Series) -> bool:
+def _are_equally_long(series: Series) -> bool:
     return len({len(values) for values in series.values()}) == 1 and all(
         value > 0 for values in series.values() for value in values
     )
 
 
-def _beside_others(series: Series, node: str) -> list[float]:
+def _relative_to_others(series: Series, node: str) -> list[float]:
     others = zip(*(values for name, values in series.items() if name != node), strict=True)
     return [own / statistics.median(each) for own, each in zip(series[node], others, strict=True)]
 

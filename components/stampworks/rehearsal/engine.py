@@ -26,13 +26,14 @@ class EngineError(Exception):
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of the engine."""
+    """A run of the engine."""
 
     code: int
     events: Sequence[Mapping[str, Any]]
     said: str
 
     def of(self, kind: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the events of one kind."""
         return (event[kind] for event in self.events if kind in event)
 
     @property
@@ -55,6 +56,8 @@ class Ran:
 
 @dataclass(frozen=True)
 class State:
+    """The state file of the stack."""
+
     resources: Sequence[Mapping[str, Any]]
     """Resources, without providers."""
     pending: Sequence[str]
@@ -62,7 +65,7 @@ class State:
 
 
 class Engine:
-    """One stack with a private home, backend and passphrase below a folder."""
+    """A stack with a private home, backend and passphrase below a folder."""
 
     def __init__(self, folder: Path, stack: Stack, ports: Mapping[str, int]) -> None:
         self._folder, self._stack = folder, stack
@@ -150,7 +153,7 @@ class Engine:
         command = ["pulumi", *words, "--non-interactive", "--color", "never"]
         try:
             with self._starting:
-                # in a session of its own, so that Ctrl-C is passed on once
+                # Use a session of its own, so that Ctrl-C reaches the process once.
                 process = self._running = subprocess.Popen(
                     command,
                     cwd=folder,

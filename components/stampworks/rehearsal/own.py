@@ -52,6 +52,7 @@ class PlannedNodes:
         return self._instance(group)
 
     def members(self, groups: Sequence[Mapping[str, Any]]) -> Iterator[plan.Member]:
+        """Yield a member for each counted node, with names of the plan where it has them."""
         number = 0
         for group in groups:
             named = self._planned.get(group["name"], ())
@@ -81,14 +82,16 @@ class Rehearsed(Handler):
         return {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Return outputs in the form of the real ones."""
         return {**call.old_outputs, **self.answers(call.inputs)}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
+        """Return outputs in the form of the real ones."""
         kept = {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
         return {**kept, **(self.answers(call.inputs) if call.inputs else {})}
 
     async def delete(self, call: Call) -> None:
-        pass
+        """Do nothing: nothing was created."""
 
     def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Return all outputs. Subclasses have values for some; the others are obviously made up."""

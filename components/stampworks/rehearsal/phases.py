@@ -32,6 +32,7 @@ class Stage:
     recording: Recording
 
     def up(self, *options: str) -> Ran:
+        """Run `pulumi up`, and raise an error if it fails."""
         return _must(self.engine.run(*_UP, *options), "up")
 
     def orphans(self, state: State, gone: Collection[str] = ()) -> list[str]:
@@ -125,7 +126,7 @@ def _changes(stage: Stage, stack: Stack, scenario: Scenario, say: Callable[[str]
         say(name)
         after = changed(stack, config, change)
         stage.engine.configure(after)
-        ran = stage.engine.run("up", "--yes")  # with its preview: a change that the preview refuses is not half done
+        ran = stage.engine.run("up", "--yes")  # preview first: a change that the preview refuses is not half done
         done = steps.steps(ran)
         if ran.code:
             yield Phase(name, "fail", f"refused by {ran.refused_by}", done, ran.errors)
@@ -144,7 +145,7 @@ def _destroy(stage: Stage, last: State) -> Phase:
     done: tuple[ResourceStep, ...] = ()
     notes: list[str] = []
     if guarded:
-        refused = stage.engine.run("destroy", "--yes")  # with its preview, as users run it
+        refused = stage.engine.run("destroy", "--yes")  # preview first, as users run it
         if not refused.code or len(stage.engine.state().resources) < len(last.resources):
             return Phase("destroy", "fail", "deletes something although resources are protected", steps.steps(refused))
         notes.append(f"refused by its preview, for these are protected: {', '.join(guarded)}")
@@ -173,7 +174,7 @@ def _failed(stage: Stage, failure: InjectedFailure) -> Phase:
     """Run an `up` that fails, and the next one, which has to complete it."""
     name = f"failure: {failure}"
     stage.recording.begin(failure)
-    # one at a time, so that no other operation is under way
+    # Run one operation at a time, so that no other one is in progress.
     first = stage.engine.run(*_UP, "--parallel", "1")
     world = stage.recording.world
     if not world.hit:

@@ -49,6 +49,7 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
     ) -> Any:
+        """Wrap the calls to be recorded; others pass unchanged. gRPC calls this."""
         handler = await continuation(details)
         name = details.method.rpartition("/")[2]
         if name not in _RECORDED:

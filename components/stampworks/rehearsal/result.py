@@ -33,7 +33,7 @@ class ResourceStep:
 
 @dataclass(frozen=True)
 class Phase:
-    """One run of the engine, or several that belong together."""
+    """A run of the engine, or several that belong together."""
 
     name: str
     verdict: Verdict
@@ -59,6 +59,8 @@ class CriticalPath:
 
 @dataclass(frozen=True)
 class Rehearsal:
+    """All phases and findings of a rehearsal."""
+
     stack: str
     packages: Mapping[str, str]
     """Rehearsed providers, with the versions of their SDKs."""
@@ -75,5 +77,6 @@ class Rehearsal:
 
     @property
     def verdict(self) -> Verdict:
+        """The worst verdict of all phases."""
         verdicts = {phase.verdict for phase in self.phases}
         return "fail" if "fail" in verdicts else "unknown" if "unknown" in verdicts else "pass"

@@ -45,10 +45,12 @@ class Ruled(Plugin):
     # -- functions
 
     async def Invoke(self, request: pb.InvokeRequest, context: Context) -> pb.InvokeResponse:
+        """Answer a function of the package by its rule."""
         answer: dict[str, Any] = {"return": await self._answer(request.tok, decode(request.args), context)}
         return pb.InvokeResponse(**answer)
 
     async def Call(self, request: pb.CallRequest, context: Context) -> pb.CallResponse:
+        """Answer a method of a resource by its rule."""
         answer: dict[str, Any] = {"return": await self._answer(request.tok, decode(request.args), context)}
         return pb.CallResponse(**answer)
 
@@ -73,6 +75,7 @@ class Ruled(Plugin):
         return pb.CheckResponse(inputs=request.news, failures=wrong)
 
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
+        """Compare inputs; the rule says which changes replace the resource."""
         rule = self._rule(token_of(request.urn))
         before, after = decode(request.old_inputs), decode(request.news)
         found = list(changes(before, after))
@@ -92,6 +95,7 @@ class Ruled(Plugin):
         )
 
     async def Create(self, request: pb.CreateRequest, context: Context) -> pb.CreateResponse:
+        """Create a resource with the outputs of its rule; a name that must be unique is refused twice."""
         token, inputs = token_of(request.urn), decode(request.properties)
         secrets = secret_names(request.properties)
         if request.preview:
@@ -126,6 +130,7 @@ class Ruled(Plugin):
         return pb.ReadResponse(id=request.id, properties=properties, inputs=request.inputs)
 
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> Empty:
+        """Forget the resource and its unique name."""
         here = token_of(request.urn), request.id
         self._names = {key: identity for key, identity in self._names.items() if (key[0], identity) != here}
         return Empty()

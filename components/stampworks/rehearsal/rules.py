@@ -87,9 +87,11 @@ class Rules:
 
     @property
     def file(self) -> Path:
+        """The file of the rules, for messages."""
         return FOLDER / f"{self.package}.yaml"
 
     def rule(self, token: str) -> ResourceRule | None:
+        """Return the rule of a type; None if nothing special is documented."""
         return self.types.get(token)
 
     def outputs(self, urn: str, number: int, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -157,10 +159,12 @@ def without_sdk() -> dict[str, str]:
 
 
 def name_of(urn: str) -> str:
+    """Return the logical name in a URN."""
     return urn.split("::", 3)[3]
 
 
 def token_of(urn: str) -> str:
+    """Return the type token in a URN, without its parents'."""
     return urn.split("::", 3)[2].split("$")[-1]
 
 

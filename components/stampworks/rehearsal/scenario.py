@@ -56,6 +56,7 @@ class InjectedFailure:
         return self if self.at is None else replace(self, urn="".join(creations[self.at - 1 : self.at]))
 
     def hits(self, urn: str) -> bool:
+        """Whether the failure is meant for this resource."""
         if self.at is not None:
             return urn == self.urn
         return self.type in ("", token_of(urn)) and self.name in ("", name_of(urn))
@@ -68,6 +69,8 @@ class InjectedFailure:
 
 @dataclass(frozen=True)
 class Scenario:
+    """Everything that a rehearsal does besides the plain phases."""
+
     changes: tuple[ConfigurationChange, ...] = ()
     failures: tuple[InjectedFailure, ...] = ()
     latency: Mapping[str, float] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from stampworks.rehearsal.sdks import sdks
 from stampworks.wire.protocol import provider_pb2_grpc
 
 R = TypeVar("R")
-_MESSAGE_BYTES_MAX = 400 << 20  # as the engine's own limit
+_MESSAGE_BYTES_MAX = 400 << 20  # the engine's own limit
 _GRACE_S = 1.0
 
 

@@ -23,6 +23,8 @@ SIZE_MAX_KIB = 1024
 
 @dataclass(frozen=True)
 class Stack:
+    """A stack as the rehearsal runs it."""
+
     name: str
     project: Path
     """Folder with Pulumi.yaml."""

@@ -21,10 +21,12 @@ _OWN: Mapping[str, Handler] = {handler.token: handler for handler in PACKAGE.han
 
 
 def rule_of(token: str) -> ResourceRule | None:
+    """Return the rule of a type, from the file of its package."""
     return rules_of(token.partition(":")[0]).rule(token)
 
 
 def shown(urn: str) -> str:
+    """Return type and name of a resource, for messages."""
     return f"{token_of(urn)} {name_of(urn)}"
 
 

@@ -15,6 +15,7 @@ _SIGN = "rehearsed: "
 
 
 def rehearsal_text(found: Rehearsal) -> str:
+    """Return the whole result; each line begins with a mark that says it is a rehearsal."""
     return "".join(f"{_SIGN}{printable(line)}\n" for line in _lines(found))
 
 

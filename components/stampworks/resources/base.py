@@ -30,9 +30,11 @@ class Resource(pulumi.CustomResource):
     # own properties: everything below them is data.
 
     def translate_input_property(self, prop: str) -> str:
+        """Return an input's name on the wire. The SDK calls this."""
         return self._on_the_wire().get(prop, prop)
 
     def translate_output_property(self, prop: str) -> str:
+        """Return an output's name in Python. The SDK calls this."""
         return self._from_the_wire().get(prop, prop)
 
     @classmethod

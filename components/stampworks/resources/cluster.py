@@ -172,7 +172,7 @@ class KubernetesNodes(Resource):
 
     @property
     def data(self) -> Output[plan.Roster]:
-        """Return the roster as the type that the rest of the toolkit reads. Nobody logs in to these nodes."""
+        """Return the roster as the type that the other rooms read. Users do not log in to these nodes."""
         whole: Output[Any] = Output.all(self.cluster, self.cloud, self.region, self.members)
 
         def roster(known: Any) -> plan.Roster:

@@ -1,4 +1,4 @@
-"""Plan to what the add-ons of a Kubernetes are told: values for the charts of their developers, and objects of theirs.
+"""Values for the charts of a Kubernetes' add-ons, and objects for them, from a plan.
 
 Until nodes have passed their first proof they are all tainted: what a proof needs, and what runs before it, tolerates
 that.
@@ -25,8 +25,8 @@ VENDOR: Final = "15b3"
 _QUEUED = ("batch/job", "jobset.x-k8s.io/jobset")
 _QUEUED_OF = {"trainer": "trainer.kubeflow.org/trainjob", "mpi-operator": "kubeflow.org/mpijob"}
 _QUEUED_OF_OTHERS = ("ray.io/rayjob", "ray.io/raycluster")
-"""The jobs that Kueue queues: always, where this add-on is there, and where somebody has installed what they are of. Of
-kinds that are not there it waits for them, which may be for ever."""
+"""Kinds that Kueue queues: always, with this add-on, or if users have installed them. Kueue waits for the CRDs of
+listed kinds, possibly for ever."""
 
 
 def values(plan: Plan, one: AddOn) -> Values:
@@ -46,7 +46,7 @@ def queueing(plan: Plan) -> Values:
         "integrations": {"frameworks": [*_QUEUED, *others]},
         # fair shares of borrowed quota, by the weights of the teams
         "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
-        # no job of theirs starts past its quota because it names no queue
+        # Include jobs without a queue: otherwise they would bypass the quota.
         "manageJobsWithoutQueueName": True,
         "managedJobsNamespaceSelector": {"matchLabels": OURS},
         "resources": {"excludeResourcePrefixes": [*UNCOUNTED]},
@@ -54,21 +54,20 @@ def queueing(plan: Plan) -> Values:
 
 
 def chart(one: AddOn) -> tuple[str, str]:
-    """How Helm is told which one, and in which repository; the latter is empty where the former says it."""
+    """Return name and repository of a chart for Helm; the repository is empty if the name contains it."""
     oci = one.repository.startswith("oci://")
     return (f"{one.repository}/{one.chart}", "") if oci else (one.chart, one.repository)
 
 
 def shared_nics(plan: Plan) -> str:
-    """By which name pods ask for the NICs of the fabric; empty where no add-on here offers them: whoever brings another
-    plug-in chooses its name."""
+    """Return the resource name of the fabric's NICs; empty if no add-on of the plan provides it: users of another
+    plugin choose the name."""
     return f"rdma/{RDMA}" if NETWORK_OPERATOR in [each.name for each in plan.scheduler.addons] else ""
 
 
 def named_to_runtime(plan: Plan) -> bool:
-    """Whether the accelerators that a pod gets are named to its node's container runtime, so that a variable of the
-    pod, which its image may set as well, need not be believed. Whoever brings a device plugin of another kind may need
-    that variable."""
+    """Return whether the container runtime gets a pod's accelerators by name, so that a variable, which images may set,
+    is not trusted. Users of another device plugin may need that variable."""
     return GPU_OPERATOR in [each.name for each in plan.scheduler.addons]
 
 
@@ -78,7 +77,7 @@ def objects(one: AddOn) -> list[Manifest]:
 
 
 def _features(plan: Plan, one: AddOn) -> Values:
-    # The operators look for what is on PCI by its vendor alone; Kubernetes' own default is class and vendor.
+    # The operators search PCI by vendor alone; the default of Kubernetes is class and vendor.
     found = {"deviceClassWhitelist": ["02", "0200", "0207", "0300", "0302"], "deviceLabelFields": ["vendor"]}
     return {
         "image": _pinned(one, "image"),
@@ -93,16 +92,18 @@ def _accelerators(plan: Plan, one: AddOn) -> Values:
     if one.driver:
         driver |= {"version": one.driver, "rdma": {"enabled": bool(shared_nics(plan))}}
     parts = {image.part: {"version": _tag(image)} for image in one.images}
-    # Else a pod has all of a node that it asks for none of: runtimeClassName: nvidia, and NVIDIA_VISIBLE_DEVICES=all.
-    # Those of the operator itself are privileged, or get theirs by the plugin, too (gpu-operator v26.3.3, assets).
+    # Otherwise an unprivileged pod gets all accelerators of a node without requesting them: runtimeClassName: nvidia,
+    # and NVIDIA_VISIBLE_DEVICES=all. Pods of the operator itself are privileged, or get theirs from the plugin
+    # (gpu-operator v26.3.3, assets).
     believed = [{"name": "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED", "value": "false"}]
     return {
         **parts,
-        "nfd": {"enabled": False},  # there is one already, and two would undo each other's labels
+        # node-feature-discovery is already installed, and two would remove each other's labels
+        "nfd": {"enabled": False},
         "operator": _controller(plan),
         "daemonsets": {"tolerations": _anywhere()},
         "driver": driver,
-        "cdi": {"enabled": True},  # as in the chart: with it the plugin says nothing by variables
+        "cdi": {"enabled": True},  # the chart's default: with CDI the plugin sets no variables
         "toolkit": {**parts["toolkit"], "enabled": bool(one.driver), "env": believed},
         "mig": {"strategy": one.mig_strategy},  # the profile is a label of nodes: as its default no other one is taken
     }
@@ -143,7 +144,7 @@ def _kueue(plan: Plan, one: AddOn) -> Values:
         "metrics": {"bindAddress": ":8443"},
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
-        # As its chart says it: without a word it looks at one job at a time, and asks the server 20 times a second.
+        # The chart's own hint: by default the controller handles one job at a time, and sends 20 requests a second.
         "controller": {
             "groupKindConcurrency": {
                 **dict.fromkeys(("Job.batch", "Pod", "Workload.kueue.x-k8s.io"), 5),
@@ -156,7 +157,7 @@ def _kueue(plan: Plan, one: AddOn) -> Values:
         "controllerManager": {
             "manager": {
                 "image": {**_pinned(one, "manager"), "pullPolicy": "IfNotPresent"},
-                # It has taken 330 MiB for a thousand gangs on 512 nodes, and ends where its chart's 512 are not enough.
+                # It used 330 MiB for a thousand gangs on 512 nodes, and is killed at the chart's limit of 512 MiB.
                 "resources": {"limits": {"memory": "2Gi"}},
             },
             **_controller(plan),
@@ -211,12 +212,12 @@ def _image(one: AddOn, part: str) -> Image:
 
 
 def _tag(image: Image) -> str:
-    """With the digest where it is known: then nobody can put another image in its place."""
+    """Return the tag, with the digest if it is known, so that the image cannot be replaced."""
     return f"{image.tag}@{image.digest}" if image.digest else image.tag
 
 
 def _controller(plan: Plan) -> Values:
-    """On the nodes that are there for such pods, where the cloud makes some; else wherever there is room."""
+    """Return the placement of controllers: nodes for such pods if the cloud creates some, otherwise any node."""
     apart = {"nodeSelector": {POOL: plan.controller.name}} if plan.managed else {}
     return {**apart, "tolerations": _anywhere()}
 

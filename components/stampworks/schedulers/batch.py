@@ -6,25 +6,25 @@ import shlex
 from dataclasses import dataclass
 
 NOTICE_S = 60
-"""So long before its time is up a run is told, unless it asks for more, and saves what it has."""
+"""Seconds before the time limit at which a run is warned, unless it asks for more; it then saves its state."""
 NOTICE_MAX_S = 65535
-"""Slurm takes no more (man sbatch, --signal)."""
+"""Maximum of Slurm (man sbatch, --signal)."""
 COMMENT = "stampworks:"
-"""Begins the comment of jobs that are runs; behind it stands the workload."""
+"""Beginning of the comment of jobs that are runs; the workload follows."""
 LOG, EXIT, EVENTS, SCRIPT, ON_NODE, ENDED = "log", "exit", "events.jsonl", "batch.sh", "node.sh", "ended"
-"""Files in the run's folder. What the first program of an attempt of an elastic run ended with is in the last one."""
+"""Files in the run's folder. The last one has the exit status of an elastic run's first program."""
 OTHERS_S = 5
-"""So long the other programs may take to end after the first one."""
+"""Seconds that other programs have to end after the first one."""
 LOST = 69
-"""How a program ends that nobody answers on the first node (EX_UNAVAILABLE)."""
+"""Exit status of a program when the first node does not answer (EX_UNAVAILABLE)."""
 NOTICED_S = 300
-"""So long after that Slurm may take to notice that the node is gone; it does within about a minute. So long it may also
-be silent before it is asked no more."""
+"""Seconds that Slurm may take after that to notice the lost node; usually a minute. Slurm may also be silent for this
+long before it is no longer asked."""
 
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One program on some nodes, a task on each, started again as often as Slurm wants."""
+    """A program on some nodes, a task on each, restarted as often as Slurm wants."""
 
     name: str
     workload: str
@@ -36,11 +36,11 @@ class BatchJob:
     gres: str
     """All accelerators of a node; empty for none."""
     path: str
-    """Where Python finds the programs."""
+    """Python path of the programs."""
     program: tuple[str, ...]
     notice_s: int = NOTICE_S
     elastic: bool = False
-    """Whether the programs go on without some of them. The first one knows how they ended, together."""
+    """Whether the programs continue without some nodes. The first program then knows their common end."""
 
 
 def files(batch: BatchJob) -> dict[str, str]:
@@ -80,8 +80,8 @@ def on_node(batch: BatchJob) -> str:
     return f"#!/bin/sh\nfolder={shlex.quote(batch.folder)}\n{_ATTEMPT}{_ON_NODE}"
 
 
-# A job keeps its number when it is put back into the queue, and a node that was taken for lost may still run what is
-# left of the attempt before: that must neither end the new one nor put it back.
+# A requeued job keeps its number, and a node that was taken for lost may still run the previous attempt: it must
+# neither end the new one nor requeue it.
 _ATTEMPT = f"""\
 attempt="${{SLURM_RESTART_COUNT:-0}}"
 ended="$folder/{ENDED}-$SLURM_JOB_ID-$attempt"
@@ -101,8 +101,8 @@ out_of_time=
 trap 'out_of_time=yes; kill -USR1 "$programs"' USR1
 trap : TERM
 """
-# The shell's `wait` returns when a signal comes: it is called again until the programs have ended. Of a node that is
-# lost srun hears only after a minute, and calls that a failure, though the others have come to the end without it.
+# The shell's `wait` returns at a signal, so that it is repeated until the programs have ended. srun learns of a lost
+# node after a minute, and reports a failure, although the other nodes may have finished without it.
 _AFTER = f"""\
 programs=$!
 (
@@ -132,9 +132,9 @@ esac
 echo "$code" >"$folder/{EXIT}"
 exit "$code"
 """
-# Slurm takes a lost node from the job and lets the rest run on (--no-kill), also where it was the one with the batch
-# script: then nobody is left who would end the job, or start it again. Where it does not take the first node, that may
-# train on without this one: then there is something new in the events.
+# Slurm removes a lost node from the job and lets the others run (--no-kill), even if it ran the batch script: then no
+# process would end or requeue the job. If Slurm keeps the first node, that node may continue without this one: new
+# events show it.
 _ON_NODE = f"""\
 trap : TERM USR1
 "$@"

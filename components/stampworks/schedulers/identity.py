@@ -14,13 +14,13 @@ from typing import Any
 from stampworks.plan import Plan
 
 USER = "stampworks/user"
-"""The annotation with whose run it is."""
+"""Annotation with the user of a run."""
 FILES = "files-u"
-"""How the Job begins in whose pod a user looks at files, before the user's number and a dash."""
+"""Prefix of the Job in whose pod a user reads files; the user's number and a dash follow."""
 FILES_LABEL = "stampworks/files"
 """The label of these Jobs."""
 SECRETS = "-secrets"
-"""How the Secret of a user's job ends, behind the user's number."""
+"""Suffix of the Secret of a user's job, behind the user's number."""
 
 Rule = tuple[str, str, str, Sequence[str]]
 """Group, version, resource and operations."""
@@ -53,7 +53,7 @@ MADE_SECRET = f"a user's secret is Opaque, and its name ends with -u, the user's
 
 
 def looks(role: str, users: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Return what lets users see, as on Slurm, which nodes there are and how much of them is used."""
+    """Return roles that let users see nodes and their use, as on Slurm."""
     group = "rbac.authorization.k8s.io"
     rules = [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]},
@@ -77,7 +77,7 @@ def rules(addons: Sequence[str]) -> list[Rule]:
 
 
 def variables(plan: Plan) -> list[dict[str, str]]:
-    """Return what validations refer to, each after what it refers to itself."""
+    """Return the variables of validations, in the order of their dependencies."""
     gids = {team.name: team.gid for team in plan.teams}
     uids = ", ".join(f"'{user.name}': {user.uid}" for user in plan.users)
     groups = ", ".join(

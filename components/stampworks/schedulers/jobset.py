@@ -1,4 +1,4 @@
-"""A run on Kubernetes: a JobSet of one pod on each node, and what each pod starts."""
+"""A run on Kubernetes: a JobSet with a pod on each node, and the script of each pod."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ VERSION = "jobset.x-k8s.io/v1alpha2"
 WORKLOAD = "stampworks/workload"
 """The label of JobSets that are runs."""
 POD = "pod.sh"
-"""In the run's folder: what each pod starts."""
+"""File in the run's folder with the command of each pod."""
 STOPPED = 75
-"""How a program ends that was asked to, and can go on (EX_TEMPFAIL)."""
+"""Exit status of a program that stopped on request and can continue (EX_TEMPFAIL)."""
 UNKNOWN = 255
-"""Exit code by containerd for a program that was gone at its restart, as after that of its node."""
+"""Exit status that containerd reports for a program that ended before its restart, as after a restart of the node."""
 RESTARTS_MAX = 20
 """A run that never gets anywhere ends, at last."""
 LOST_S = 30
-"""So long a node may be silent before its pod is given up: usually it is five minutes."""
+"""Seconds of a node's silence after which its pod is given up; the default is five minutes."""
 KEPT_S = 7 * 24 * 3600
-"""So long after its end a run is still an object, of which its pods are a part. How it ended its folder knows."""
+"""Seconds that a run and its pods are kept as objects after the end. Its folder records the result."""
 _ELASTIC: Mapping[str, Any] = {"backoffLimitPerIndex": 0, "successPolicy": {"rules": [{"succeededIndexes": "0"}]}}
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _JOB = "batch.kubernetes.io/controller-uid"
@@ -37,12 +37,12 @@ _PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 
 @dataclass(frozen=True)
 class PodJob:
-    """One program on some nodes, a pod on each, started again when a node is lost or others are more urgent."""
+    """A program on some nodes, a pod on each, restarted when a node is lost or another job preempts it."""
 
     name: str
     workload: str
     team: str
-    """Whose namespace they are in."""
+    """Team, whose namespace they are in."""
     user: str
     uid: int
     groups: tuple[int, ...]
@@ -57,35 +57,36 @@ class PodJob:
     accelerators: int
     """Accelerators of a node: all."""
     level: str
-    """The label of where nodes are close to each other; empty where nobody knows."""
+    """Label of the level on which nodes are near each other; empty if unknown."""
     image: str
     claims: Mapping[str, str]
     """Claims of the team's namespace that are mounted, by path."""
     read_only: tuple[str, ...]
     path: str
-    """Where Python finds the programs."""
+    """Python path of the programs."""
     program: tuple[str, ...]
     notice_s: int = NOTICE_S
     elastic: bool = False
-    """Whether the programs go on without some of them. The first one knows how they ended, together; those of another
-    run have to be told where it is."""
+    """Whether the programs continue without some nodes. The first pod then knows their common end; in other runs each
+    pod must learn the first pod's address."""
     devices: Mapping[str, str] = field(default_factory=dict)
     """Devices of the fabric that each pod takes of a node."""
     room: Mapping[str, str] = field(default_factory=dict)
-    """So much of a node's cores and memory is nobody else's."""
+    """Cores and memory of a node that the pod reserves."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables about the fabric for libraries."""
     told: str = ""
-    """Where pods see a ConfigMap of the run's name with what they start; empty where that lies in the folder."""
+    """Mount path of a ConfigMap with the run's options; empty when the run's folder holds them."""
 
 
 def manifest(pods: PodJob) -> dict[str, Any]:
+    """Return the JobSet of a run, which Kubernetes deletes some time after its end."""
     whole = {**spec(pods), "ttlSecondsAfterFinished": KEPT_S}
     return {"apiVersion": VERSION, "kind": "JobSet", "metadata": metadata(pods), "spec": whole}
 
 
 def metadata(pods: PodJob) -> dict[str, Any]:
-    """Return the metadata of an object that Kueue admits, whatever its kind."""
+    """Return the metadata of an object of any kind that Kueue admits."""
     labels = {QUEUE_LABEL: pods.queue, WORKLOAD: pods.workload, **OURS}
     labels |= {PRIORITY_LABEL: pods.priority} if pods.priority else {}
     return {"name": pods.name, "namespace": pods.team, "labels": labels, "annotations": {USER: pods.user}}
@@ -119,8 +120,8 @@ def template(pods: PodJob, container: str) -> dict[str, Any]:
 
 
 def _judged(container: str) -> list[dict[str, Any]]:
-    """A pod that was taken away says nothing about its program. One that ended by itself, and not so that it can go on,
-    would do so again."""
+    """Return the failure policy of a container: a removed pod says nothing about its program; one that failed without a
+    checkpoint would fail again."""
     taken = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     goes_on = [LOST, STOPPED, 137, 143, UNKNOWN]
     broke = {"containerName": container, "operator": "NotIn", "values": goes_on}
@@ -132,7 +133,7 @@ def _pod(pods: PodJob, container: str) -> dict[str, Any]:
     if pods.told:
         mounts.append({"name": "told", "mountPath": pods.told, "readOnly": True})
         volumes.append({"name": "told", "configMap": {"name": pods.name}})
-    # No quota counts a pod that asks for nothing, and Kueue never admits it.
+    # A pod without requests counts for no quota, and Kueue never admits it.
     counted = {ACCELERATOR: pods.accelerators} if pods.accelerators else {} if pods.room else {"cpu": "1"}
     limits = {**counted, **pods.devices}
     program = {
@@ -146,8 +147,8 @@ def _pod(pods: PodJob, container: str) -> dict[str, Any]:
         "resources": {"limits": limits, **({"requests": dict(pods.room)} if pods.room else {})},
         **({"securityContext": {"allowPrivilegeEscalation": False}} if pods.uid else {}),
     }
-    # Kueue looks for another node when a pod is given up, and where there is none stops all the others: who goes on
-    # without some is not given up.
+    # Kueue searches another node for a pod that is given up, and without one stops all others: elastic runs keep such
+    # pods.
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": pods.notice_s,
@@ -214,7 +215,7 @@ def _elsewhere(pools: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _one_a_node(pods: PodJob) -> dict[str, Any]:
-    """Where there is no accelerator to take whole, nothing else keeps two pods of a run apart."""
+    """Return an anti-affinity. Without accelerators to reserve, nothing else keeps two pods of a run apart."""
     own = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": pods.name}}
     return {
         "maxSkew": 1,
@@ -231,8 +232,8 @@ def script(pods: PodJob) -> str:
     return f'#!/bin/sh\nfolder={folder}\n{_BEFORE}{meet}{command} >"$pipe" 2>&1 &\n{_AFTER}'
 
 
-# Output goes to Kubernetes and, with its rank, into the run's folder: Kubernetes forgets pods.
-# The first run of all may be one that nobody has submitted: where the folders of runs lie, everybody may have one.
+# Kubernetes forgets pods, so that output also goes to the run's folder, with the rank. The first run may be a printed
+# one: then it creates the folder of all runs, in which everybody may have one.
 _BEFORE = f"""\
 runs="${{folder%/*}}"
 if [ ! -d "$runs" ]; then mkdir -p "$runs" && chmod 1777 "$runs"; fi

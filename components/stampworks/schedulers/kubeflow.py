@@ -1,4 +1,4 @@
-"""A run as Kubeflow's operators take it: the pods are those of its JobSet, and what is around them is another kind.
+"""A run for Kubeflow's operators: the pods of its JobSet in another kind of object.
 
 As Trainer 2.2 (trainer.kubeflow.org/v1alpha1) and the MPI operator 0.8 (kubeflow.org/v2beta1) have it.
 """
@@ -25,7 +25,7 @@ _NODE = "node"
 """Trainer's name of the container that trains, and of its job."""
 _WORKER, _LAUNCHER = "worker.sh", "launcher.sh"
 _GIVEN, _KEYS, _PORT = "/etc/stampworks/ssh", "/tmp/stampworks-ssh", 2222  # noqa: S108  (in a container of its own)
-"""Where pods of an MPIJob have its keys, where these are as ssh wants them, and where sshd listens, whoever it is."""
+"""Paths of an MPIJob's keys as mounted and as ssh needs them, and the port on which sshd listens without root."""
 _SSH = (
     *(f"-p {_PORT}", f"-i {_KEYS}/id_rsa", f"-o UserKnownHostsFile={_KEYS}/known_hosts"),
     *("-o StrictHostKeyChecking=yes", "-o ConnectionAttempts=10"),
@@ -41,7 +41,7 @@ Manifest = dict[str, Any]
 
 
 def manifests(kind: Kind, pods: PodJob, options: str) -> list[Manifest]:
-    """All that `kubectl create` needs for the run, each after what it refers to."""
+    """Return all objects that `kubectl create` needs for the run, in the order of their dependencies."""
     made: Mapping[Kind, Callable[[PodJob], list[Manifest]]] = {
         "jobset": lambda one: [jobset.manifest(one)],
         "trainjob": _trainjob,
@@ -88,7 +88,7 @@ def _trainjob(pods: PodJob) -> list[Manifest]:
 
 
 def _mpijob(pods: PodJob) -> list[Manifest]:
-    """Workers wait for mpirun's ssh, which starts one program on each and goes on without none of them."""
+    """Return an MPIJob. Workers wait for ssh from mpirun, which starts a program on each and needs all of them."""
     worker = jobset.template(replace(pods, elastic=False), "worker")
     [container] = worker["spec"]["containers"]
     container["command"] = ["sh", f"{pods.told}/{_WORKER}"]
@@ -100,7 +100,8 @@ def _mpijob(pods: PodJob) -> list[Manifest]:
         "Worker": {"replicas": pods.nodes, "restartPolicy": "Never", "template": worker},
     }
     for each in (worker, replicas["Launcher"]["template"]):
-        each["spec"].pop("restartPolicy")  # the operator has it from beside the template, and warns of another
+        # the operator reads it from outside the template, and warns about a second one
+        each["spec"].pop("restartPolicy")
     return [
         {
             "apiVersion": MPI,
@@ -119,8 +120,8 @@ def _mpijob(pods: PodJob) -> list[Manifest]:
 
 
 def _launcher(pods: PodJob) -> Manifest:
-    """Return the launcher, with the volume of programs and one core of a node: for a launcher that asks for nothing,
-    Kueue would only report a missing flavor, whatever the job waits for."""
+    """Return the launcher, with the volume of programs and one core: without a request, Kueue would report only a
+    missing flavor, whatever the job waits for."""
     programs = {path: claim for path, claim in pods.claims.items() if path in pods.read_only}
     alone = replace(pods, level="", claims=programs, accelerators=0, devices={}, room={}, elastic=False)
     made = jobset.template(alone, "launcher")
@@ -151,8 +152,8 @@ def _mpi_scripts(pods: PodJob) -> dict[str, str]:
     }
 
 
-# The key of the job is in all of its pods and nowhere else: with it they believe each other, in both directions. That
-# nobody else may read it is said of it alone: what a rank writes is for its team.
+# The key of the job is in all of its pods and nowhere else: they trust each other in both directions by it. Only the
+# key is private: output of ranks may be read by the team.
 _OF_BOTH = f"""\
 #!/bin/sh
 set -eu

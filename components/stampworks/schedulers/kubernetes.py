@@ -19,7 +19,7 @@ from stampworks.schedulers import identity, topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
 
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
-"""The nodes' own programs: the claim, where pods see them, and where nodes have them so that nobody can change them."""
+"""The nodes' own programs: name of the claim, path in pods, and path on nodes where they cannot be changed."""
 MIG = "nvidia.com/mig.config"
 """The label of a node that says into which parts its accelerators are divided."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
@@ -27,21 +27,21 @@ DEFAULT_QUEUE = "default"
 """Kueue's LocalQueue for jobs that name none. No declared queue has this name."""
 OURS = {"app.kubernetes.io/managed-by": "stampworks"}
 UNCOUNTED = ("vpc.amazonaws.com/", "rdma/", "hugepages-", "ephemeral-storage")
-"""How what no quota counts begins: what comes with the accelerators of a node, or is its scratch. Kueue lets nothing
-start that asks for something else."""
+"""Beginnings of resources that no quota counts: they come with a node's accelerators, or are its scratch. Kueue admits
+no workload that requests any other resource."""
 
 Manifest = dict[str, Any]
 
 _PREEMPTS: Mapping[str, Mapping[str, Any]] = {
     "off": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
-    # A team gets its share back from whoever borrowed it, and what is borrowed goes by shares, whatever is urgent;
-    # within a team the more urgent job goes first.
+    # A team gets its share back from borrowers, in proportion to shares and regardless of urgency; within a team the
+    # more urgent job comes first.
     "requeue": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
 }
 
 
 def objects(plan: Plan) -> list[Manifest]:
-    """All of them, each after what it refers to. How many there are does not depend on how many nodes there are."""
+    """Return all objects, in the order of their dependencies. Their number does not depend on the number of nodes."""
     hardware = list(_hardware(plan))
     named = _flavors(hardware)
     found = [
@@ -87,12 +87,13 @@ def _flavors(hardware: Iterable[Manifest]) -> dict[str, str]:
 
 
 def teams(plan: Plan) -> tuple[Account, ...]:
+    """Return the accounts; one team of all users where none are declared."""
     everybody = Account(EVERYBODY, tuple(user.name for user in plan.users), share=1, accelerators_max=0)
     return plan.scheduler.accounts or (everybody,)
 
 
 def claimants(plan: Plan) -> tuple[Account, ...]:
-    """In whose namespaces pods see file systems: who measures from an image sees what runs see."""
+    """Return the teams whose namespaces have the file systems: a proof from an image sees the same as runs."""
     proofs = Account(PROOF_NAMESPACE, (), share=0, accelerators_max=0)
     return (*teams(plan), *([proofs] if plan.pools and plan.scheduler.workloads_image else []))
 
@@ -118,7 +119,7 @@ def _amount(resource: str, number: int) -> str:
 
 
 def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
-    """By the name of a node that the plan names: its pool, and where it stands in the fabric."""
+    """Return the labels of planned nodes by name: pool and place in the fabric."""
     made = topology.of_plan(plan)
     keys = [key(level) for level in made.levels]
     domains = {place.node: dict(zip(keys, place.domains, strict=False)) for place in made.places}
@@ -144,7 +145,7 @@ def _hardware(plan: Plan) -> Iterator[Manifest]:
 
 
 def _labelled(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The labels by which a cloud itself says where nodes stand, and the pools whose nodes have them."""
+    """Return the labels by which a cloud itself describes the places of nodes, and the pools that have them."""
     nodes = catalog.cloud_nodes().get(plan.cloud) if plan.managed and plan.scheduler.topology != "flat" else None
     keys = nodes.place_labels if nodes else ()
     return keys, tuple(pool.name for pool in plan.pools if pool.rails) if keys else ()
@@ -203,7 +204,7 @@ def quota_owner(plan: Plan, team: Account) -> str:
 
 
 def _by_pools(plan: Plan) -> dict[frozenset[str], list[Queue]]:
-    """Queues by the pools that they have."""
+    """Return the queues grouped by their set of pools."""
     found: dict[frozenset[str], list[Queue]] = {}
     for queue in plan.scheduler.queues:
         found.setdefault(frozenset(queue.pools), []).append(queue)
@@ -211,13 +212,13 @@ def _by_pools(plan: Plan) -> dict[frozenset[str], list[Queue]]:
 
 
 def shares(plan: Plan) -> dict[str, dict[str, int]]:
-    """By team and pool: how many nodes are its own."""
+    """Return the number of nodes that each team owns, by team and pool."""
     own = {pool.name: own_nodes(teams(plan), pool.count) for pool in pools(plan)}
     return {team.name: {pool: nodes[team.name] for pool, nodes in own.items()} for team in teams(plan)}
 
 
 def own_accelerators(plan: Plan, team: Account) -> int:
-    """As many as a team's quota has: those of its nodes, as far as its limit lets it have them."""
+    """Return the accelerators of a team's quota: those of its nodes, up to its limit."""
     nodes = shares(plan)[team.name]
     return sum(_own(ACCELERATOR, pool, nodes[pool.name], team.accelerators_max) for pool in pools(plan))
 
@@ -253,19 +254,19 @@ def _own(resource: str, pool: Group, nodes: int, most: int) -> int:
 
 
 def claims(plan: Plan) -> dict[str, str]:
-    """By the path where pods see it, what each namespace of pods claims."""
+    """Return the claims of each pod namespace, by mount path."""
     return {path: name for name, path in shared(plan).items()}
 
 
 def level_labels(plan: Plan) -> tuple[str, ...]:
-    """By which nodes say where they stand in the fabric, the outermost first; none where nobody knows."""
+    """Return the labels with the places of nodes in the fabric, the outermost level first; empty if unknown."""
     made = topology.of_plan(plan)
     return _labelled(plan)[0] or (tuple(key(level) for level in made.levels) if made.placed else ())
 
 
 def shared(plan: Plan) -> dict[str, str]:
-    """Return the paths that pods see beside their image, by name; none where no node runs pods. On nodes without our
-    playbooks these are file systems of a driver only."""
+    """Return the paths that pods mount, by name; empty if no node runs pods. On nodes without our playbooks only a
+    driver's file systems are available."""
     if not plan.pools:
         return {}
     programs = {} if plan.managed or plan.scheduler.workloads_image else {PROGRAMS: PROGRAMS_PATH}
@@ -292,11 +293,11 @@ def driven(plan: Plan, team: Account, name: str, found: Driven) -> tuple[Manifes
 
 
 def _claim(plan: Plan, team: Account, name: str, where: str, leads: Manifest) -> tuple[Manifest, Manifest]:
-    """A volume belongs to one claim, and a claim to one namespace: each team has its own of the same place, of which
-    it bears a digest: one that leads elsewhere is another one, for no volume can be led anew."""
+    """Return volume and claim of a team for a place. A volume belongs to one claim, and a claim to one namespace; the
+    name contains a digest of the source, because a volume's source cannot be changed."""
     volume = f"{plan.name}-{team.name}-{name}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
     modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]
-    size = {"storage": "1Gi"}  # nobody counts it
+    size = {"storage": "1Gi"}  # Kubernetes requires a size and ignores it here
     made = {
         "accessModes": modes,
         "capacity": size,
@@ -333,12 +334,12 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
         *({"apiGroups": [group], "resources": [*kinds], "verbs": jobs} for group, kinds in _kinds_of_jobs(plan)),
         {"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": jobs},
         {
-            "apiGroups": [""],  # a volume whose claim somebody has deleted would never be bound again
+            "apiGroups": [""],  # a volume whose claim was deleted would never be bound again
             "resources": ["events", "persistentvolumeclaims", "pods", "pods/log", "pods/status"],
             "verbs": look,
         },
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": look},
-        # Secrets may be made and not read, the policy `users` says by whom; a terminal is asked for by get, too.
+        # Secrets may be created and not read; the policy `users` limits for whom. A terminal also uses get.
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]},
         {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
     ]
@@ -368,7 +369,7 @@ def _everybody(plan: Plan) -> Iterator[Manifest]:
 
 _Made = tuple[str, str, str, Sequence[str], str]
 _MADE: tuple[_Made, ...] = (
-    ("", "v1", "pods", ["CREATE"], "[object.spec]"),  # whoever starts one says later where it is
+    ("", "v1", "pods", ["CREATE"], "[object.spec]"),  # the starter chooses the node later
     ("batch", "v1", "jobs", ["CREATE", "UPDATE"], "[object.spec.template.spec]"),
     (
         *("jobset.x-k8s.io", "v1alpha2", "jobsets", ["CREATE", "UPDATE"]),
@@ -401,14 +402,14 @@ _LED_TO = "services of teams must not have externalIPs: they would receive traff
 """Why the server refuses such pods, jobs and services."""
 _ANY_TAINT, _CORDONED, _OF_OURS = "", "node.kubernetes.io/unschedulable", "stampworks/"
 _KEPT_AWAY = f"each.?key.orValue('') in ['{_ANY_TAINT}', '{_CORDONED}'] || each.key.startsWith('{_OF_OURS}')"
-# One that is a default of the whole cluster is written into pods, and into no template.
+# A cluster-wide default class is written into pods, and not into templates.
 _UNCLASSED = (
     "pod.?priorityClassName.orValue('') == '' || "
     "(request.resource.resource == 'pods' && !pod.priorityClassName.startsWith('system-'))"
 )
 _BEFORE = "(request.operation == 'UPDATE' ? oldObject.metadata.?ownerReferences.orValue([]) : [])"
-# An administrator is who may change what refuses: that is `system:masters` on a control plane of ours, and on EKS
-# whoever has made it or has its policy, who is in no group.
+# Administrators may change what a policy refuses: `system:masters` on our control plane. On EKS they are the creator
+# and users with its policy, who are in no group.
 _CONTROLLER = (
     "(request.userInfo.username.startsWith('system:') || authorizer.group('admissionregistration.k8s.io')"
     ".resource('validatingadmissionpolicies').check('update').allowed())"
@@ -467,7 +468,7 @@ def _policy(
     }
     spec = {
         "failurePolicy": "Fail",
-        # In full, with what the server would add: who applies it a second time is else told of a conflict.
+        # Write all defaults of the server: otherwise a second apply conflicts with them.
         "matchConstraints": {
             "matchPolicy": "Equivalent",
             "namespaceSelector": {"matchExpressions": [of_teams]},

@@ -14,11 +14,13 @@ def at(each: Any, *path: str) -> Any:
 
 
 def text_at(each: Any, *path: str) -> str:
+    """Return the text at a path; empty if it is missing or no text."""
     found = at(each, *path)
     return found if isinstance(found, str) else ""
 
 
 def count_at(each: Any, *path: str, otherwise: int = 0) -> int:
+    """Return the integer at a path; `otherwise` if it is missing or no integer."""
     found = at(each, *path)
     return found if type(found) is int else otherwise
 
@@ -30,6 +32,6 @@ def maps_at(each: Any, *path: str) -> list[Mapping[str, Any]]:
 
 
 def texts_at(each: Any, *path: str) -> list[str]:
-    """All that is listed there, or nothing: what is half known is not made up."""
+    """Return the listed texts, or an empty list if one is invalid."""
     found = at(each, *path)
     return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else []

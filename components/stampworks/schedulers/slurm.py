@@ -23,12 +23,12 @@ CONTROLLER_PORT = 6817
 DATABASE_PORT = 6819
 TOPOLOGY_PLUGINS = {"flat": "default", "tree": "tree", "block": "block"}
 IMAGINED_S = 30
-"""After how long a node for scheduling only counts as not started, and as idle: Slurm wants numbers."""
+"""Seconds after which a node for scheduling only counts as not started, and as idle: Slurm requires values."""
 START_S, END_S = 1800, 120
 """Elastic nodes: a machine with eight GPUs boots and proves itself for minutes; it ends its programs when it goes."""
 MEMORY_PERCENT = 90
-"""Firmware and kernel keep 2 to 5 % of what a machine is sold with. Slurm drains a node that has less than it was told
-of, and only those of a cloud may have 90 % by themselves (its slurm.conf(5), read 2026-11-26). Nor has a job more."""
+"""Firmware and kernel use 2 to 5 % of a machine's memory. Slurm drains a node with less than configured; only nodes of
+a cloud may have 90 % by default (its slurm.conf(5), read 2026-11-26). Jobs get no more."""
 Setting = tuple[str, object]
 Members = Mapping[str, Sequence[str]]
 """Names of nodes by pool."""
@@ -38,15 +38,15 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
     """Every file of /etc/slurm by name; slurmdbd.conf, if any, still lacks its password."""
     members = node_names(plan, roster)
     texts = {
-        "slurm.conf": slurm_conf(plan, roster, members),
-        "topology.conf": topology_conf(plan, roster, members),
+        "slurm.conf": _slurm_conf(plan, roster, members),
+        "topology.conf": _topology_conf(plan, roster, members),
         "gres.conf": gres_conf(plan, members),
         "cgroup.conf": cgroup_conf(plan),
         "plugstack.conf": plugstack_conf(plan),
         "job_submit.lua": job_submit_lua(plan),
     }
     if plan.scheduler.accounting:
-        texts["slurmdbd.conf"] = slurmdbd_conf(plan)
+        texts["slurmdbd.conf"] = _slurmdbd_conf(plan)
     else:
         del texts["job_submit.lua"]
     return texts
@@ -63,7 +63,7 @@ def cgroup_conf(plan: Plan) -> str:
     settings: list[Setting] = [
         ("CgroupPlugin", "cgroup/v2"),
         ("ConstrainDevices", "yes"),
-        # as proctrack/linuxproc does: else a program that a shell has started never hears that its job has to go
+        # Signal children, as proctrack/linuxproc does: otherwise a program that a shell started is not told to stop.
         ("SignalChildrenProcesses", "yes"),
     ]
     if divided(plan):
@@ -85,7 +85,7 @@ def divided(plan: Plan) -> bool:
 
 
 def plugstack_conf(plan: Plan) -> str:
-    """Written without plugins, too: the packaged one includes what is not there, which slurmd logs as an error.
+    """Return the file even without plugins: the packaged one includes missing files, which slurmd logs as an error.
 
     Required, for a node without it would run outside of the container what was meant for it.
     """
@@ -111,22 +111,31 @@ def members_of(pool: Group, roster: Roster) -> tuple[Member, ...]:
     return tuple(one for one in roster.members if one.group == pool.name and one.name not in elastic)
 
 
-def slurm_conf(plan: Plan, roster: Roster, members: Members) -> str:
-    nodes = [node_line(pool.machine, member) for pool in plan.pools for member in members_of(pool, roster)]
-    nodes += [cloud_line(pool, [node.name for node in pool.elastic_nodes]) for pool in elastic(plan)]
-    nodes += [cloud_line(pool, members[pool.name]) for pool in plan.scheduling_only]
-    queues = [queue_line(plan, queue, members) for queue in plan.scheduler.queues]
+def _slurm_conf(plan: Plan, roster: Roster, members: Members) -> str:
+    nodes = [_node_line(pool.machine, member) for pool in plan.pools for member in members_of(pool, roster)]
+    nodes += [_cloud_line(pool, [node.name for node in pool.elastic_nodes]) for pool in elastic(plan)]
+    nodes += [_cloud_line(pool, members[pool.name]) for pool in plan.scheduling_only]
+    queues = [_queue_line(plan, queue, members) for queue in plan.scheduler.queues]
     saving = power_saving(plan, roster) if elastic(plan) else imagined(plan)
-    sections = (identity(plan, roster), placement(plan), care(plan), saving, priorities(plan), accounting(plan, roster))
-    body = "\n".join(lines_of(section) for section in sections if section)
+    sections = (
+        identity(plan, roster),
+        placement(plan),
+        _health_settings(plan),
+        saving,
+        priorities(plan),
+        accounting(plan, roster),
+    )
+    body = "\n".join(_lines_of(section) for section in sections if section)
     return header(plan) + body + "\n" + "\n".join([*nodes, "", *queues, ""])
 
 
 def controller(plan: Plan, roster: Roster) -> Member:
+    """Return the member that is the head."""
     return next(member for member in roster.members if member.group == plan.controller.name)
 
 
 def identity(plan: Plan, roster: Roster) -> list[Setting]:
+    """Return the settings that name the cluster and its controller."""
     head = controller(plan, roster)
     comes_and_goes = plan.scheduling_only or elastic(plan)
     parameters = ["enable_configless", f"node_reg_mem_percent={MEMORY_PERCENT}"]
@@ -136,7 +145,7 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
         ("SlurmctldPort", CONTROLLER_PORT),
         ("SlurmUser", "slurm"),
         ("SlurmdUser", "root"),
-        # Slurm's own key, /etc/slurm/slurm.key, does what munge did
+        # Slurm's own key, /etc/slurm/slurm.key, replaces munge
         ("AuthType", "auth/slurm"),
         ("CredType", "cred/slurm"),
         # nodes fetch these files from the controller; one that is switched off can be switched on again at once
@@ -150,6 +159,7 @@ def identity(plan: Plan, roster: Roster) -> list[Setting]:
 
 
 def placement(plan: Plan) -> list[Setting]:
+    """Return the settings that select nodes for jobs."""
     pools = (*plan.pools, *plan.scheduling_only)
     simulated = any(pool.machine.simulated for pool in pools)
     return [
@@ -161,13 +171,14 @@ def placement(plan: Plan) -> list[Setting]:
         *([("SlurmdParameters", "config_overrides")] if simulated else []),
         *confinement(plan),
         ("SchedulerType", "sched/backfill"),
-        # a node whose prolog says no is drained; the job waits for another instead of being held for a person
+        # A node whose prolog fails is drained; the job waits for another node instead of being held.
         ("SchedulerParameters", "nohold_on_prolog_fail,bf_interval=10"),
         ("JobRequeue", 1),
     ]
 
 
 def confinement(plan: Plan) -> list[Setting]:
+    """Return the settings that keep jobs within their cores, memory and devices."""
     if not on_machines(plan):
         return [("ProctrackType", "proctrack/linuxproc")]
     # task/affinity binds to the cores that a job got, which must be known
@@ -177,9 +188,9 @@ def confinement(plan: Plan) -> list[Setting]:
     ]
 
 
-def care(plan: Plan) -> list[Setting]:
-    # A machine that is silent for half a minute may only be busy, and who asks eight GPUs how they are holds up what
-    # computes there; simulated nodes have nothing to do, and are there to be broken.
+def _health_settings(plan: Plan) -> list[Setting]:
+    # A machine that is silent for half a minute may be busy, and polling eight GPUs slows their jobs down; simulated
+    # nodes are idle, and exist to be broken.
     silent_s, look_s = (300, 300) if on_machines(plan) else (30, 20)
     return [
         # 2 would also return a node that a person has set down
@@ -188,13 +199,13 @@ def care(plan: Plan) -> list[Setting]:
         ("HealthCheckProgram", HEALTH),
         ("HealthCheckInterval", look_s),
         ("HealthCheckNodeState", "ANY,CYCLE"),
-        # before a job starts, on all of its nodes; and there is a step that whoever logs in to one of them belongs to
+        # Run the prolog on all nodes before a job starts, and create the step that logins on a node belong to.
         ("PrologFlags", "Contain"),
         ("Prolog", f"{HELPERS}/prolog"),
         ("Prolog", f"{HELPERS}/output"),
         ("Epilog", f"{HELPERS}/epilog"),
         ("TaskProlog", f"{HELPERS}/task-environment"),
-        # the prolog waits for the user's checks; a job whose script has not started within this time is requeued
+        # The prolog waits for the user's checks. A job whose script has not started by then is requeued.
         ("BatchStartTimeout", 60),
         # a shell's limits say nothing about a job: memory for RDMA must stay lockable
         ("PropagateResourceLimitsExcept", "MEMLOCK,NOFILE"),
@@ -210,7 +221,7 @@ def power_saving(plan: Plan, roster: Roster) -> list[Setting]:
     """Nodes of a cloud that are there when there is work for them."""
     static = [member.name for pool in plan.pools for member in members_of(pool, roster)]
     return [
-        ("PrivateData", "cloud"),  # shows nodes that are switched off
+        ("PrivateData", "cloud"),  # shows nodes that are powered down
         ("ResumeProgram", f"{POWER}/resume"),
         ("SuspendProgram", f"{POWER}/suspend"),
         ("ResumeTimeout", START_S),
@@ -222,11 +233,12 @@ def power_saving(plan: Plan, roster: Roster) -> list[Setting]:
 
 
 def imagined(plan: Plan) -> list[Setting]:
-    """Nodes for scheduling only are machines of a cloud that are switched off; who wants one on loses its job."""
+    """Return the settings of nodes for scheduling only: powered-down cloud nodes. A job that starts on one is
+    cancelled."""
     if not plan.scheduling_only:
         return []
     return [
-        ("PrivateData", "cloud"),  # shows nodes that are switched off
+        ("PrivateData", "cloud"),  # shows nodes that are powered down
         ("ResumeProgram", f"{HELPERS}/scheduling-only"),
         ("SuspendProgram", "/usr/bin/true"),
         ("ResumeTimeout", IMAGINED_S),
@@ -245,6 +257,7 @@ def priorities(plan: Plan) -> list[Setting]:
 
 
 def accounting(plan: Plan, roster: Roster) -> list[Setting]:
+    """Return the settings of the accounting; empty if the plan has none."""
     if not plan.scheduler.accounting:
         return []
     return [
@@ -262,18 +275,19 @@ def accounting(plan: Plan, roster: Roster) -> list[Setting]:
     ]
 
 
-def node_line(machine: Machine, member: Member) -> str:
+def _node_line(machine: Machine, member: Member) -> str:
     return words([("NodeName", member.name), ("NodeAddr", member.address), *hardware(machine), ("State", "UNKNOWN")])
 
 
-def cloud_line(pool: Group, names: Sequence[str]) -> str:
-    # an address where nobody answers at once: without one each that is switched off would be looked up for seconds
+def _cloud_line(pool: Group, names: Sequence[str]) -> str:
+    # Use an address that refuses at once: otherwise Slurm would look up each powered-down node for seconds.
     return words(
         [("NodeName", fold(names, ",")), ("NodeAddr", "127.0.0.1"), *hardware(pool.machine), ("State", "CLOUD")]
     )
 
 
 def hardware(machine: Machine) -> list[Setting]:
+    """Return the settings of a machine's cores, memory and accelerators."""
     # unpublished values come from the node when it registers
     cores: list[Setting] = [
         ("CPUs", machine.cpus),
@@ -290,10 +304,11 @@ def hardware(machine: Machine) -> list[Setting]:
 
 
 def gres_of(machine: Machine) -> str:
+    """Return a machine's accelerators as Slurm counts them."""
     return f"gpu:{machine.accelerator}:{machine.accelerators}"
 
 
-def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
+def _queue_line(plan: Plan, queue: Queue, members: Members) -> str:
     scheduler = plan.scheduler
     imagined = {pool.name for pool in plan.scheduling_only}.issuperset(queue.pools)
     starting = {pool.name for pool in elastic(plan)}
@@ -307,7 +322,7 @@ def queue_line(plan: Plan, queue: Queue, members: Members) -> str:
         *(shares(plan, queue) if divided(plan) else []),
         *([("TRESBillingWeights", billing(plan, queue))] if scheduler.accounting else []),
         *([("PriorityTier", tier(plan, queue))] if tiers else []),
-        # without a time of its own no queue's node is ever switched off
+        # Without a SuspendTime of its own, no queue powers its nodes down.
         *([("SuspendTime", IMAGINED_S)] if imagined else []),
         *([("ResumeTimeout", IMAGINED_S), ("SuspendTimeout", 1)] if imagined and elastic(plan) else []),
         *([("SuspendTime", scheduler.idle_minutes * 60)] if starting.intersection(queue.pools) else []),
@@ -351,7 +366,7 @@ def tier(plan: Plan, queue: Queue) -> int:
     return 1 if own is None else 2 + weights.index(own)
 
 
-def topology_conf(plan: Plan, roster: Roster, members: Members) -> str:
+def _topology_conf(plan: Plan, roster: Roster, members: Members) -> str:
     scheduler = plan.scheduler
     if plan.fabric.leaf_nodes is None and scheduler.topology == "tree":
         said = {member.name: member.places for member in roster.members}
@@ -373,7 +388,7 @@ def gres_conf(plan: Plan, members: Members) -> str:
                 ("NodeName", fold(members[pool.name], ",")),
                 ("Name", "gpu"),
                 ("Type", pool.machine.accelerator),
-                ("File", device_files(pool.machine)),
+                ("File", _device_files(pool.machine)),
             ]
         )
         for pool in (*plan.pools, *plan.scheduling_only)
@@ -382,13 +397,13 @@ def gres_conf(plan: Plan, members: Members) -> str:
     return header(plan) + "".join(f"{row}\n" for row in rows)
 
 
-def device_files(machine: Machine) -> str:
+def _device_files(machine: Machine) -> str:
     last = machine.accelerators - 1
     number = f"[0-{last}]" if last else "0"
     return f"/dev/tty{number}" if machine.simulated else f"/dev/nvidia{number}"
 
 
-def slurmdbd_conf(plan: Plan) -> str:
+def _slurmdbd_conf(plan: Plan) -> str:
     return lines(
         plan,
         [
@@ -422,16 +437,19 @@ def job_submit_lua(plan: Plan) -> str:
 
 
 def header(plan: Plan) -> str:
+    """Return the comment at the head of each file."""
     return f"# Written by Stampworks for cluster {plan.name}: change the declaration, not this file.\n"
 
 
 def lines(plan: Plan, settings: Iterable[Setting]) -> str:
-    return header(plan) + lines_of(settings)
+    """Return a whole file, with a setting per line."""
+    return header(plan) + _lines_of(settings)
 
 
-def lines_of(settings: Iterable[Setting]) -> str:
+def _lines_of(settings: Iterable[Setting]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings)
 
 
 def words(settings: Iterable[Setting]) -> str:
+    """Return settings in one line, as for nodes and partitions."""
     return " ".join(f"{key}={value}" for key, value in settings)

@@ -1,4 +1,4 @@
-"""Whether a workload for Kubernetes fits the cluster of a plan: what it asks for, and what it would go without.
+"""Check whether a Kubernetes workload fits the cluster of a plan: its requests, and what it would lack.
 
 A manifest is data from anywhere: what does not have the shape that Kubernetes wants is passed over: its server
 refuses it.
@@ -20,11 +20,11 @@ from stampworks.text.amounts import quantity
 Path = tuple[str | int, ...]
 EFA, HUGE_PAGES = "vpc.amazonaws.com/efa", "hugepages-2Mi"
 USE_HUGE_PAGES = "FI_EFA_USE_HUGE_PAGE"
-"""Tells libfabric whether to take some."""
+"""Variable that tells libfabric whether to use huge pages."""
 NET, PROVIDER = "NCCL_NET", "FI_PROVIDER"
 """Say which network NCCL has to use, and which provider libfabric."""
 RDMA = ("rdma/", "nvidia.com/")
-"""How the names of devices begin that plug-ins of InfiniBand and RoCE offer; each cluster chooses the rest itself."""
+"""Prefixes of the device names of InfiniBand and RoCE plugins; each cluster chooses the remainder."""
 TOPOLOGY = {
     "kueue.x-k8s.io/podset-required-topology": "required",
     "kueue.x-k8s.io/podset-preferred-topology": "preferred",
@@ -34,8 +34,8 @@ OVER_TCP: Mapping[str, Mapping[str, str]] = {
     "infiniband": {"NCCL_NET": "socket", "NCCL_IB_DISABLE": "1"},
     "roce": {"NCCL_NET": "socket", "NCCL_IB_DISABLE": "1"},
 }
-"""By the kind of fabric: settings of NCCL, and the values with which it leaves the fabric alone. EFA is a plug-in's,
-InfiniBand and RoCE are its own."""
+"""Settings of NCCL by kind of fabric, and the values with which it bypasses the fabric. EFA uses a plugin, InfiniBand
+and RoCE are built in."""
 SHM = "/dev/shm"  # noqa: S108  (nothing of ours is written there)
 TRAINJOB, RUNTIMES = "TrainJob", ("TrainingRuntime", "ClusterTrainingRuntime")
 """Kinds of Kubeflow's Trainer: a job has its pods from a runtime, which runs nothing until a job names it."""
@@ -44,9 +44,9 @@ _QUEUED: Mapping[str, str] = {
     **dict.fromkeys((TRAINJOB, *RUNTIMES), "trainer"),
     "MPIJob": "mpi-operator",
 }
-"""Kinds whose pods Kueue manages, with the add-on of each; none brings KubeRay's."""
+"""Kinds whose pods Kueue manages, with the add-on of each; no add-on installs KubeRay."""
 _SEVERAL = 2
-"""Pods of a runtime: how many there will be is said by whoever names it."""
+"""Number of pods assumed for a runtime, whose users set it."""
 _CAPABILITIES = frozenset(
     [
         *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"),
@@ -80,7 +80,7 @@ class _Pods:
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]
     count: int
-    """With those of other templates that they train with."""
+    """Number of pods, including other templates of the same training."""
 
     @property
     def accelerators(self) -> float:
@@ -102,7 +102,8 @@ class _Pods:
 
 
 def lint(plan: Plan, manifest: Any) -> list[Remark]:
-    """Errors are what cannot run, or would run without the fabric; nothing where the manifest has no pods."""
+    """Return remarks. Errors are requests that cannot run, or that would bypass the fabric. A manifest without pods has
+    none."""
     if not _is_map(manifest):
         return []
     kind = str(manifest.get("kind"))
@@ -124,7 +125,8 @@ def lint(plan: Plan, manifest: Any) -> list[Remark]:
 
 
 def _templates(value: Any, path: Path, count: int) -> Iterator[_Pods]:
-    """Whatever kind it is: where a spec has containers, there are pods; and how many is said by what is around it."""
+    """Yield the pods of any kind of object: a spec with containers is a pod, and the surrounding fields give their
+    number."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _templates(item, (*path, index), count)
@@ -151,9 +153,8 @@ def _patches(manifest: Mapping[str, Any]) -> Iterator[_Pods]:
 
 
 def _together(pods: Sequence[_Pods]) -> list[_Pods]:
-    """A leader may have a template of its own beside that of its workers: those that ask for most accelerators train
-    together. One with fewer, as an evaluator, or with none, as a launcher of MPI, need not talk to them over the
-    fabric."""
+    """Return the pods that train together: those with the most accelerators. A leader may have a template of its own.
+    Pods with fewer, such as evaluators and MPI launchers, need no fabric."""
     most = max((each.accelerators for each in pods), default=0)
     count = sum(each.count for each in pods if each.accelerators == most)
     return [replace(each, count=count) if most and each.accelerators == most else each for each in pods]
@@ -237,7 +238,7 @@ def _amounts(plan: Plan, among: Sequence[Group], asked: Mapping[str, Any], path:
 
 
 def _shm(pods: _Pods, name: Any) -> Iterator[Remark]:
-    """One that is a path of the node is refused whatever it is."""
+    """Yield remarks on shared memory. A volume with a path of the node is refused."""
     for index, each in enumerate(map(_map, _list(pods.spec.get("volumes")))):
         memory = _map(each.get("emptyDir")).get("medium") == "Memory"
         if each.get("name") == name and not memory and "hostPath" not in each:
@@ -381,7 +382,7 @@ def _restarts(manifest: Mapping[str, Any]) -> Iterator[Remark]:
 
 
 def _among(plan: Plan, pods: _Pods) -> list[Group]:
-    """The pools whose nodes its pods may be on."""
+    """Return the pools whose nodes the pods may use."""
     chosen = _map(pods.spec.get("nodeSelector")).get(POOL)
     return [pool for pool in kubernetes.pools(plan) if chosen in (None, pool.name)]
 

@@ -63,12 +63,15 @@ def _loopback_mbps() -> int | None:
 
 
 def today() -> str:
+    """Return the date in UTC, as in 2026-11-28."""
     return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def facts_file() -> Path:
+    """Return the path of this machine's facts, in the user's cache."""
     return paths.cache_dir() / "facts" / "local.json"
 
 
 def boot_id() -> str:
+    """Return an id that changes with every boot of this machine."""
     return _BOOT_ID.read_text().strip()

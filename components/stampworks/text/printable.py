@@ -28,4 +28,5 @@ def masking(secrets: Iterable[str]) -> Callable[[str], str]:
 
 
 def visible(character: str) -> str:
+    """Return a character, or its escape sequence if a terminal would not print it."""
     return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")

@@ -19,6 +19,8 @@ _WRITTEN = re.compile(r"(?:person (?P<who>\S+)|(?P<by>stampworks|health|proof)):
 
 @dataclass(frozen=True)
 class DrainReason:
+    """The origin of a drain and its text."""
+
     by: By
     """Origin: a user with `stampworks drain`, an `up` (stampworks), the health check, a failed proof, or Slurm's
     commands."""
@@ -44,6 +46,7 @@ def prefix(by: Literal["stampworks", "health", "proof"]) -> str:
 
 
 def written(reason: DrainReason) -> str:
+    """Return a reason as Slurm keeps it, which `drain_reason` reads back."""
     if reason.by == "slurm":
         return reason.text
     return f"person {reason.who}: {reason.text}" if reason.by == "person" else prefix(reason.by) + reason.text

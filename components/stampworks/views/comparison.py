@@ -62,7 +62,7 @@ They make the same sentence about many entries equal, so that it appears once.
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """One side of a comparison: a stack, its plan, and its state in the backend."""
+    """A side of a comparison: a stack, its plan, and its state in the backend."""
 
     name: str
     plan: Plan
@@ -169,6 +169,7 @@ def _step(step: PathStep, key: str) -> str:
 
 
 def shown(value: Any, field: str, unit: str) -> str:
+    """Return a value in words, with its unit. None is `unknown`."""
     if field == "pods":
         return value.way if value else "none"
     if field == "directory" and not isinstance(value, str):  # the one of people, and not that of checkpoints

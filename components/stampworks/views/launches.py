@@ -1,4 +1,4 @@
-"""How a cloud starts the nodes of a plan, and how these reach the internet."""
+"""Launches of nodes by a cloud, and their way to the internet."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def lines(plan: Plan, width: int) -> list[str]:
 def _reach(network: Network) -> str:
     """Say how nodes reach the internet."""
     if network.existing:
-        by = {"nat": "by its routes", "none": "in no way, but for its endpoints"}[network.egress or "none"]
+        by = {"nat": "by its routes", "none": "only through its endpoints"}[network.egress or "none"]
         return f"They are in {network.existing.vpc}, and reach the internet {by}"
-    way = {"nat": "through NAT", "none": "in no way, but for the endpoints"}[network.egress or "none"]
+    way = {"nat": "through NAT", "none": "only through the endpoints"}[network.egress or "none"]
     return f"They reach the internet {way}. Endpoints: {', '.join(network.endpoints) or 'none'}"
 
 

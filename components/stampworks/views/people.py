@@ -7,6 +7,7 @@ from stampworks.views.table import paragraph, sparse
 
 
 def people(plan: Plan, width: int) -> list[str]:
+    """Return the table of users; empty without users."""
     if not plan.users:
         return []
     rows = [
@@ -17,11 +18,13 @@ def people(plan: Plan, width: int) -> list[str]:
 
 
 def groups_of_people(plan: Plan, width: int) -> list[str]:
+    """Return the table of groups; empty without groups."""
     rows = [(team.name, team.gid, team.folder) for team in plan.teams]
     return ["Groups", *sparse(("group", "gid", "folder"), rows, width)] if rows else []
 
 
 def directory(plan: Plan, width: int) -> list[str]:
+    """Return a paragraph about the directory; empty without one."""
     if (found := plan.directory) is None:
         return []
     who = f"members of {', '.join(found.access_groups)}" if found.access_groups else "everybody in it"

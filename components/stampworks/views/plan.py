@@ -43,15 +43,24 @@ class Finding(Protocol):
     """A rule's answer about a plan (planning.Finding)."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Id of the rule."""
+
     @property
-    def outcome(self) -> Outcome: ...
+    def outcome(self) -> Outcome:
+        """Verdict and severity in one word."""
+
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """The finding in a sentence."""
+
     @property
-    def hint(self) -> str: ...
+    def hint(self) -> str:
+        """A remedy; empty if there is none."""
+
     @property
-    def place(self) -> str: ...
+    def place(self) -> str:
+        """The position in the declaration; empty if the finding has none."""
 
 
 def plan_text(
@@ -112,7 +121,7 @@ def _groups(plan: Plan, width: int) -> list[str]:
         for group in plan.groups
     ]
     named = all(group.nodes for group in plan.groups)
-    return ["Groups" if named else f"Groups, whose nodes {plan.cloud} names", *sparse(header, rows, width)]
+    return ["Groups" if named else f"Groups ({plan.cloud} names their nodes)", *sparse(header, rows, width)]
 
 
 def _nodes(group: Group) -> str:
@@ -319,6 +328,7 @@ INSTALLED: Mapping[str, str] = {"helm": "Helm", "cloud": "the cloud", "hand": "h
 
 
 def addons_text(plan: Plan, width: int) -> list[str]:
+    """Return the table of add-ons; empty without any."""
     if not plan.scheduler.addons:
         return []
     header = ("add-on", "version", "installed by", "namespace", "description")

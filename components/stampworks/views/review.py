@@ -98,6 +98,7 @@ def review_json(review: Review) -> str:
 
 
 def review_data(review: Review) -> dict[str, Any]:
+    """Return the review as plain data, the form of `--json`."""
     return {
         "verdict": review.verdict,
         "headline": _headline(review),

@@ -66,6 +66,8 @@ def is_known(value: Any) -> bool:
 
 
 class PropertyChange(NamedTuple):
+    """A difference of two values, with its path."""
+
     path: str
     kind: Literal["add", "delete", "update"]
 

@@ -22,7 +22,7 @@ def key(number: int) -> str:
 
 
 def boot(instance: str, number: int, before: str = "") -> str:
-    """Its console shows what cloud-init writes when the first boot is through; gives the key."""
+    """Show on the console the output of cloud-init at the end of the first boot; return the host key."""
     blocks = f"{before}[   1.0] Linux\r\n-----BEGIN SSH HOST KEY KEYS-----\r\necdsa-sha2-nistp256 AAAA root@ip\r\n"
     CONSOLES[instance] = f"{blocks}{key(number)} root@ip-10-0-0-1\r\n-----END SSH HOST KEY KEYS-----\r\nlogin: "
     return key(number)
@@ -57,7 +57,7 @@ def _describe_replace_root_volume_tasks(self: EC2Response) -> ActionResult:
 
 
 def nothing_has_booted() -> None:
-    """As before the first machine."""
+    """Forget all boots, as before the first machine."""
     for each in (CONSOLES, TASKS, REFUSED, BROKEN):
         each.clear()
 

@@ -79,7 +79,8 @@ Rehearse = Callable[..., Rehearsed]
 
 @pytest.fixture(scope="session")
 def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
-    """Each stack once, whatever asks for it, with its own changes or others: the engine takes its seconds."""
+    """Rehearse each stack once for all tests that ask for it, with its own or other changes: the engine takes
+    seconds."""
     if shutil.which("pulumi") is None:
         pytest.fail("no pulumi on PATH: . tools/env.sh")
 
@@ -149,14 +150,14 @@ def environment(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Simulated:
 
 @pytest.fixture
 def aws(server: Simulated) -> Simulated:
-    """With nothing in it that another test has made."""
+    """Return an empty simulated AWS."""
     server.clear()
     return server
 
 
 @pytest.fixture
 def groups(environment: Simulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """After each scenario groups have as many machines as they want, and nothing else is left over."""
+    """Let groups reach their size after each scenario, and check that nothing else is left."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(renewal, "_POLL_S", 0.01)
     booting.nothing_has_booted()

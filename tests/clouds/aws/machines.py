@@ -19,7 +19,7 @@ from tests.clouds.aws.simulated import REGION, Simulated
 CLUSTER, CONTENT = "c", "content"
 NAMES = {"gpu": ("gpu-001", "gpu-002")}
 ALONE: set[str] = set()
-"""Machines that a test has started outside of any group, and that are to be left alone."""
+"""Machines that a test has started outside of any group, and that must stay."""
 
 
 def planned(**scheduler: int) -> Plan:
@@ -59,7 +59,7 @@ def start(aws: Simulated, plan: Plan | None = None, count: int = 2, group: str =
 
 
 def start_head(aws: Simulated, plan: Plan) -> str:
-    """As the engine has it made: in no group, and with its name."""
+    """Start the head as the engine does: in no group, and with its name."""
     image = aws.publish("/test/head")
     [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
     made_from = tags.template(plan.controller, plan.release, CONTENT)

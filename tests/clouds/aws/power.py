@@ -38,9 +38,9 @@ class Cloud:
         self.capacity: dict[str, int] = {}
         """Free instances of each template; of others any number."""
         self.lag = 0
-        """So many times what is new is not shown."""
+        """Number of listings that do not show new instances yet."""
         self.without_address = 0
-        """So many times nobody has an address."""
+        """Number of listings in which instances have no address."""
         self.tokens: dict[str, Any] = {}
         self.shown: set[str] = set()
 
@@ -60,7 +60,7 @@ class Cloud:
             )
 
     def started(self, template: str, **tags: str) -> str:
-        """One that nobody of the programs has started."""
+        """Start an instance outside of the programs, and return its id."""
         what = {"LaunchTemplateName": template}
         [made] = self.ec2.run_instances(LaunchTemplate=what, MinCount=1, MaxCount=1, ClientToken=f"{time.time()}")[
             "Instances"
@@ -70,11 +70,11 @@ class Cloud:
         return str(made["InstanceId"])
 
     def switched_off(self, id_: str) -> None:
-        """By itself, where that is its end."""
+        """Let an instance shut itself down, which terminates it."""
         self.ended(id_, "Client.InstanceInitiatedShutdown", "Instance initiated shutdown")
 
     def ended(self, id_: str, code: str, message: str) -> None:
-        """By whom, and for what, the code says."""
+        """Terminate an instance with this reason of AWS."""
         self.ec2.terminate_instances(InstanceIds=[id_])
         machine: Any = ec2_backends[DEFAULT_ACCOUNT_ID][REGION].get_instance(id_)
         machine.state_reason.code, machine.state_reason.message = code, f"{code}: {message}"
@@ -95,7 +95,7 @@ def rows(tags: dict[str, str]) -> list[dict[str, str]]:
 
 
 class Head:
-    """Where the programs run: two nodes that are always there, four that start with the work."""
+    """Environment of the programs: two permanent nodes, and four elastic ones."""
 
     def __init__(self, folder: Path, cloud: Cloud) -> None:
         self.cloud, self._slurm, self.settings = cloud, folder / "slurm.json", folder / "power.json"
@@ -123,7 +123,7 @@ class Head:
         self.settings.write_text(json.dumps(data | more))
 
     def run(self, program: str, *arguments: str) -> int:
-        """In this process, which has the SDK; it is what a process of its own would do."""
+        """Run a program in this process, which has the SDK, as a process of its own would."""
         with pytest.MonkeyPatch.context() as patched:
             for name, value in self.environment.items():
                 patched.setenv(name, value)
@@ -156,7 +156,7 @@ class Head:
             process.wait(LIMIT_S)
 
     def resume(self, *names: str) -> None:
-        """As Slurm does it; what it then switches off is switched off."""
+        """Resume nodes as Slurm does, and power down the nodes that it then powers down."""
         self.slurm(*names, state=UP)
         self.run("resume", ",".join(names))
         self.settle()
@@ -172,11 +172,11 @@ class Head:
         self.settle()
 
     def watch_on(self, *between: Callable[[], object]) -> None:
-        """The watch goes on, and each of these is done after a look; the last look is after all of them."""
+        """Let the watch run, with each of these actions after one of its looks."""
         todo, wait = iter(between), WAIT
 
         def pause(seconds: float) -> None:
-            if seconds < 1:  # between two tries of a call
+            if seconds < 1:  # pause between two tries of a call
                 wait(seconds)
             elif do := next(todo, None):
                 do()
@@ -199,12 +199,12 @@ class Head:
         self._write(nodes)
 
     def forget(self, name: str) -> None:
-        """Slurm's configuration has it no more."""
+        """Remove the node from Slurm's configuration."""
         self._write({each: node for each, node in self.nodes.items() if each != name})
 
     @contextmanager
     def taken(self, file: str) -> Iterator[None]:
-        """Hold the lock of a program, which nobody else gets."""
+        """Hold the lock of a program within the context."""
         with (self.settings.parent / file).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -222,7 +222,7 @@ class Head:
         self._slurm.write_text(json.dumps(nodes))
 
     def later(self, seconds: float) -> None:
-        """So much time goes by for what is written down."""
+        """Move the clock of the record forward."""
         data = json.loads(self.book.read_text())
         for row in (*data["machines"].values(), *data["launches"].values()):
             row["since"] -= seconds

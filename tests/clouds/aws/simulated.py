@@ -53,7 +53,7 @@ _SIGNED = re.compile(r"Credential=[^/]+/\d+/(?P<region>[^/]+)/(?P<service>[^/]+)
 
 @dataclass
 class Fault:
-    """How calls are answered that moto would have answered otherwise."""
+    """A changed answer to some calls."""
 
     action: str
     code: str
@@ -62,9 +62,9 @@ class Fault:
     where: str
     """A part of the request's body; empty for every one."""
     left: int | None
-    """How often it still happens; None for ever."""
+    """Number of remaining occurrences; None for ever."""
     delay_s: float
-    """How long the answer takes; without a code it is moto's own."""
+    """Seconds until the answer; without a code the answer is moto's own."""
     late: bool = False
     """Whether the answer is the one that the same question had the last time."""
 
@@ -85,14 +85,14 @@ _WORLD = _World()
 
 
 class Simulated:
-    """One server, and what a test arranges in it."""
+    """A server, and the state that a test arranges in it."""
 
     def __init__(self) -> None:
         self.url = ""
         self.application: Any = None
-        """For whoever serves it elsewhere, too."""
+        """The WSGI application, for servers at other addresses."""
         self.calls: list[str] = []
-        """Each as a policy names it: ec2:DescribeInstances."""
+        """Calls by the names of policies: ec2:DescribeInstances."""
         self._faults: list[Fault] = []
         self._said: dict[tuple[str, bytes], tuple[str, Any, bytes]] = {}
         """Last answer to each question: status, headers, body."""
@@ -100,7 +100,7 @@ class Simulated:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For a process that talks to it."""
+        """Return the environment of a process that uses the server."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": "simulated",
@@ -112,13 +112,13 @@ class Simulated:
         }
 
     def client(self, service: str, region: str = REGION) -> Any:
-        if (service, region) not in self._clients:  # each reads megabytes of descriptions
+        if (service, region) not in self._clients:  # each client reads megabytes of descriptions
             session: Any = boto3.session.Session("simulated", "simulated", region_name=region)
             self._clients[service, region] = session.client(service, endpoint_url=self.url)
         return self._clients[service, region]
 
     def clear(self) -> None:
-        """As it was when it started, but for the address."""
+        """Reset the server to its start, except for its address."""
         moto_api_backend.reset()
         _WORLD.__init__()  # type: ignore[misc]
         self.calls.clear()
@@ -136,15 +136,15 @@ class Simulated:
         times: int | None = None,
         delay_s: float = 0,
     ) -> None:
-        """From now on these calls fail, or, without a code, take their time."""
+        """Let these calls fail from now on; without a code, delay them."""
         self._faults.append(Fault(action, code, message, status, where, times, delay_s))
 
     def lag(self, action: str, times: int) -> None:
-        """So often whoever asks hears what the last one has heard who asked the same."""
+        """Repeat the last answer to the same question this often."""
         self._faults.append(Fault(action, "", "", 200, "", times, 0, late=True))
 
     def mend(self) -> None:
-        """Nothing fails any more."""
+        """Clear all faults."""
         self._faults.clear()
 
     def quota(self, service: str, name: str, value: float, region: str = REGION) -> None:
@@ -255,7 +255,7 @@ def simulated_aws() -> Iterator[Simulated]:
 
 @contextmanager
 def served(application: Any, at: socket.socket) -> Iterator[None]:
-    """While inside, whoever connects there is answered."""
+    """Answer connections at this address within the context."""
     host, port = at.getsockname()[:2]
     server = make_server(host, port, application, threaded=True, request_handler=_Quiet, fd=at.fileno())
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -287,7 +287,7 @@ def _meets(fault: Fault, action: str, body: bytes) -> bool:
 
 
 def _error(environ: Mapping[str, Any], action: str, fault: Fault) -> tuple[str, str]:
-    """In the format of the service that was asked."""
+    """Return an error in the format of the requested service."""
     if "HTTP_X_AMZ_TARGET" in environ or not environ.get("CONTENT_TYPE", "").startswith("application/x-www-form"):
         return "application/x-amz-json-1.1", json.dumps({"__type": fault.code, "message": fault.message})
     said = f"<Error><Code>{escape(fault.code)}</Code><Message>{escape(fault.message)}</Message></Error>"
@@ -345,7 +345,7 @@ def _describe_capacity_reservations(self: EC2Response) -> ActionResult:
 
 
 def _describe_instance_topology(self: EC2Response) -> ActionResult:
-    """So many instances below each switch, in the order in which they were started."""
+    """Place a fixed number of instances below each switch, in the order of their start."""
     asked = self._get_param("InstanceIds", [])
     found = [
         {

@@ -1,4 +1,4 @@
-"""EKS in the place of Slurm, in the real engine with providers that only record: what it is, and what nobody can do."""
+"""Tests of EKS in the place of Slurm, in the real engine with recording providers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def parts(template: Mapping[str, Any]) -> list[Any]:
 @pytest.mark.engine
 @pytest.mark.long
 def test_its_server_is_for_the_cluster_s_network_alone(cluster: Mapping[str, Any], rehearsed: Rehearsed) -> None:
-    """No address that the world knows, two zones, and a group that nodes alone are let into."""
+    """The server has no public address, spans two zones, and only nodes reach it."""
     of = cluster["vpcConfig"]
     assert (of["endpointPublicAccess"], of["endpointPrivateAccess"]) == (False, True)
     assert len({*of["subnetIds"]}) == 2
@@ -90,7 +90,7 @@ def test_its_server_is_for_the_cluster_s_network_alone(cluster: Mapping[str, Any
 @pytest.mark.engine
 @pytest.mark.long
 def test_nobody_is_let_in_but_by_entries(cluster: Mapping[str, Any], rehearsed: Rehearsed, plan: Plan) -> None:
-    """Whoever made it, and each user as the one whom the role of a team is bound to; that role may do nothing else."""
+    """Access entries exist for the creator, and for each user with the role of a team, which has no other rights."""
     assert cluster["accessConfig"] == {
         "authenticationMode": "API",
         "bootstrapClusterCreatorAdminPermissions": True,
@@ -113,7 +113,7 @@ def test_nobody_is_let_in_but_by_entries(cluster: Mapping[str, Any], rehearsed: 
 @pytest.mark.engine
 @pytest.mark.long
 def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehearsed) -> None:
-    """Not its version, for which EKS would choose another one; and what it logs is kept for as long as all else."""
+    """The version is pinned, because EKS would choose another one; logs are kept as long as all others."""
     assert (cluster["version"], cluster["upgradePolicy"]) == ("1.35", {"supportType": "EXTENDED"})
     assert set(cluster["enabledClusterLogTypes"]) == {
         *("api", "audit", "authenticator", "controllerManager", "scheduler"),
@@ -141,7 +141,7 @@ def test_its_own_pods_run_where_no_gpu_is(rehearsed: Rehearsed) -> None:
 @pytest.mark.engine
 @pytest.mark.long
 def test_an_up_is_as_patient_as_its_roll_is_long(rehearsed: Rehearsed, plan: Plan) -> None:
-    """By itself it gives up after an hour, while EKS goes on and refuses the next one."""
+    """The resource's default timeout is an hour; EKS would continue then, and refuse the next update."""
     known = json.loads(rehearsed.state)["deployment"]["resources"]
     hours = {
         each["inputs"]["tags"]["stampworks:group"]: each["customTimeouts"]["update"] / 3600
@@ -189,7 +189,7 @@ def test_the_network_of_pods_is_as_planned(rehearsed: Rehearsed, plan: Plan, clu
 @pytest.mark.engine
 @pytest.mark.long
 def test_a_node_of_a_pool_takes_no_pods_before_it_is_proven(rehearsed: Rehearsed) -> None:
-    """From its first moment on: EKS itself would tell it half a minute later."""
+    """The taint is set from the first moment: EKS itself would add it half a minute later."""
     flags = told(rehearsed.template())["spec"]["kubelet"]["flags"]
     assert flags == ["--node-labels=stampworks/pool=gpu", "--register-with-taints=stampworks/unproven=:NoSchedule"]
     assert not [each for each in rehearsed.of("NodeGroup") if each.get("taints")]
@@ -210,7 +210,7 @@ def test_pods_of_a_pool_have_memory_for_the_fabric_and_accelerators_by_asking(re
 @pytest.mark.engine
 @pytest.mark.long
 def test_what_eks_wants_to_say_itself_no_template_says(rehearsed: Rehearsed) -> None:
-    """With either of these it takes no node group."""
+    """EKS refuses a node group with either of these fields."""
     for group in ("head", "gpu"):
         template = rehearsed.template(group)
         assert not {"iamInstanceProfile", "instanceInitiatedShutdownBehavior"} & set(template)
@@ -226,13 +226,13 @@ def test_the_kubeconfig_and_its_provider_show_no_word(rehearse: Rehearse) -> Non
     assert "get-token" not in json.dumps(found)
 
 
-SECRET = "4dabf18193072939515e22adb298388d"  # by which the engine's format marks a value of its own
+SECRET = "4dabf18193072939515e22adb298388d"  # marker of secrets in the engine's format
 
 
 @pytest.mark.engine
 @pytest.mark.long
 def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> None:
-    """Not of the stack, nor of any resource, the provider that asks the server among them."""
+    """This covers the stack, every resource, and the provider that asks the server."""
     with Servers() as servers, servers.serving(Recording({}, lambda: None, io.StringIO())) as ports:
         engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
         try:
@@ -258,7 +258,7 @@ def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> Non
 @pytest.mark.engine
 @pytest.mark.long
 def test_what_a_stack_outputs(rehearsed: Rehearsed) -> None:
-    """Where its server is, and a proof, of which a rehearsal can only say that there would be one."""
+    """The outputs include the server's address, and a proof that a rehearsal only announces."""
     outputs = rehearsed.found["outputs"]
     assert outputs["use"] == f"stampworks kubectl -s {EKS} -- get nodes"
     assert outputs["head"].startswith("https://")
@@ -267,7 +267,7 @@ def test_what_a_stack_outputs(rehearsed: Rehearsed) -> None:
 
 
 def test_its_nodes_are_proven_as_kubernetes_names_them(plan: Plan) -> None:
-    """From the declared image: a plan knows only how many there are."""
+    """The plan knows only the number of nodes; the image is declared."""
     members = tuple(Member(f"ip-{number}", "gpu", "1", f"10.84.0.{number}", (), "") for number in (1, 2))
     subject = subject_of(plan).with_members(Roster(EKS, "aws", (), "", "", members, "us-west-2"))
     assert subject.image == plan.scheduler.workloads_image
@@ -286,8 +286,8 @@ def steps(rehearsed: Rehearsed, change: str) -> set[tuple[str, str, str]]:
 @pytest.mark.engine
 @pytest.mark.long
 def test_what_a_change_does(rehearse: Rehearse) -> None:
-    """Growth is a number; what nodes join with is a version of their template; how they are bought is another group;
-    and whatever its server was given goes with it, which is protected."""
+    """Growth changes a number, join settings a version of the template, and another purchase the group; settings of the
+    server replace it, which is protected."""
     rehearsed = rehearse(EKS)
     assert ("update", "NodeGroup", "gpu") in steps(rehearsed, "more nodes")
     assert not {op for op, kind, _ in steps(rehearsed, "more nodes") if kind == "LaunchTemplate"}
@@ -311,14 +311,14 @@ CI = "arn:aws:iam::123456789012:user/ci"
 
 
 def changed(rehearsed: Rehearsed, change: str) -> set[tuple[str, str]]:
-    """Without the components, which only say what they are given."""
+    """Return the changed resources without components, which only pass values on."""
     return {(op, f"{kind} {name}".strip()) for op, kind, name in steps(rehearsed, change)}
 
 
 @pytest.mark.engine
 @pytest.mark.long
 def test_its_server_is_public_for_declared_ranges_alone(rehearse: Rehearse) -> None:
-    """Before, between and after, its server and all else stay as they are."""
+    """The server and all other resources stay the same before, between and after."""
     rehearsed = rehearse(EKS)
     for change in ("from the office", "from the office alone", "from nowhere"):
         assert changed(rehearsed, change) == {("update", "Cluster")}, change
@@ -334,7 +334,7 @@ def test_its_server_is_public_for_declared_ranges_alone(rehearse: Rehearse) -> N
 @pytest.mark.engine
 @pytest.mark.long
 def test_administrators_come_and_go_alone(rehearse: Rehearse) -> None:
-    """Whoever else is in the list, and in which order. A role keeps its path, by which EKS knows it."""
+    """The order of the list, and other entries, do not matter. A role keeps its path, by which EKS knows it."""
     rehearsed = rehearse(EKS)
     sso, ci = "admin-AWSReservedSSO_Ops_0123456789abcdef-de7a9c43", "admin-ci-754edac8"
     kinds = ("AccessEntry", "AccessPolicyAssociation")
@@ -369,11 +369,13 @@ def test_an_up_that_cannot_ask_its_server_is_finished_by_the_next_one(rehearsed:
 @pytest.mark.engine
 @pytest.mark.long
 def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path: Path) -> None:
-    """With --continue-on-error, and pools as well: neither waits for an object."""
+    """With --continue-on-error the head and the pools do not wait for Kubernetes objects."""
     with Servers() as servers, servers.serving(recording := Recording({}, lambda: None, io.StringIO())) as ports:
         engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
         try:
-            recording.begin(InjectedFailure("quota", type="stampworks:cluster:KubernetesQueues"))  # the first that asks
+            recording.begin(
+                InjectedFailure("quota", type="stampworks:cluster:KubernetesQueues")
+            )  # the first resource that needs the server
             ran = engine.run("up", "--yes", "--skip-preview", "--continue-on-error")
             made = [each["urn"].split("::")[-2:] for each in engine.state().resources]
         finally:
@@ -416,7 +418,7 @@ def volumes(rehearsed: Rehearsed) -> list[Mapping[str, Any]]:
 @pytest.mark.engine
 @pytest.mark.long
 def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
-    """By the names that runs mount, with where AWS has made it; and no two of one bucket with one handle."""
+    """Volumes have the names that runs mount, and no two of one bucket share a handle."""
     found = volumes(rehearse(EKS))
     claimed = [(each["spec"]["claimRef"]["namespace"], each["spec"]["claimRef"]["name"]) for each in found]
     teams, names = ("product", "research", "stampworks-proof"), ("corpus", "data", "home")
@@ -437,8 +439,7 @@ def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
 @pytest.mark.engine
 @pytest.mark.long
 def test_volumes_are_bound_by_a_real_kubernetes(rehearse: Rehearse, tmp_path: Path) -> None:
-    """It takes them as they are, with no field that it does not know, and gives each claim its own volume. What mounts
-    them is not there."""
+    """The API server accepts all fields and binds each claim to its own volume. No driver mounts them."""
     objects = [each for each in rehearse(EKS).objects if each["kind"] != "Namespace"]
     with api_server(tmp_path) as server:
         for team in ("product", "research", "stampworks-proof"):
@@ -483,7 +484,7 @@ def test_disks_inside_a_node_are_one_array(rehearsed: Rehearsed, plan: Plan) -> 
 @pytest.mark.engine
 @pytest.mark.long
 def test_what_is_in_a_server_goes_with_it(rehearsed: Rehearsed) -> None:
-    """Nobody waits for a server that is gone to delete its objects one by one."""
+    """Objects of a deleted server are not deleted one by one."""
     notes = rehearsed.phase("destroy")["notes"]
     assert any(note.startswith("deleted with their containers: ") for note in notes)
     assert not [note for note in notes if note.startswith("kept by the cloud") and "kubernetes:" in note]
@@ -519,7 +520,7 @@ def test_how_long_a_version_is_supported(day: str | None, outcome: str, words: s
 
 
 def test_what_is_not_there_yet_is_said_where_it_is_declared() -> None:
-    """And nothing of it where nobody has declared it."""
+    """Stacks without such fields get no message."""
     plain = declared(proof={"level": "none"})
     assert not [*said(plain, "storage"), *said(plain, "images")]
     assert [each[:2] for each in said(declared(network={"egress": "none"}), "images")] == [
@@ -606,7 +607,7 @@ def test_which_image_a_node_boots(machine: str, image: str) -> None:
 def test_its_server_is_asked_through_a_file_without_a_secret(
     environment: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing where there is none; a program that is not here is named."""
+    """Without a server no file is written; a missing program is named."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotRunningError):
@@ -633,7 +634,7 @@ def test_its_server_is_asked_through_a_file_without_a_secret(
 
 
 def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In their own words, and with AWS's; a look at who is there goes by what is known then, and says so."""
+    """The error has our words and AWS's; a status uses the known members, and says so."""
 
     def refuse(_: Api, action: str, **__: Any) -> dict[str, Any]:
         raise AwsUnansweredError(

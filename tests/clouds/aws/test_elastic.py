@@ -84,7 +84,7 @@ class Slurm:
 
 
 def elastic(aws: Simulated, *names: str) -> list[str]:
-    """Machines that have started with the work since the last `up`, so that nobody has asked for their host keys."""
+    """Machines that have started since the last `up`, so that their host keys are not known yet."""
     image, started = aws.publish("/test/elastic"), list[str]()
     for name in names:
         [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
@@ -99,7 +99,7 @@ FOUR = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
 def changed(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch, slurm: Slurm, count: int, names: tuple[str, ...] = FOUR
 ) -> Roster:
-    """An `up` of a pool of which 2 of 4 nodes have always run, and `count` are to from now on."""
+    """Run an `up` of a pool with 2 of 4 permanent nodes, of which `count` are permanent from now on."""
     group = {"AutoScalingGroupName": "gpu"}
     running = ids(aws)
     counted = aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"][0]["Instances"]
@@ -122,8 +122,8 @@ def changed(
 def test_an_elastic_node_that_is_to_run_always_finishes_its_jobs(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then a machine of the group has its name, and none is left without one. One that is switched off meanwhile takes
-    no jobs either, for they would start it as what it was."""
+    """A group instance with its name follows, and no machine is left unnamed. A powered-down node takes no jobs either:
+    they would start it as elastic."""
     stamped(aws)
     busy, stays = elastic(aws, "gpu-003", "gpu-004")
     slurm = Slurm("gpu-003", forgets="gpu-003")
@@ -141,7 +141,7 @@ def test_an_elastic_node_that_is_to_run_always_finishes_its_jobs(
 def test_a_node_that_need_not_run_always_ends_when_its_jobs_are_through(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It costs, and nothing else would end it: its group may not, and the head ends elastic ones alone."""
+    """Its group may not end it, and the head ends only elastic nodes, so it would cost money for ever."""
     before = stamped(aws)
     [stays] = elastic(aws, "gpu-003")
     slurm, leaves = Slurm("gpu-002"), before.members[1].target
@@ -158,7 +158,7 @@ def test_a_node_that_need_not_run_always_ends_when_its_jobs_are_through(
 def test_an_elastic_node_that_is_not_wanted_is_the_heads_to_end(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
-    """When Slurm has forgotten it, whether its host key is known or not; and what has ended is nobody's."""
+    """The head ends it when Slurm has forgotten it, with or without a known host key; ended ones are left alone."""
     before = stamped(aws)
     [stays] = elastic(aws, "gpu-004")
     if known:
@@ -183,7 +183,7 @@ def test_of_two_with_one_name_the_groups_is_the_node(aws: Simulated) -> None:
 
 
 def test_an_elastic_node_that_is_not_shown_yet_ends_as_well(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its program had asked for it a moment before it could not any more; nobody would end it later."""
+    """Its program had requested it just before it lost the node, and no later step would end it."""
     stamped(aws)
     monkeypatch.setattr(members, "POLL_S", 0)
     members.end_elastic(CLUSTER, REGION, "gpu")

@@ -247,7 +247,7 @@ def test_facts_of_sound_parts(account: tuple[Path, dict[str, Any]]) -> None:
 
 
 def test_facts_of_wrong_parts(account: tuple[Path, dict[str, Any]], environment: Simulated) -> None:
-    """Each of another network, region or state; parts that are nowhere are no error of the reading."""
+    """Parts have another network, region or state; missing parts are no error of the reading."""
     file, data = account
     ec2, key = environment.client("ec2"), data["account"]["key"]
     other = ec2.create_vpc(CidrBlock="10.30.0.0/16")["Vpc"]["VpcId"]

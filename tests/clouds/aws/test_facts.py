@@ -125,7 +125,7 @@ def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
     ],
 )
 def test_who_answers_in_the_place_of_aws(url: str, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its address without what may be secret."""
+    """The address is shown without possible secrets."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", url)
     api = Api("us-east-1")
     api._client("ec2")
@@ -138,7 +138,7 @@ def test_the_plan_is_held_against_it(full: Simulated, declared: Path, facts: Cal
     plan = planning.plan(load_file(declared))
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     findings = {(each.id, each.subject): each.outcome for each in planning.rules(plan, known_facts(declared), today)}
-    assert findings["account", ""] == "warn"  # for it was no AWS that answered
+    assert findings["account", ""] == "warn"  # the answer did not come from AWS
     assert findings["placement.offers", "gpu"] == "pass"
     assert findings["purchase.reservation", "gpu"] == "pass"
     assert findings["machine.interfaces", "gpu"] == "pass"
@@ -194,7 +194,7 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
 
 
 def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
-    """By kind and way; what carries the cluster's tag is its own, and what has ended counts no more."""
+    """Instances are counted by kind and purchase, without the cluster's own and ended ones."""
     started(aws, "p5.48xlarge", 3)
     started(aws, "p5.48xlarge", 2, **tagged("instance"))
     aws.client("ec2").terminate_instances(InstanceIds=started(aws, "g6.8xlarge"))
@@ -205,7 +205,7 @@ def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
 
 
 def test_interfaces_of_others(aws: Simulated, declared: Path, facts: Call) -> None:
-    """Whatever they are for: an account has a limit for all of them."""
+    """All interfaces count: an account has one limit for them."""
     ec2 = aws.client("ec2")
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
     for more in (tagged("network-interface"), tagged("network-interface", cluster="other"), {}):
@@ -217,7 +217,7 @@ def test_interfaces_of_others(aws: Simulated, declared: Path, facts: Call) -> No
 def test_what_nodes_take_of_their_subnet(
     aws: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On each of their interfaces, an interface of EFA alone having none; and the prefixes that EKS has for pods."""
+    """Addresses count on each interface, except EFA-only ones, and with EKS's prefixes for pods."""
     own = {"PrivateIpAddresses": [{"PrivateIpAddress": "10.77.0.4"}]}
     pods = {**own, "Ipv4Prefixes": [{"Ipv4Prefix": "10.77.0.16/28"}, {"Ipv4Prefix": "10.77.0.32/28"}]}
     cluster = [{"Key": "stampworks:cluster", "Value": "test"}]
@@ -236,7 +236,7 @@ def test_what_nodes_take_of_their_subnet(
 
 
 def test_the_network_that_is_there(aws: Simulated, declared: Path, facts: Call) -> None:
-    """Its subnets, what is in them, and its ways to the world; networks of others are counted."""
+    """The facts list subnets, their use and routes; networks of others are counted."""
     ec2 = aws.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.77.0.0/16", **tagged("vpc", "test-network"))["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(
@@ -262,7 +262,7 @@ def test_the_network_that_is_there(aws: Simulated, declared: Path, facts: Call) 
 
 
 def test_nodes_and_their_places(aws: Simulated, declared: Path, facts: Call) -> None:
-    """By what they were tagged with when they joined; placement groups of others are counted."""
+    """Nodes are listed by the tags of their joining; placement groups of others are counted."""
     ec2 = aws.client("ec2")
     for group, place in (("gpu", "top spine-1 leaf-1"), ("gpu", "top spine-2 leaf-2"), ("gpu", ""), ("head", "")):
         tags = {"cluster": "test", "group": group, **({"places": place} if place else {})}
@@ -375,7 +375,7 @@ def test_a_group_that_is_not_there(full: Simulated, declared: Path, facts: Call,
 
 
 def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Path, facts: Call) -> None:
-    """An action, a limit, a hiccup, a page of somebody else: each has its reason, and the rest is known."""
+    """Refused actions, limits, hiccups and pages of other servers have their reasons, and other facts are known."""
     full.fail("ec2:DescribeInstanceTypeOfferings", "RequestLimitExceeded", status=503)
     full.fail("ec2:DescribeNatGateways", "500", "<!doctype html>", status=500)
     full.fail("ec2:DescribeAddresses", "InvalidParameterValue", "no such value")
@@ -447,7 +447,7 @@ def test_nobody_answers(full: Simulated, declared: Path, facts: Call, monkeypatc
 
 
 def test_a_file_that_holds_no_facts(declared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is named, with what to do; nothing is planned with half of it."""
+    """The error names the file and the remedy; no plan uses a part of it."""
     (declared.parent / "test.facts.json").write_text("{}")
     assert main(["plan", "test.yaml"]) == 2
     assert capsys.readouterr().err.splitlines()[:2] == [
@@ -493,7 +493,7 @@ def test_who_may_read_facts_reads_no_keys(full: Simulated, declared: Path, facts
 
 
 def test_each_fact_asks_what_the_table_says(full: Simulated, declared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that what is refused to one of them can be told from the table."""
+    """The table's actions are complete, so that a refusal can be attributed to its fact."""
     declared.write_text(with_existing(full))
     started(full, "p5.48xlarge", **tagged("instance"))
     plan = planning.plan(load_file(declared))
@@ -536,7 +536,8 @@ def test_the_catalog_agrees_with_what_aws_says(aws: Simulated) -> None:
         assert [(machine.local_nvme.count, machine.local_nvme.gb)] == (disks or [(0, 0)]), type_
         if "GpuInfo" in one:
             assert [machine.accelerators] == [each["Count"] for each in one["GpuInfo"]["Gpus"]], type_
-        prefixes = PODS.node_addresses(110) // 16  # for the most pods that can be declared, all on the first interface
+        # enough for the largest declared number of pods, all on the first interface
+        prefixes = PODS.node_addresses(110) // 16
         assert network["Ipv4AddressesPerInterface"] > prefixes, type_
         assert catalog.architecture(machine) in one["ProcessorInfo"]["SupportedArchitectures"], type_
         assert machine.quota_family == catalog.machine_limit("aws", type_, spot=False), type_

@@ -41,19 +41,19 @@ def told(key: str, agent: str = "https://example.com/agent.deb") -> dict[str, ob
 
 
 def test_root_logs_in_with_the_key_of_the_cluster() -> None:
-    """And nobody else does, nor with a password."""
+    """No other user and no password is accepted."""
     found = told(KEY)
     assert found["ssh_authorized_keys"] == [KEY]
     assert (found["disable_root"], found["users"], found["ssh_pwauth"]) == (False, [], False)
 
 
 def test_host_keys_are_shown_on_the_console() -> None:
-    """Whatever an image says: they are how a node is believed."""
+    """Host keys identify a node, so that every image must show them."""
     assert told(KEY)["ssh"] == {"emit_keys_to_console": True}
 
 
 def test_names_stay_as_the_playbooks_have_written_them() -> None:
-    """Some images write both anew at every boot."""
+    """Some images write both files again at every boot."""
     found = told(KEY)
     assert (found["preserve_hostname"], found["manage_etc_hosts"]) == (True, False)
 
@@ -67,7 +67,7 @@ def test_an_image_that_brings_the_agent_is_told_nothing_of_it() -> None:
 
 @pytest.mark.parametrize("text", ['"]}\nruncmd: [reboot]', "'; reboot #", "{{ ds }}", "a: b # c", "\u2028é"])
 def test_no_value_becomes_anything_else(text: str) -> None:
-    """A key or an address is data, whatever is in it."""
+    """A key or an address is passed as data, with any content."""
     found = told(text, text)
     assert found["ssh_authorized_keys"] == [text]
     assert [command[1] for command in found["runcmd"]] == [text]  # type: ignore[attr-defined]
@@ -102,8 +102,8 @@ def test_what_a_node_of_eks_is_told_fits(said: tuple[bool, bool, bool]) -> None:
 
 
 def test_pods_may_lock_all_memory_of_a_node() -> None:
-    """And open as many files as they could: the list replaces that of the image. A number may be no larger: nodeadm
-    makes a floating one of it, which is to be one of 64 bits again."""
+    """Pods may also open as many files as possible: the list replaces the image's own. The number is the largest that
+    survives nodeadm's conversion to a float and back to 64 bits."""
     spec = yaml.safe_load(parts(rdma=True)["application/node.eks.aws"])["spec"]
     files, memory = spec["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
     assert files == {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
@@ -125,8 +125,8 @@ def test_pods_may_lock_all_memory_of_a_node() -> None:
 def test_pods_have_no_accelerators_that_they_did_not_ask_for(
     tmp_path: Path, there: bool, code: int, ran: list[str]
 ) -> None:
-    """Whatever their image says of it; a node on which that cannot be said does not join. Where no toolkit is, there is
-    nothing to say."""
+    """The image of a pod cannot request accelerators by a variable; a node on which this cannot be set does not join.
+    Without a toolkit there is nothing to set."""
     log = tmp_path / "log"
     log.touch()
     for name in ("nvidia-ctk", "systemctl", *(["nvidia-container-runtime"] if there else [])):
@@ -147,7 +147,7 @@ def test_pods_have_no_accelerators_that_they_did_not_ask_for(
 
 
 class Bucket(http.server.BaseHTTPRequestHandler):
-    """Busy as often as it is told, then it has the package."""
+    """A bucket that is busy a given number of times, then serves the package."""
 
     busy = 0
 
@@ -188,7 +188,7 @@ def booted(
 
 
 def test_the_agent_is_installed_and_started(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when its bucket does not answer at once, or apt is busy: it is tried again."""
+    """A silent bucket and a busy apt are retried."""
     monkeypatch.setattr(Bucket, "busy", 2)
     apt = tmp_path / "bin" / "apt-get"
 
@@ -207,7 +207,7 @@ def test_the_agent_is_installed_and_started(tmp_path: Path, url: str, monkeypatc
 
 
 def test_an_image_that_has_the_agent_keeps_it(tmp_path: Path) -> None:
-    """Nothing is fetched, so that it needs nobody."""
+    """Nothing is downloaded."""
     code, ran, _ = booted(tmp_path, "http://127.0.0.1:9/agent.deb", ["amazon-ssm-agent", "systemctl"])
     assert (code, ran) == (0, ["systemctl <enable> <--now> <amazon-ssm-agent>"])
 
@@ -231,7 +231,7 @@ def test_the_package_is_in_the_region_of_the_cluster() -> None:
 
 
 def test_a_node_that_starts_by_itself_joins() -> None:
-    """After somebody can get in, who may have to look why it has not."""
+    """Access is set up first, so that a failed join can be examined."""
     found: Any = yaml.safe_load(cloud_config(KEY, "https://a.deb", ("one", "gpu", "eu-west-1", "bucket")))
     assert [Path(command[0]).name for command in found["runcmd"]] == ["install-agent", "join"]
     assert found["runcmd"][1][1:] == ["one", "gpu", "eu-west-1", "bucket"]
@@ -239,7 +239,7 @@ def test_a_node_that_starts_by_itself_joins() -> None:
 
 
 def test_what_does_not_become_a_node_goes(tmp_path: Path) -> None:
-    """It says why on the console before, and leaves nothing that costs money."""
+    """The node first logs the reason on its console, then terminates, so that it costs nothing."""
     log = tmp_path / "log"
     for name in ("ansible-playbook", "poweroff"):
         (tmp_path / name).write_text(STAND_IN.format(log=log, code=0))
@@ -304,7 +304,7 @@ who = lambda: {{"name": "gpu-003"}}
 
 
 def test_what_a_node_brings_to_join_is_of_the_release() -> None:
-    """It is installed where an image lacks it, and the release says in what: wheels are no packages of the suite."""
+    """Missing software is installed in the form that the release names: wheels are no packages of the suite."""
     brought = runpy.run_path(str(PROGRAM.with_name("join")))["PACKAGES"]
     releases = {release.boot for release in catalog.releases().values()}
     assert [boot for boot in releases if boot and "==" not in "".join(boot)] == [tuple(brought)]
@@ -336,7 +336,7 @@ who = lambda: {{"name": "gpu-003"}}
 
 
 def test_a_node_looks_where_the_role_puts_it() -> None:
-    """Its image has it there."""
+    """The image has it at that path."""
     own = runpy.run_path(str(PROGRAM.with_name("join")))["OWN"]
     defaults = yaml.safe_load((playbooks_dir() / "roles/boot/defaults/main.yml").read_text())
     assert own == Path(defaults["boot_directory"], "bin/python3")

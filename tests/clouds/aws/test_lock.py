@@ -123,8 +123,8 @@ def not_locked(declared: Path) -> list[str]:
 
 
 def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str]) -> None:
-    """An image for nodes with accelerators, and one for what runs the cluster's own pods; and the versions that EKS
-    takes for this Kubernetes where nobody names one, which another day are others."""
+    """The lock has images for nodes with accelerators and for the cluster's own pods, and the versions that EKS chooses
+    for this Kubernetes by default, which change over time."""
     [_, parts] = not_locked(declared)
     named = ", ".join(VERSIONS)
     told = f"the versions of {named} for Kubernetes 1.35 are not locked, and the cloud's own choice changes by"
@@ -212,7 +212,7 @@ def test_another_region(aws: Simulated, declared: Path, lock: Call) -> None:
 
 
 def test_a_lock_of_ones_own_images_is_left_alone(aws: Simulated, declared: Path, lock: Call) -> None:
-    """Else the next `up` would give every node the distribution's. Nobody is asked what is newer."""
+    """Otherwise the next `up` would give every node the distribution's image. Nobody asks for newer ones."""
     file = declared.parent / "test.lock.json"
     published(aws, "debian", 2)
     lock()
@@ -338,7 +338,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: the image of nodes in us-east-1 was not 
 def test_nobody_answers(
     aws: Simulated, lock: Call, action: str, code: str, message: str, status: int, why: str, hint: str
 ) -> None:
-    """Where, what, why and what to do, in a line each; the exit code says that nobody could tell."""
+    """The error has place, problem, reason and remedy, each in a line; the exit code is UNKNOWN."""
     published(aws, "debian", 2)
     aws.fail(action, code, message, status=status)
     assert refused(aws, lock, 3)[:2] == [NOT_LOOKED_UP + why, f"  hint: {hint}"]

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("groups")
 
 
 def test_a_machine_joins_when_its_console_shows_its_key(aws: Simulated) -> None:
-    """By then its first boot is through; before, it has a name, and is no member."""
+    """Its first boot is complete then; before that it has a name, and is no member."""
     start(aws)
     one, other = ids(aws)
     assert join().members == ()
@@ -53,7 +53,7 @@ def test_a_machine_joins_when_its_console_shows_its_key(aws: Simulated) -> None:
 
 
 def test_the_roster_says_how_to_get_there(aws: Simulated) -> None:
-    """Through a tunnel that AWS guards, with a key that AWS keeps: a file that is nobody else's to read."""
+    """The way leads through a tunnel of AWS, with a key from AWS in a private file."""
     roster = stamped(aws)
     assert (roster.cloud, roster.region, roster.user, roster.reach) == ("aws", REGION, "root", ())
     assert roster.proxy[:7] == ("aws", "ssm", "start-session", "--region", REGION, "--target", "%h")
@@ -96,7 +96,7 @@ def test_another_cluster_is_nobody_here(aws: Simulated) -> None:
 
 
 def test_who_died_is_started_anew_under_its_name(aws: Simulated) -> None:
-    """A group that is told to replace nothing by itself is told so by an `up`, once."""
+    """An `up` suspends the group's own replacement once."""
     before = stamped(aws)
     autoscaling = aws.client("autoscaling")
     autoscaling.suspend_processes(AutoScalingGroupName="gpu")
@@ -116,7 +116,7 @@ def test_who_died_is_started_anew_under_its_name(aws: Simulated) -> None:
 
 
 def test_who_died_is_missed_by_a_refresh(aws: Simulated) -> None:
-    """As `pulumi refresh` asks: nothing while all are there, then in words, which the next `up` goes by."""
+    """`pulumi refresh` reports nothing while all run, then a sentence that the next `up` uses."""
     before = stamped(aws)
     groups = [{"name": "gpu", "names": [*NAMES["gpu"]], "count": 2}]
     told = json.dumps(groups)
@@ -165,7 +165,7 @@ def tags_of(aws: Simulated, machine: Mapping[str, Any]) -> dict[str, dict[str, s
 
 
 def test_what_bills_are_read_by_is_on_machines_that_run(aws: Simulated) -> None:
-    """And on their disks and NICs; once it is, nothing is written. What somebody else has put there stays."""
+    """Disks and NICs get the tags, too; a second run writes nothing, and tags of others stay."""
     before = stamped(aws)
     [mine, other] = there(aws)
     aws.client("ec2").create_tags(Resources=[mine["InstanceId"]], Tags=[{"Key": "mine", "Value": "1"}])
@@ -199,7 +199,7 @@ def test_the_nic_of_the_head_has_its_tags(aws: Simulated, plan: Plan) -> None:
 
 
 def test_a_machine_that_ends_while_others_get_a_tag(aws: Simulated) -> None:
-    """Nobody needs it any more; what else is said to it is an error, with the machine."""
+    """An ended machine is ignored; any other error names the machine."""
     start(aws)
     aws.fail("ec2:CreateTags", "InvalidNetworkInterfaceID.NotFound", "does not exist", times=1)
     members.retag(CLUSTER, REGION, {"owner": "platform"}, ())
@@ -224,7 +224,7 @@ def test_machines_that_are_not_shown_yet_are_waited_for(aws: Simulated, monkeypa
 @pytest.mark.parametrize("call", ["CreateTags", "GetConsoleOutput", "DescribeInstanceTopology"])
 @pytest.mark.long
 def test_machines_that_are_shown_and_not_known_yet(aws: Simulated, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """The next look goes on: nobody is left without a name or a place, and no `up` fails because of it."""
+    """The next look continues: every node gets its name and place, and no `up` fails because of it."""
     start(aws)
     for number, each in enumerate(ids(aws)):
         boot(each, number)
@@ -235,7 +235,7 @@ def test_machines_that_are_shown_and_not_known_yet(aws: Simulated, monkeypatch: 
 
 
 def test_a_place_is_asked_for_until_aws_has_time(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has a key is never asked about again: where AWS has none for long, the next `up` asks."""
+    """Known keys are not requested again: if AWS has no key for long, the next `up` asks."""
     monkeypatch.setattr("stampworks.clouds.aws.session.PAUSES_S", (0.0, 0.0))
     start(aws, count=1)
     boot(ids(aws)[0], 1)
@@ -252,7 +252,7 @@ def test_a_place_is_asked_for_until_aws_has_time(aws: Simulated, monkeypatch: py
 
 @pytest.mark.long
 def test_who_died_is_replaced_once_however_long_aws_shows_it(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its group has let it go, and both who list machines say otherwise for a while."""
+    """Its group has released it, while both lists still show it for a time."""
     gone = stamped(aws).members[0].target
     aws.client("autoscaling").suspend_processes(AutoScalingGroupName="gpu")
     aws.client("ec2").stop_instances(InstanceIds=[gone])
@@ -285,7 +285,7 @@ def test_what_shows_no_key_is_none(aws: Simulated, shown: str) -> None:
 
 
 def test_a_key_in_its_tag_that_is_none_makes_no_member(aws: Simulated) -> None:
-    """Whoever may tag machines must not put an option of ssh there."""
+    """Users who may tag machines must not be able to inject an option of ssh."""
     start(aws, count=1)
     tag(aws, ids(aws)[0], NODE="gpu-001", HOST_KEY="ssh-ed25519 AAAA -oProxyCommand=x")
     assert members.members(CLUSTER, REGION).members == ()
@@ -293,7 +293,7 @@ def test_a_key_in_its_tag_that_is_none_makes_no_member(aws: Simulated) -> None:
 
 @pytest.mark.parametrize("why", ["UnauthorizedOperation", "InvalidAction"])
 def test_what_may_not_be_asked_is_said(aws: Simulated, why: str) -> None:
-    """With whom to ask; and where machines are in the network is only not known."""
+    """The error says whom to ask; without places in the network only these are unknown."""
     start(aws, count=1)
     boot(ids(aws)[0], 1)
     aws.fail("ec2:DescribeInstanceTopology", why)
@@ -355,7 +355,7 @@ def test_when_capacity_ends_that_nodes_are_in(aws: Simulated, monkeypatch: pytes
 
 
 def test_an_end_that_nobody_may_ask_for_is_unknown(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not read as none."""
+    """A refused request does not count as "no end"."""
     stamped(aws)
     in_reservation(monkeypatch, "cr-block")
     aws.fail("ec2:DescribeCapacityReservations", "UnauthorizedOperation", "not you")
@@ -381,8 +381,8 @@ def without(monkeypatch: pytest.MonkeyPatch, instance: str, **of_group: str) -> 
 
 
 def test_who_died_long_ago_is_started_anew_as_well(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As all nodes of a block that has ended: EC2 has forgotten them, and their group counts them. Who runs stays, well
-    or not."""
+    """This happens to all nodes of a block that has ended: EC2 has forgotten them, and their group counts them. Running
+    nodes stay."""
     before = stamped(aws)
     gone, stays = (each.target for each in before.members)
     autoscaling = aws.client("autoscaling")
@@ -409,7 +409,7 @@ def test_who_died_long_ago_is_started_anew_as_well(aws: Simulated, monkeypatch: 
 def test_who_goes_already_or_has_just_come_is_left_alone(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str]
 ) -> None:
-    """Whoever says a second time that a machine is to go is refused; one that is new EC2 may not show yet."""
+    """A second request to end a machine is refused; EC2 may not list a new one yet."""
     start(aws)
     without(monkeypatch, ids(aws)[0], **said)
     members.join(CLUSTER, REGION, NAMES)
@@ -417,7 +417,7 @@ def test_who_goes_already_or_has_just_come_is_left_alone(
 
 
 def test_an_account_that_is_busy_is_asked_again(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After pauses, for an `up` has begun long before; at the end it is said."""
+    """Throttled calls are retried with pauses, because the `up` has begun long before; the last failure is reported."""
     stamped(aws)
     monkeypatch.setattr(session, "PAUSES_S", (0, 0))
     aws.fail("ec2:DescribeInstances", "RequestLimitExceeded", status=503, times=4)

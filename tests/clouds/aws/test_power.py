@@ -1,4 +1,4 @@
-"""Elastic nodes: the programs that Slurm starts, against a simulated AWS, in which nobody is ever left over."""
+"""Programs for elastic nodes against a simulated AWS, which leave no instance over."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def cloud(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Cloud:
 
 @pytest.fixture
 def head(tmp_path: Path, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Head]:
-    """After each scenario Slurm switches all off, and nothing is left of it; what is not ours is as it was."""
+    """Power down all nodes after each scenario, and check that only foreign resources are left."""
     monkeypatch.setenv("PATH", os.environ["PATH"])  # the programs choose their own, here for this process
     made = Head(tmp_path, cloud)
     strangers = [cloud.started(STATIC, stampworks_node="gpu-001"), cloud.started(STATIC)]
@@ -89,7 +89,7 @@ def nodes_of(cloud: Cloud) -> list[str]:
 
 
 def test_nodes_come_and_go(head: Head, cloud: Cloud) -> None:
-    """With their names and addresses, in one call; and go, and only they."""
+    """Nodes start in one call, with names and addresses; only they are ended."""
     head.slurm(*ELASTIC[:3], state=UP)
     assert head.process("resume", "gpu-[003-005]").stderr == ""
     assert nodes_of(cloud) == ELASTIC[:3]
@@ -107,7 +107,7 @@ def test_nodes_come_and_go(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_node_that_is_asked_for_twice(head: Head, cloud: Cloud) -> None:
-    """It has one machine; also when AWS does not show it yet, and when both ask at once."""
+    """The node has one machine, even when AWS does not list it yet, or both requests come at once."""
     head.resume("gpu-003")
     first = cloud.instances()
     cloud.lag = 100
@@ -120,7 +120,7 @@ def test_a_node_that_is_asked_for_twice(head: Head, cloud: Cloud) -> None:
 
 
 def test_the_next_way_to_buy_is_tried(head: Head, cloud: Cloud) -> None:
-    """For those that the first one had no machine for; what came stays."""
+    """Only missing machines are requested the next way; those that came stay."""
     cloud.capacity = {"one-gpu": 1}
     head.resume(*ELASTIC[:3])
     assert nodes_of(cloud) == ELASTIC[:3]
@@ -196,7 +196,7 @@ def test_a_pause_grows(head: Head, cloud: Cloud) -> None:
     ],
 )
 def test_every_no_leads_to_the_next_way(head: Head, cloud: Cloud, code: str, status: int) -> None:
-    """At once: what a limit or a stock-out refuses it refuses the second time, too."""
+    """The next way is tried at once: a limit or stock-out would refuse a second time, too."""
     cloud.aws.fail("ec2:RunInstances", code, "so it is", status=status, where="LaunchTemplateName=one-gpu&", times=1)
     head.resume("gpu-003")
     assert templates(cloud) == ["one-gpu-spot"]
@@ -207,7 +207,7 @@ def test_every_no_leads_to_the_next_way(head: Head, cloud: Cloud, code: str, sta
 
 
 def test_throttling_is_waited_out(head: Head, cloud: Cloud) -> None:
-    """Whatever call it is of."""
+    """Every call is retried."""
     for action in ("RunInstances", "DescribeInstances", "CreateTags", "TerminateInstances"):
         cloud.aws.fail(f"ec2:{action}", "RequestLimitExceeded", status=503, times=2)
     head.resume("gpu-003")
@@ -227,8 +227,8 @@ def test_throttling_is_waited_out(head: Head, cloud: Cloud) -> None:
 def test_where_aws_does_not_say_what_runs_nobody_waits_for_a_machine(
     head: Head, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, fault: tuple[str, str, int] | None, said: str
 ) -> None:
-    """Slurm would wait for half an hour: jobs are told at once, and go on when AWS answers. A node that has a machine
-    keeps it."""
+    """Slurm would wait for half an hour: jobs are requeued at once, and continue when AWS answers. A node with a
+    machine keeps it."""
     head.resume("gpu-003")
     head.slurm("gpu-003", "gpu-004", "gpu-005", state=UP)
     known = dict(head.environment)
@@ -236,7 +236,7 @@ def test_where_aws_does_not_say_what_runs_nobody_waits_for_a_machine(
         cloud.aws.fail("ec2:DescribeInstances", fault[0], fault[1], status=fault[2])
     else:
         del head.environment["AWS_ACCESS_KEY_ID"], head.environment["AWS_SECRET_ACCESS_KEY"]
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps credentials
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # the session keeps credentials
     assert head.run("resume", "gpu-003,gpu-004,gpu-005") == 0
     assert head.returned() == dict.fromkeys(("gpu-004", "gpu-005"), f"AWS does not say what runs: {said}")
     cloud.aws.mend()
@@ -249,8 +249,8 @@ def test_where_aws_does_not_say_what_runs_nobody_waits_for_a_machine(
 
 
 def test_a_program_that_ends_before_it_has_written_anything(head: Head, cloud: Cloud) -> None:
-    """Its nodes are free again when that has been so for a while; others that start are left alone: one that has a
-    machine, one that was wanted anew in between, one that was asked for and may still be shown."""
+    """Its nodes are free again after a while. Other nodes that start are left alone: with a machine, requested again,
+    or not listed yet."""
     head.resume("gpu-005")
     data = json.loads(head.book.read_text())
     data["launches"]["t-1"] = {"names": ["gpu-006"], "since": time.time() + LIMIT_S}
@@ -267,7 +267,7 @@ def test_a_program_that_ends_before_it_has_written_anything(head: Head, cloud: C
 
 
 def test_what_was_between_two_looks_is_not_known_when_one_fails(head: Head, cloud: Cloud) -> None:
-    """A node may have been given back and be wanted again: it is not taken for one that nobody has served."""
+    """A node may have been returned and requested again: it does not count as unserved."""
     head.configure(lag_s=0)
     head.slurm("gpu-003", state=UP)
     head.watch_on(lambda: cloud.aws.fail("ec2:DescribeInstances", "UnauthorizedOperation"), cloud.aws.mend)
@@ -286,7 +286,7 @@ def test_a_program_that_waits_loses_no_node(head: Head, cloud: Cloud, killed: bo
             while not locked(head.settings.parent / "resuming"):
                 assert time.monotonic() < until
                 WAIT(0.05)
-            waiting.send_signal(signal.SIGSTOP)  # so that it is the watch that gets the book
+            waiting.send_signal(signal.SIGSTOP)  # stop the others, so that the watch gets the book
             book.close()
             head.watch_on(lambda: None, lambda: None)
             assert head.returned() == {}
@@ -305,8 +305,8 @@ def locked(file: Path) -> bool:
 
 
 def test_a_name_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
-    """For it may not know the machine yet. The node goes on, the watch gives it its name later, and nobody else waits
-    for that: a node that is lost is free again."""
+    """AWS may not know the machine yet. The node works, the watch tags it later, and no other node waits: a lost node
+    is free again."""
     cloud.aws.fail("ec2:CreateTags", "InvalidInstanceID.NotFound", "does not exist")
     head.resume("gpu-003", "gpu-004")
     assert head.nodes["gpu-003"]["address"].startswith("10.")
@@ -321,7 +321,7 @@ def test_a_name_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
 def test_where_aws_has_no_time_for_one_name_the_others_wait(
     head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever names machines holds the book: a hundred of them would keep it from a job for half an hour."""
+    """Naming holds the record's lock: a hundred machines would keep it from a job for half an hour."""
     cloud.aws.fail("ec2:CreateTags", "RequestLimitExceeded", "slowly", status=503)
     tried = cloud.aws.calls.count("ec2:CreateTags")
     head.resume("gpu-003", "gpu-004", "gpu-005")
@@ -336,7 +336,7 @@ def test_where_aws_has_no_time_for_one_name_the_others_wait(
 
 
 def test_an_answer_that_is_lost(head: Head, cloud: Cloud) -> None:
-    """AWS has started them, and nobody heard of it: the token is the same, so that it starts none twice."""
+    """AWS has started them, and the answer was lost: the token is the same, so that none is started twice."""
     cloud.aws.fail("ec2:RunInstances", "InternalError", status=500, times=1)
     head.resume("gpu-003")
     assert nodes_of(cloud) == ["gpu-003"]
@@ -367,7 +367,7 @@ def test_what_nobody_has_asked_for(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_book_that_is_lost(head: Head, cloud: Cloud) -> None:
-    """As on a head with a new volume: names are on the instances, and who runs goes on."""
+    """This happens on a head with a new volume: names are on the instances, and running nodes continue."""
     head.resume("gpu-003", "gpu-004")
     kept = cloud.instances()
     head.book.unlink()
@@ -379,7 +379,7 @@ def test_a_book_that_is_lost(head: Head, cloud: Cloud) -> None:
 
 
 def test_addresses_that_come_late(head: Head, cloud: Cloud) -> None:
-    """They are waited for; one that comes after that is told by the watch."""
+    """The program waits for addresses; the watch reports those that come later."""
     cloud.without_address = 2
     head.resume("gpu-003")
     assert head.nodes["gpu-003"]["address"].startswith("10.")
@@ -401,7 +401,7 @@ def test_a_describe_that_lags(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_machine_that_never_shows(head: Head, cloud: Cloud) -> None:
-    """After that time it is gone, and its node is free."""
+    """It counts as gone after a time limit, and its node is free."""
     cloud.lag = 1000
     head.resume("gpu-003")
     head.later(301)
@@ -411,7 +411,7 @@ def test_a_machine_that_never_shows(head: Head, cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("state", [UP, "ALLOCATED+CLOUD"])
 def test_a_machine_that_dies(head: Head, cloud: Cloud, state: str) -> None:
-    """While it starts, or while it works: nobody waits until Slurm has noticed."""
+    """The node is free at once, before Slurm notices, whether it was starting or working."""
     head.resume("gpu-003", "gpu-004")
     [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
     head.slurm("gpu-003", "gpu-004", state=state)
@@ -425,7 +425,7 @@ def test_a_machine_that_dies(head: Head, cloud: Cloud, state: str) -> None:
 
 
 def test_a_machine_that_could_not_become_a_node(head: Head, cloud: Cloud) -> None:
-    """It has switched itself off, and the next one would do the same: jobs are told where to look, and wait."""
+    """It has shut itself down, and the next one would, too: jobs wait, with a hint where to look."""
     head.resume("gpu-003")
     [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
     cloud.switched_off(id_)
@@ -455,8 +455,7 @@ NO_VOLUME = ("Client.VolumeLimitExceeded", "Volume limit exceeded")
 def test_machines_that_aws_ends_while_they_start(
     head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str], code: str, message: str
 ) -> None:
-    """It has taken the call, and has no room for them then: as where it refuses the call, the next way is tried, and
-    the reason is said."""
+    """AWS accepted the call, and had no capacity later: the next way is tried, as after a refusal, with the reason."""
     head.resume("gpu-003", "gpu-004")
     ids = {name: id_ for id_, name in cloud.instances().items() if name in ELASTIC}
     for id_ in ids.values():
@@ -494,7 +493,7 @@ def test_a_way_whose_machines_never_become_nodes_is_asked_ever_less(head: Head, 
     ],
 )
 def test_an_end_that_says_nothing_of_the_next_machine(head: Head, cloud: Cloud, state: str, code: str) -> None:
-    """Somebody ended it, AWS took it back, or it was a node before it broke: another one is started at once."""
+    """A user ended it, AWS reclaimed it, or it had been a node: another one is started at once."""
     head.resume("gpu-003")
     head.slurm("gpu-003", state=state)
     [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
@@ -505,7 +504,7 @@ def test_an_end_that_says_nothing_of_the_next_machine(head: Head, cloud: Cloud, 
 
 
 def test_a_machine_that_nobody_wrote_down_and_aws_ends(head: Head, cloud: Cloud) -> None:
-    """Its template is known by its token."""
+    """Its token names its template."""
     head.slurm("gpu-003", state=UP)
     asked = {"names": ["gpu-003"], "template": "one-gpu-spot", "since": time.time()}
     head.book.write_text(json.dumps({"launches": {"t-1": asked}}))
@@ -537,8 +536,8 @@ def test_nobody_stays_down(head: Head, cloud: Cloud, state: str, by: str, return
 
 
 def test_a_node_that_is_not_declared_any_more(head: Head, cloud: Cloud) -> None:
-    """Its machine stays as long as Slurm may have jobs on it, which hears of it last, and ends after that. One that
-    nobody has written down does, too."""
+    """Its machine stays while Slurm may have jobs on it, because Slurm is told last. It then ends, even when it is in
+    no record."""
     head.resume("gpu-003", "gpu-004", "gpu-005")
     head.slurm("gpu-003", "gpu-004", "gpu-005", state="ALLOCATED+CLOUD+DRAIN")
     fewer = {"gpu": {"nodes": ELASTIC[3:], "offers": [{"name": "on-demand", "template": "one-gpu"}]}}
@@ -554,8 +553,8 @@ def test_a_node_that_is_not_declared_any_more(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_node_that_is_to_run_always(head: Head, cloud: Cloud) -> None:
-    """To Slurm it starts with the work no more: its machine is another one, which is nobody's to end, whatever stands
-    in the book; also when no node of the pool is elastic, and these settings stay."""
+    """Slurm no longer starts it: its machine belongs to a group, and is not ended, whatever the record says. This holds
+    when no node of the pool is elastic any more."""
     head.resume("gpu-003")
     head.slurm("gpu-003", state="ALLOCATED")
     always = cloud.started(STATIC, stampworks_node="gpu-003")
@@ -567,7 +566,7 @@ def test_a_node_that_is_to_run_always(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_node_that_always_ran_until_now(head: Head, cloud: Cloud) -> None:
-    """Slurm has it on, and held, and nobody has a machine for it: it is free again, and starts with the next job."""
+    """Slurm has it powered up and held, without a machine: the node is free again, and starts with the next job."""
     head.configure(lag_s=0)
     head.slurm("gpu-003", state="DOWN+CLOUD+DRAIN+NOT_RESPONDING", reason="stampworks: gets another machine", by="root")
     head.watch_on(lambda: None)
@@ -578,7 +577,7 @@ def test_a_node_that_always_ran_until_now(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_machine_that_does_not_answer_in_time(head: Head, cloud: Cloud) -> None:
-    """It has not got as far as switching itself off, and the next one would not either."""
+    """Its boot did not reach the point of shutting itself down, and the next one would not either."""
     head.resume("gpu-003")
     [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
     head.slurm("gpu-003", state="DOWN+CLOUD+POWERED_DOWN", reason="ResumeTimeout reached", by="slurm")
@@ -589,7 +588,7 @@ def test_a_machine_that_does_not_answer_in_time(head: Head, cloud: Cloud) -> Non
 
 
 def test_an_end_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
-    """The watch ends it; one that AWS does not know keeps nobody else."""
+    """The watch ends it; an unknown machine keeps no other from ending."""
     head.resume("gpu-003", "gpu-004")
     cloud.aws.fail("ec2:TerminateInstances", "UnauthorizedOperation", status=403)
     assert head.suspend("gpu-003") == 1
@@ -615,7 +614,7 @@ def test_an_end_that_aws_does_not_take(head: Head, cloud: Cloud) -> None:
 def test_one_machine_that_may_not_end_keeps_no_other(
     head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str], code: str, hint: str
 ) -> None:
-    """Machine, reason and remedy are reported, whoever tried: a call that names it ends none."""
+    """Machine, reason and remedy are reported: a call that names it ends none."""
     head.resume("gpu-003", "gpu-004", "gpu-005")
     ids = {name: id_ for id_, name in cloud.instances().items()}
     cloud.aws.fail("ec2:TerminateInstances", code, "so it is", where=ids["gpu-004"])
@@ -633,7 +632,7 @@ def test_one_machine_that_may_not_end_keeps_no_other(
 def test_where_aws_has_no_time_to_end_machines_it_is_not_asked_for_each(
     head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever ends them holds the book."""
+    """Ending holds the record's lock."""
     head.resume("gpu-003", "gpu-004")
     cloud.aws.fail("ec2:TerminateInstances", "RequestLimitExceeded", "slowly", status=503)
     tried = cloud.aws.calls.count("ec2:TerminateInstances")
@@ -650,7 +649,7 @@ def test_a_node_that_is_wanted_again_is_not_switched_off(head: Head, cloud: Clou
 
 
 def test_names_that_are_none_of_ours(head: Head, cloud: Cloud) -> None:
-    """Static nodes, nodes for scheduling only and what is no name at all are nobody's machines."""
+    """Static nodes, nodes for scheduling only and invalid names have no machines here."""
     before = cloud.instances()
     for name in ("gpu-001,big-[1-3]", "--help", "gpu-003;$(reboot)"):
         for program in ("resume", "suspend"):

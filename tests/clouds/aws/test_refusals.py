@@ -1,4 +1,4 @@
-"""Why AWS has started too few nodes: said while somebody waits, and ends the wait where waiting mends nothing."""
+"""Reasons why AWS has started too few nodes: shown during the wait, which ends if waiting cannot help."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LIMIT = (
 
 
 def test_why_there_are_too_few_is_said(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While an `up` waits and when it has waited long enough: nothing else starts nodes that always run."""
+    """The reason is shown during and after the wait: no other part starts nodes that always run."""
     start(aws)
     aws.tried("gpu", AT, STOCK_OUT)
     line = f"gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}"
@@ -65,7 +65,7 @@ def test_why_there_are_too_few_is_said(aws: Simulated, monkeypatch: pytest.Monke
 
 
 def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the group has tried twice: somebody may have mended what the last `up` has failed of."""
+    """The wait ends after the group's second failure: the cause of the last `up` may be repaired."""
     start(aws)
     aws.tried("gpu", AT, LIMIT)
     assert len(waited(aws, monkeypatch, lambda: None)) == 2
@@ -111,7 +111,7 @@ def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: p
     ],
 )
 def test_which_reasons_waiting_may_mend(aws: Simulated, said: str, lasting: bool, hint: str) -> None:
-    """Whatever is not known may pass; each says what to do."""
+    """Unknown reasons may be temporary; each has a hint."""
     start(aws, count=1)
     aws.tried("gpu", AT, said)
     [found] = members.refusals(CLUSTER, REGION, ["gpu"])
@@ -138,7 +138,7 @@ def test_what_a_group_has_tried_before_it_went_on_is_not_said(aws: Simulated) ->
 
 
 def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
-    """It is one line of bounded length, and moves no cursor. What only AWS can decode is left out."""
+    """The message is one line of limited length without control characters. Encoded parts are left out."""
     start(aws, count=1)
     aws.tried("gpu", AT, f"so\n\t it \u202eis {'x' * 5000}")
     [found] = members.refusals(CLUSTER, REGION, ["gpu"])
@@ -149,8 +149,8 @@ def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
 
 
 def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
-    """Issues of the wanted groups only. EC2's messages come with a remedy; an issue has no time, so that nobody knows
-    whether it is resolved since."""
+    """Only issues of the requested groups count. EC2's messages have a remedy; an issue has no time, so that it may be
+    resolved."""
 
     def of_health(code: str, message: str) -> Refusal:
         eks_backends[DEFAULT_ACCOUNT_ID][REGION].clusters[CLUSTER].nodegroups["c-gpu-1"].health = {
@@ -203,7 +203,7 @@ def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytes
 
 
 def test_that_a_group_starts_nothing_any_more_is_said(aws: Simulated) -> None:
-    """Whoever has told it so, AWS or a person, with what has it start again; what we suspend ourselves is no reason."""
+    """AWS or a user may have suspended it; the message says how to resume it. Our own suspension is no reason."""
     start(aws, count=1)
     autoscaling = aws.client("autoscaling")
     autoscaling.suspend_processes(AutoScalingGroupName="gpu", ScalingProcesses=["ReplaceUnhealthy", "AZRebalance"])
@@ -218,7 +218,7 @@ def test_that_a_group_starts_nothing_any_more_is_said(aws: Simulated) -> None:
 
 
 def test_that_the_head_is_gone_is_said(aws: Simulated, plan: Plan) -> None:
-    """No group starts another one, and the engine takes it for what it was: an `up` alone would wait for ever."""
+    """No group starts another head, and the engine keeps the old state: an `up` alone would wait for ever."""
     head = start_head(aws, plan)
     assert members.refusals(CLUSTER, REGION, ["head"]) == ()
     aws.client("ec2").stop_instances(InstanceIds=[head])

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("groups")
 
 
 class Boots:
-    """Machines boot while somebody waits for them: each that shows no key of its own yet gets one."""
+    """Machines boot during a wait: each without a key gets one."""
 
     def __init__(self, aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
         self.aws, self.number, self.said = aws, 100, list[str]()
@@ -104,7 +104,7 @@ def test_another_image_is_another_disk_and_the_machine_stays(
     ],
 )
 def test_what_goes_with_an_image_is_not_of_the_machine(plan: Plan, of_image: dict[str, Any]) -> None:
-    """Otherwise another release would end machines that nobody may get again."""
+    """Otherwise another release would end machines that may not be available again."""
     machine = tags.of_machine(tags.template(plan.pools[0], plan.release, CONTENT))
     other = with_launch(plan, image="ami-2", **of_image).pools[0]
     assert tags.of_machine(tags.template(other, plan.release, CONTENT)) == machine
@@ -118,7 +118,7 @@ def test_what_goes_with_an_image_is_not_of_the_machine(plan: Plan, of_image: dic
 def test_a_roll_waits_until_aws_shows_what_it_has_done(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
 ) -> None:
-    """The node as it was is not taken for the one that is to come, nor made anew twice."""
+    """The old state is not taken for the new one, and the node is not renewed twice."""
     before, new, boots = stamped(aws, plan), with_launch(plan, **changed), Boots(aws, monkeypatch)
     renewal.outdated(new, CONTENT)
     ask = Api.ask
@@ -151,7 +151,7 @@ def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeyp
 
 
 def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While somebody waits for the machine that its group should start, and at the end."""
+    """The reason is shown while the `up` waits for the group's machine, and at the end."""
     stamped(aws, plan)
     new, said = with_launch(plan, disk_gib=300), list[str]()
     monkeypatch.setattr(renewal, "PATIENCE_S", 1)
@@ -167,7 +167,7 @@ def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monke
 
 
 def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have names, a group and disks as nodes with jobs have."""
+    """They have names, a group and disks, as nodes with jobs."""
     plan = planned(login_nodes=1)
     start(aws, plan)
     start(aws, plan, count=1, group="login")
@@ -187,7 +187,7 @@ def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, mon
 def test_who_is_condemned_is_outdated_until_it_was_made_anew(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it was made from; and a word takes it back."""
+    """The image does not matter, and the request can be cancelled."""
     boots = (stamped(aws, plan), Boots(aws, monkeypatch))[1]
     renewal.condemn(plan, ["gpu-001", "gpu-002"], "alice says: fans")
     assert renewal.outdated(plan, CONTENT) == dict.fromkeys(("gpu-001", "gpu-002"), "alice says: fans")
@@ -203,7 +203,7 @@ def test_who_is_condemned_is_outdated_until_it_was_made_anew(
 def test_a_roll_that_ends_anywhere_is_gone_on_with(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """The next one finds the node outdated, or done; nothing is lost, nobody keeps the key of a disk that is gone."""
+    """The next roll finds the node outdated or finished; nothing is lost, and keys of deleted disks are removed."""
     stamped(aws, plan)
     new, boots = with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
     aws.fail(f"ec2:{call}", "UnauthorizedOperation", times=1)
@@ -233,7 +233,8 @@ def test_who_does_not_come_back_is_named(aws: Simulated, plan: Plan, monkeypatch
 
 
 def test_a_disk_that_aws_does_not_make_is_said(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once and for whom; the others come back meanwhile. It is tried again, with that image or another one."""
+    """The error names the node at once; the others continue. The next `up` tries again, with the same or another
+    image."""
     before, new, boots = stamped(aws, plan), with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
     booting.REFUSED.add("ami-2")
     with pytest.raises(AwsError) as caught:
@@ -251,7 +252,7 @@ def test_a_disk_that_aws_does_not_make_is_said(aws: Simulated, plan: Plan, monke
 
 
 def test_a_disk_that_is_on_its_way_is_waited_for(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has asked for it was killed: nobody asks for two."""
+    """The requesting process was killed: the replacement is not requested twice."""
     stamped(aws, plan)
     new, boots = with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
     booting.BROKEN.add("ami-2")
@@ -267,7 +268,7 @@ def test_a_disk_that_is_on_its_way_is_waited_for(aws: Simulated, plan: Plan, mon
 
 
 def test_a_machine_that_is_broken_itself_goes(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where somebody says so: its disk is what it should be, and a new one would mend nothing."""
+    """The user requests it: its disk is current, so that a new disk would not help."""
     before, boots = stamped(aws, plan), Boots(aws, monkeypatch)
     renewal.condemn(plan, ["gpu-001"], "alice says: a dead GPU", machine=True)
     assert renewal.outdated(plan, CONTENT) == {"gpu-001": "another machine: alice says: a dead GPU"}
@@ -296,7 +297,7 @@ def test_who_is_gone_is_not_taken_for_who_has_its_name_now(aws: Simulated, plan:
 def test_who_can_have_no_new_disk_keeps_the_old_one_until_somebody_says_what_goes(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AWS makes none that is smaller, and such machines nobody may get again."""
+    """AWS cannot shrink a disk, and such machines may not be available again."""
     before, boots = stamped(aws, plan), Boots(aws, monkeypatch)
     new = with_launch(plan, image=aws.publish("/test/small"))
     with pytest.raises(AwsError) as caught:
@@ -347,7 +348,7 @@ def test_an_image_that_is_gone_hides_nothing_of_another(
 def test_the_head_gets_a_new_disk_where_somebody_says_so(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever else it is made from is the engine's, and no other machine comes in its place by itself."""
+    """Other changes of the head belong to the engine, and its machine is never replaced implicitly."""
     head = start_head(aws, plan)
     boot(head, 7)
     stamped(aws, plan)
@@ -408,12 +409,12 @@ class Scheduler:
         raise AssertionError("nobody asked for it")
 
     def wait_until_free(self, *_: object) -> None:
-        """Nothing runs."""
+        """Return at once: no jobs run."""
 
     await_answers = take_in = wait_until_free
 
     def play(self, roster: Roster, hosts: Collection[str]) -> None:
-        """All of those have to be there, and all others that Slurm knows in what it is told."""
+        """Run the playbook: all hosts must exist, and Slurm must know all others."""
         assert [each.name for each in roster.members] == ["gpu-001", "gpu-002", "head"]
         for each in roster.members:
             if each.name in hosts:
@@ -428,7 +429,7 @@ class Scheduler:
         operations.roll(order, None, self.happened.append, self.play, lambda _: None)
 
     def did(self) -> list[str]:
-        """Without what is only said while somebody waits."""
+        """Return the actions without progress messages."""
         done, self.happened[:] = [each for each in self.happened if not each.startswith(("waiting", "head: "))], []
         return done
 
@@ -460,7 +461,7 @@ def test_a_new_image_is_one_up(aws: Simulated, plan: Plan, monkeypatch: pytest.M
 def test_an_image_that_does_not_boot_stops_it_and_one_up_goes_back(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One node is out of service then. With the image of before it is made anew first; the others are as before."""
+    """One node is out of service then. With the previous image it is renewed first; the others are unchanged."""
     slurm, before = with_head(aws, plan, monkeypatch)
     Boots(aws, monkeypatch)
     booting.BROKEN.add("ami-2")

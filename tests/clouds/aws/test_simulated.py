@@ -17,7 +17,7 @@ def started(aws: Simulated, count: int) -> list[dict[str, Any]]:
 
 
 def test_a_placement_group(aws: Simulated) -> None:
-    """It is made with its tags, found by them, made once, and gone when it was deleted."""
+    """The group is created once with its tags, found by them, and gone after deletion."""
     ec2 = aws.client("ec2")
     tags = [{"ResourceType": "placement-group", "Tags": [{"Key": "stampworks:cluster", "Value": "one"}]}]
     ec2.create_placement_group(GroupName="near", Strategy="cluster", TagSpecifications=tags)
@@ -36,7 +36,7 @@ def test_a_placement_group(aws: Simulated) -> None:
 
 
 def test_a_reservation(aws: Simulated) -> None:
-    """By the API or by a test; each region has its own."""
+    """A reservation comes from the API or a test; each region has its own."""
     ec2 = aws.client("ec2")
     made = ec2.create_capacity_reservation(
         InstanceType="p5en.48xlarge", InstancePlatform="Linux/UNIX", AvailabilityZone="us-east-1a", InstanceCount=4
@@ -52,7 +52,7 @@ def test_a_reservation(aws: Simulated) -> None:
 
 
 def test_the_topology(aws: Simulated) -> None:
-    """So many instances share a switch."""
+    """A fixed number of instances shares a switch."""
     ids = [each["InstanceId"] for each in started(aws, LEAF_NODES + 1)]
     found = aws.client("ec2").describe_instance_topology(InstanceIds=ids)["Instances"]
     leaves = [each["NetworkNodes"][-1] for each in found]
@@ -83,7 +83,7 @@ def test_a_quota(aws: Simulated) -> None:
     ],
 )
 def test_a_fault_in_the_format_of_its_service(aws: Simulated, service: str, call: str, action: str) -> None:
-    """It happens as often as it is said, is counted among the calls, and is told by its code."""
+    """The fault occurs the requested number of times, is counted as a call, and has its code."""
     aws.fail(action, "AccessDenied", "no & never", status=403, times=1)
     client = aws.client(service)
     with pytest.raises(ClientError) as error:

@@ -29,7 +29,7 @@ from .conftest import CHANGES, EKS, REHEARSED, ROOT, Rehearse, Rehearsed
 pytestmark = pytest.mark.engine
 GOLDEN = Path(__file__).parent / "golden"
 MADE_FROM = re.compile(r"\b[0-9a-f]{12}-[0-9a-f]{12}\b")
-SECRET = "4dabf18193072939515e22adb298388d"  # by which the engine's format marks a value of its own
+SECRET = "4dabf18193072939515e22adb298388d"  # marker of secrets in the engine's format
 BY_EC2 = {"kms:ViaService": "ec2.*"}
 HOLDS_DATA = {"Bucket", "FileSystem", "Keyring", "LustreFileSystem", "OpenZfsFileSystem", "Volume"}
 with_slurm = pytest.mark.parametrize("rehearsed", [stack for stack in REHEARSED if stack != EKS], indirect=True)
@@ -46,21 +46,21 @@ def plan(rehearsed: Rehearsed) -> Plan:
 
 
 def test_a_stack_comes_stays_and_goes(rehearsed: Rehearsed) -> None:
-    """Nothing is made twice, nothing changes by itself, nothing is left."""
+    """Nothing is created twice, changes by itself, or is left over."""
     for name in ("preview", "up", "up again", "refresh", "destroy"):
         assert rehearsed.phase(name)["verdict"] == "pass", name
     assert rehearsed.phase("up again")["found"] == "0 changes"
 
 
 def test_a_rule_says_what_replaces_each(rehearsed: Rehearsed) -> None:
-    """And what it computes: of nothing that a stack makes nobody knows."""
+    """Every created type has a rule, which also names its computed outputs."""
     assert rehearsed.found["types_without_rule"] == []
 
 
 def test_what_is_asked_of_aws(rehearsed: Rehearsed, request: pytest.FixtureRequest) -> None:
-    """All of it, as it was reviewed; `--regenerate` writes it anew. What digest nodes were made from is left out."""
+    """The golden file has all requests; `--regenerate` writes it again. Digests of nodes are left out."""
     text = MADE_FROM.sub("a template", json.dumps(rehearsed.made, indent=1, sort_keys=True) + "\n")
-    assert ("a template" in text) is (rehearsed.stack != EKS)  # whose nodes no roll of ours makes anew
+    assert ("a template" in text) is (rehearsed.stack != EKS)  # these nodes are not renewed by our roll
     file = GOLDEN / f"{rehearsed.stack}.json"
     if request.config.getoption("--regenerate"):
         file.write_text(text)
@@ -76,7 +76,7 @@ def takes_tags(kind: str) -> bool:
 
 
 def test_everything_has_its_tags(rehearsed: Rehearsed) -> None:
-    """Whatever AWS can put a tag on says whose it is, and what a bill is read by; also what a change has made."""
+    """Every taggable resource has the cluster's and the billing tags, also after a change."""
     for each in (*rehearsed.made, *rehearsed.added):
         if takes_tags(each["type"]):
             tags = each["values"].get("tags")
@@ -87,7 +87,7 @@ def test_everything_has_its_tags(rehearsed: Rehearsed) -> None:
 
 
 def test_nothing_is_public(rehearsed: Rehearsed) -> None:
-    """Nobody comes in from the world: no rule, no address, no bucket, no server; the way out leads out only."""
+    """No rule, address, bucket or server is reachable from outside; the egress is outbound only."""
     for there in (rehearsed, rehearsed.with_changes()):
         assert not [each for each in there.of("SecurityGroupIngressRule") if {"cidrIpv4", "cidrIpv6"} & set(each)]
         assert not [each for each in there.of("Subnet") if each["mapPublicIpOnLaunch"]]
@@ -116,7 +116,7 @@ def test_no_node_reads_its_tags(rehearsed: Rehearsed) -> None:
 
 
 def test_no_secret_is_in_the_state_in_clear(rehearsed: Rehearsed, plan: Plan) -> None:
-    """In a rehearsal all of them are one text, and whoever holds one has it encrypted."""
+    """A rehearsal replaces all secrets by one text, and every holder encrypts it."""
     resources = json.loads(rehearsed.state)["deployment"]["resources"]
     clear = [each["urn"] for each in resources if NO_SECRET in json.dumps(each)]
     assert clear == [], "a secret in clear"
@@ -126,7 +126,7 @@ def test_no_secret_is_in_the_state_in_clear(rehearsed: Rehearsed, plan: Plan) ->
 
 
 def test_efa_may_pass_between_nodes(rehearsed: Rehearsed) -> None:
-    """Their group allows everything to itself, in both directions; without that EFA carries nothing, and no error."""
+    """The group allows all traffic to itself in both directions; otherwise EFA silently carries nothing."""
     template = rehearsed.template()
     [nodes] = {group for each in template["networkInterfaces"] for group in each["securityGroups"]}
     for kind in ("SecurityGroupIngressRule", "SecurityGroupEgressRule"):
@@ -139,7 +139,7 @@ def test_efa_may_pass_between_nodes(rehearsed: Rehearsed) -> None:
 
 
 def test_nics_are_where_the_plan_has_them(rehearsed: Rehearsed, plan: Plan) -> None:
-    """One for everything else, with the node's one address, and one of EFA alone on each card of the fabric."""
+    """One NIC has the node's address, and each card of the fabric has an EFA-only one."""
     [pool], template = plan.pools, rehearsed.template()
     asked = [
         (each["networkCardIndex"], each["deviceIndex"], each["interfaceType"]) for each in template["networkInterfaces"]
@@ -180,11 +180,11 @@ def test_what_is_guarded_is_refused(rehearsed: Rehearsed, plan: Plan) -> None:
 
 
 def test_nodes_without_a_way_out_reach_what_they_boot_with(rehearsed: Rehearsed, plan: Plan) -> None:
-    """By endpoints, each where nodes can ask it; else there is a way out, and no endpoint that costs."""
+    """Endpoints serve nodes without egress; with egress no endpoint costs money."""
     services = {each["serviceName"].rpartition("us-")[2].partition(".")[2] for each in rehearsed.of("VpcEndpoint")}
     assert services == set(plan.network.endpoints)
     assert bool(rehearsed.of("NatGateway")) is (plan.network.egress == "nat")
-    # by a route they reach what no group of theirs has: their own group has to let them out
+    # these are reached by a route, outside of any security group: the nodes' own group has to allow them
     allowed = [each for each in rehearsed.of("SecurityGroupEgressRule") if "prefixListId" in each]
     assert [(each["toPort"], each["prefixListId"][:3]) for each in allowed] == [(443, "pl-")]
 
@@ -202,7 +202,7 @@ def test_a_bucket_is_shown_as_files(rehearsed: Rehearsed, plan: Plan) -> None:
 
 
 def test_files_are_saved_where_that_is_declared(rehearsed: Rehearsed, plan: Plan) -> None:
-    """And nowhere else, whatever AWS does by itself."""
+    """Backups are made only where declared, whatever AWS's default."""
     declared = ["backups" in each.features for each in plan.storage if each.kind == "efs"]
     policies = [each["backupPolicy"]["status"] for each in rehearsed.of("BackupPolicy")]
     assert policies == ["ENABLED" if saved else "DISABLED" for saved in declared]
@@ -210,7 +210,7 @@ def test_files_are_saved_where_that_is_declared(rehearsed: Rehearsed, plan: Plan
 
 @with_slurm
 def test_what_a_stack_outputs(rehearsed: Rehearsed, plan: Plan) -> None:
-    """How to get in, where data is, what to look for in a bill; who else may know the inventory asks for it."""
+    """The outputs say how to log in, where data is, and which tags to look for in a bill."""
     outputs = rehearsed.found["outputs"]
     assert set(outputs) == {
         *("name", "head", "nodes", "use", "ssh", "logins", "mounts", "cost_tags", "endings"),
@@ -224,7 +224,7 @@ def test_what_a_stack_outputs(rehearsed: Rehearsed, plan: Plan) -> None:
         **{each.name: each.value for each in plan.tags},
         "stampworks:cluster": rehearsed.stack,
     }
-    assert outputs["endings"] == []  # nothing runs in a rehearsal, and so nothing ends
+    assert outputs["endings"] == []  # in a rehearsal nothing runs, and so nothing ends
 
 
 def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> None:
@@ -240,7 +240,7 @@ def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> Non
 
 
 def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) -> None:
-    """AWS says it of a block by its id; who else may write to the topic is nobody."""
+    """EventBridge names a block by its id; only it may publish to the topic."""
     blocks = alarms.blocks(plan)
     asked = [json.loads(each["eventPattern"]) for each in rehearsed.of("EventRule")]
     assert [each["detail"] for each in asked] == [{"capacity-reservation-id": blocks}] * bool(blocks)
@@ -269,8 +269,8 @@ def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
 
 
 def test_what_is_reviewed_is_what_is_done(rehearsed: Rehearsed) -> None:
-    """At least one change of each policy. In place and rolled changes keep all data, new nodes have another version
-    of their template, and refused ones happen only where nobody has protected anything."""
+    """Every policy occurs. In-place and rolled changes keep all data, new nodes have another template version, and
+    refused changes happen only without protection."""
     found = dict(policies(rehearsed))
     assert {policy for said in found.values() for policy in said} >= {"in place", "roll", "replace", "refuse"}
     guarded = any("protected" in note for note in rehearsed.phase("destroy").get("notes", ()))
@@ -320,7 +320,7 @@ def test_what_a_change_does(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_each_kind_of_lustre_is_told_what_it_has(rehearse: Rehearse) -> None:
-    """And nothing that it has not: FSx refuses a whole file system for it. What can be switched on later is off."""
+    """FSx refuses a file system with an option that its type lacks. Options that can be enabled later are off."""
     keys = (
         *("storageCapacity", "perUnitStorageThroughput", "throughputCapacity", "driveCacheType"),
         *("dataReadCacheConfiguration", "metadataConfiguration", "rootSquashConfiguration"),
@@ -356,7 +356,7 @@ def test_each_kind_of_lustre_is_told_what_it_has(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_homes_on_openzfs(rehearse: Rehearse) -> None:
-    """As they were declared last, where they were made anew; nothing is left over when they go."""
+    """A replaced file system has the last declared options; nothing is left after deletion."""
     [made] = rehearse("aws-dev-g6").with_changes().of("OpenZfsFileSystem")
     declared = ("deploymentType", "storageCapacity", "throughputCapacity", "automaticBackupRetentionDays")
     assert [made[key] for key in declared] == ["SINGLE_AZ_2", 2048, 640, 0]
@@ -375,7 +375,7 @@ changes:
 
 @pytest.mark.long
 def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
-    """It has two zones and a port for the head, encrypts all it keeps and says, and does not go by itself."""
+    """The database spans two zones, has a port for the head only, is encrypted, and is protected."""
     rehearsed = rehearse("aws-dev-g6", MANAGED).with_changes()
     [change] = [each for each in rehearsed.found["phases"] if each["name"].startswith("change: ")]
     assert change["verdict"] == "pass", change
@@ -397,7 +397,7 @@ def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_another_order_changes_nothing(rehearse: Rehearse) -> None:
-    """Whoever sorts a list makes no cluster anew, and proves none again."""
+    """A sorted list replaces no resource, and repeats no proof."""
     phases = rehearse("aws-p5").found["phases"]
     steps = {each["name"].removeprefix("change: "): each["steps"] for each in phases}
     for name in ("users", "tags", "priorities", "all file systems but the first"):
@@ -414,7 +414,7 @@ def test_objects_that_go_sooner(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
-    """It would take the place of the one that holds the data."""
+    """The new file system would take the place of the one with data."""
     refused = rehearse("aws-p5").phase("change: another kind of file system")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
     assert any("aws-p5-data" in note and "protect" in note for note in refused["notes"])
@@ -463,7 +463,7 @@ changes:
 
 @pytest.mark.long
 def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> None:
-    """One for each way to buy a node, complete: the controller may start from these, and end what has started."""
+    """Each way to buy has a complete template, from which the controller may start and end nodes."""
     rehearsed = rehearse("aws-dev-g6", ELASTIC).with_changes()
     phases = {each["name"]: each for each in rehearsed.found["phases"] if each["name"].startswith("change: ")}
     assert [each["verdict"] for each in phases.values()] == ["pass", "pass"], phases
@@ -548,7 +548,7 @@ def test_what_elastic_nodes_configure_themselves_with(rehearse: Rehearse) -> Non
 
 
 def test_where_aws_runs_no_kubernetes_none_is_asked_for() -> None:
-    """Only the account knows which zone that is: its letters are its own."""
+    """The zone's letter means another zone in each account, so only the account knows."""
     ids = {"us-east-1a": "use1-az2", "us-east-1b": "use1-az3", "us-east-1c": "use1-az4"}
     assert zone_beside("us-east-1a", ids, ["use1-az3"], "c-control-plane") == "us-east-1c"
     assert zone_beside("us-east-1b", ids, [], "c-database") == "us-east-1a"
@@ -561,8 +561,8 @@ def test_where_aws_runs_no_kubernetes_none_is_asked_for() -> None:
 
 
 def test_what_is_looked_at_when_something_is_made_is_there_before(rehearsed: Rehearsed) -> None:
-    """FSx refuses a file system whose group does not let Lustre through yet, and the name of an EFS leads nowhere
-    before its mount target is there: whoever mounts it comes after that."""
+    """FSx refuses a file system whose group does not admit Lustre yet, and the name of an EFS resolves only with its
+    mount target: clients come after both."""
     after = _after(json.loads(rehearsed.state)["deployment"]["resources"])
     rules = {urn for urn in after if re.search(r"gressRule::[^:]*-(nodes|storage)-(nodes|storage)$", urn)}
     assert len(rules) == 8
@@ -571,7 +571,7 @@ def test_what_is_looked_at_when_something_is_made_is_there_before(rehearsed: Reh
         assert rules <= after[urn], urn
     nodes = [urn for urn in after if re.search(r"aws:(ec2/instance|autoscaling/group|eks/nodeGroup):\w+::", urn)]
     assert nodes
-    for urn in (each for each in nodes if not each.endswith("eks-head")):  # on which nothing mounts
+    for urn in (each for each in nodes if not each.endswith("eks-head")):  # the head mounts nothing
         assert {each for each in after if "aws:efs/mountTarget" in each}.union(stored) <= after[urn], urn
 
 

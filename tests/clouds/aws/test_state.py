@@ -96,12 +96,12 @@ CHANGES = [
         ],
     ),
 ]
-"""With these the first has what other stacks have, too: each kind of resource once."""
+"""Changes that give the first stack each kind of resource once."""
 
 
 @pytest.fixture(scope="module")
 def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install that SDK, in a folder by itself."""
+    """Install the oldest SDK in a folder of its own."""
     found = OLDEST.search((ROOT / "pyproject.toml").read_text())
     assert found
     folder = tmp_path_factory.mktemp("sdk") / "oldest"
@@ -114,7 +114,7 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def project(stack: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As this one, with images that were looked up."""
+    """Return a copy of this project, with looked-up images."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(ROOT / "stacks", folder / "stacks")
     shutil.copy(ROOT / "Pulumi.yaml", folder)
@@ -124,7 +124,7 @@ def project(stack: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lock(project: Path, stack: str, image: str, version: str = "v1.0.0-eksbuild.1") -> None:
-    """With this version of all that EKS is made of."""
+    """Write a lock with this version for all parts of EKS."""
     plan = planning.plan(load_value(with_all(stack, project).declared, stack))
     found = LockedImage(image, "nodes", "2026-11-20")
     images = {group.launch.published_image: found for group in plan.groups if group.launch}
@@ -148,7 +148,7 @@ def stack(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def sdk(stack: str, oldest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where programs find it before any other, as long as this is there."""
+    """Return a folder from which programs import the SDK before any other."""
     link = tmp_path_factory.mktemp(stack) / "sdk"
     link.symlink_to(oldest)
     return link
@@ -182,7 +182,7 @@ def test_what_the_state_keeps(engine: Engine, stack: str) -> None:
 @pytest.mark.parametrize("stack", ["aws-p5"], indirect=True)
 @pytest.mark.usefixtures("stack")
 def test_a_group_of_blocks_is_known_by_its_arn(engine: Engine) -> None:
-    """Nodes start in whichever has room, and nobody can say of which the end is meant: of all blocks it is told."""
+    """Nodes start in any block of the group, so that the ends of all blocks are reported."""
     made = [each["inputs"] for each in state(engine) if of_aws(each)]
     [template] = [each for each in made if each.get("instanceMarketOptions") == {"marketType": "capacity-block"}]
     target = template["capacityReservationSpecification"]["capacityReservationTarget"]
@@ -192,8 +192,7 @@ def test_a_group_of_blocks_is_known_by_its_arn(engine: Engine) -> None:
 
 
 def test_an_upgrade_changes_nothing(stack: str, sdk: Path, engine: Engine) -> None:
-    """Neither what a stack has, nor what anything in it is called; but of EKS, how it makes nodes anew, which the older
-    one cannot say."""
+    """Resources and names stay; only EKS's settings for replacements change, which the older SDK lacks."""
     assert major(engine) == 6
     sdk.unlink()
     upgraded = engine.run("up", "--yes", "--skip-preview")
@@ -227,7 +226,7 @@ def test_parts_of_eks_are_of_the_versions_that_were_looked_up(stack: str, engine
 
 @pytest.mark.parametrize("stack", ["aws-p5"], indirect=True)
 def test_a_head_from_another_image_has_the_volume_of_the_old_one(stack: str, engine: Engine, project: Path) -> None:
-    """With the queue on it. The old one goes first, for a volume is attached to one; pools get new templates."""
+    """The old head goes first, because the volume with the queue attaches to one instance; pools get new templates."""
     lock(project, stack, "ami-00000000000000002")
     volume = [each["id"] for each in state(engine) if each["urn"].endswith(f"::{stack}-head-state")]
     ran = engine.run("up", "--yes", "--skip-preview")

@@ -60,7 +60,7 @@ def test_what_is_begun_is_known(plan: Plan, room: Room, monkeypatch: pytest.Monk
 
 
 def test_a_place_is_broken_once(plan: Plan, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With another severity it is put right before."""
+    """A new severity clears the old fault first."""
     done = acts(monkeypatch, room)
     faults.inject(plan, ONE)
     faults.inject(plan, replace(ONE, severity=2.0))
@@ -69,7 +69,7 @@ def test_a_place_is_broken_once(plan: Plan, room: Room, monkeypatch: pytest.Monk
 
 
 def test_a_node_that_is_gone_took_its_faults_along(plan: Plan, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is left to be put right."""
+    """No fault is left to clear."""
     done = acts(monkeypatch, room, node=False)
     record.add(room, ONE)
     assert faults.there(plan, ONE) is False
@@ -95,7 +95,7 @@ def test_what_stops_a_node_is_cleared_first(room: Room) -> None:
 
 
 def test_a_record_that_is_broken(room: Room) -> None:
-    """An error that says what to do, instead of faults that nobody can take away."""
+    """The error has a remedy, instead of faults that cannot be cleared."""
     (room.folder / record.FILE).write_text('[{"fault": "x"}]')
     with pytest.raises(
         RoomError, match=r"faults.json: cannot read the list of injected faults: .*\n  hint: remove it with rm "

@@ -47,7 +47,7 @@ def kept(plan: Plan, name: str) -> Group:
 
 @pytest.mark.parametrize("name", ["head", "gpu-001"])
 def test_a_disk_of_an_earlier_version_is_up_to_date(name: str) -> None:
-    """Its node gets no new disk, unless the image or the machine is another one now."""
+    """Its node keeps its disk unless image or machine have changed."""
     plan = plan_of()
     group = kept(plan, name)
     assert room.new_nodes(plan.name, group_spec(group), BOOTED) == []
@@ -72,7 +72,7 @@ def test_a_network_of_an_earlier_version_is_the_same(scheduler: str) -> None:
 def test_an_image_has_the_digest_of_an_earlier_version(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kubernetes: tuple[tuple[str, str], ...], digest: str
 ) -> None:
-    """With another one every node would be rolled. A change of image.py that is to roll them changes it on purpose."""
+    """Another digest would roll every node. A change of image.py that must roll them changes this value on purpose."""
     monkeypatch.setattr(image, "TREE", tmp_path / "none")
     monkeypatch.setattr(image, "MAPPED_ROOT", ())
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
@@ -101,7 +101,7 @@ def test_trunks_of_spines_are_trunks_too() -> None:
 
 
 def test_playbooks_reach_a_builder() -> None:
-    """As root, with its key, where its address is."""
+    """The playbook logs in as root, with the builder's key, at its address."""
     builder = room.Builder("builder", "1-2", "198.51.100.2", "ssh-ed25519 key", ("enter", "--"), "/key", "Types: deb")
     member = Member("builder", "builder", "1-2", "198.51.100.2", (), "ssh-ed25519 key")
     assert builder_roster(builder) == Roster("image", "local", ("enter", "--"), "root", "/key", (member,))

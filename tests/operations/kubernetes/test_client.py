@@ -28,7 +28,7 @@ MAKE = "run `pulumi up` from a machine that reaches its server: it makes the mis
 
 
 class Kubectl:
-    """A program in its place, which says the same whatever it is asked."""
+    """A program in the place of kubectl with a fixed output."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     return Kubectl(tmp_path, monkeypatch)
 
 
-# As kubectl 1.34.2 said it when it was asked so, after lines of its own log.
+# Output of kubectl 1.34.2 for this request, after lines of its own log.
 LOG = 'E1125 20:39:47.179532   14127 memcache.go:265] "Unhandled Error" err="couldn\'t get current server API group"\n'
 NO_PROGRAM = "Unable to connect to the server: getting credentials: exec: executable aws not found"
 ADVICE = "\n\nIt looks like you are trying to use a credential plugin.\n\n      https://kubernetes.io/docs/reference\n"
@@ -71,7 +71,7 @@ NOBODY = "error: You must be logged in to the server (the server has asked for t
     ids=["no-program", "login-ended", "outside", "closed", "nobody"],
 )
 def test_what_to_do_where_nothing_was_heard_its_cloud_says(kubectl: Kubectl, said: str, why: str, hint: str) -> None:
-    """Nobody who is elsewhere, or whose login has ended, is sent to change the cluster."""
+    """Users in another network, or with an expired login, are not told to change the cluster."""
     kubectl.says(b"", LOG + said, code=1)
     for cloud, what in (("aws", hint), ("local", LOCAL)):
         with pytest.raises(UnknownError) as caught:
@@ -95,7 +95,7 @@ def test_who_does_not_answer_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_who_is_refused_its_state_does_not_know_it(kubectl: Kubectl, said: str, hint: str) -> None:
-    """The cluster may be well all the same, so that its state is unknown; elsewhere it is a refusal."""
+    """The cluster may be healthy, so that its state is unknown; other commands are refused."""
     kubectl.says(b"", said, code=1)
     with pytest.raises(UnknownError) as caught:
         kubernetes_status.status(on_eks())

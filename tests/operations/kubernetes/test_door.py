@@ -21,7 +21,7 @@ WHERE = "--namespace=stampworks-proof"
 
 
 class Pods(KubernetesApi):
-    """Pods that are at once what they are asked to be, and what was told beside looks at them."""
+    """Pods that change to the requested state at once, and run the program locally."""
 
     def __init__(self) -> None:
         super().__init__("k", "aws", "us-west-2")
@@ -80,7 +80,7 @@ def opened(server: Pods, plan: Plan) -> str:
 
 
 def test_one_serves_all_who_declare_the_same(server: Pods) -> None:
-    """Whoever asks is that number there, and nobody else."""
+    """The pod uses the id of the asking user, and no other."""
     name = opened(server, planned(DATA))
     server.told.clear()
     kubernetes_door.ask(planned(DATA), 2001, ["true"], 10)
@@ -91,7 +91,7 @@ def test_one_serves_all_who_declare_the_same(server: Pods) -> None:
 
 
 def test_another_image_and_other_claims_have_another_one(server: Pods) -> None:
-    """Beside the one before, which somebody with another checkout may be looking through."""
+    """The earlier pod stays, because a user with another checkout may use it."""
     plans = (planned(DATA), planned(DATA, HOME), planned(DATA, image="registry.example.com/workloads:2"))
     names = [opened(server, plan) for plan in plans]
     assert len({*names}) == 3
@@ -115,7 +115,7 @@ def test_nobody_looks_through_one_that_is_about_to_end(server: Pods) -> None:
 
 @pytest.mark.parametrize("how", [{"phase": "Failed"}, {"phase": "Succeeded"}, {}])
 def test_one_that_is_over_is_replaced(server: Pods, how: dict[str, str]) -> None:
-    """It has ended, or is to go and its node does not say that it has."""
+    """The pod has ended, or is being deleted on a silent node."""
     name = opened(server, planned(DATA))
     if how:
         server.pods[name]["status"] = how
@@ -127,7 +127,7 @@ def test_one_that_is_over_is_replaced(server: Pods, how: dict[str, str]) -> None
 
 
 def test_a_bucket_holds_no_runs() -> None:
-    """It is never taken for a folder, whatever else is declared behind it."""
+    """A bucket is never used as a folder, whatever is declared after it."""
     bucket = {"name": "corpus", "kind": "s3", "mount": "/corpus"}
     assert runs.folder_of_all(planned(DATA, bucket)) == "/data/runs"
     with pytest.raises(InputError) as caught:
@@ -150,7 +150,7 @@ def test_one_that_does_not_start_is_named(server: Pods) -> None:
 
 
 def test_all_are_closed_before_a_claim_goes(server: Pods) -> None:
-    """Nobody waits for them, and whatever has mounted something there is told first."""
+    """Pods are deleted without waiting, before the claim that they mount."""
     kubernetes_door.close(server)
     assert server.told == [
         f"delete pods {WHERE} --selector=stampworks/door --ignore-not-found --grace-period=1 --wait=false",

@@ -87,7 +87,7 @@ def lease(who: str, age_s: float = 0) -> dict[str, Any]:
             NodeStanding(held=DrainReason("person", "alice", "new cable"), out="held: new cable"),
         ),
         (node(out=True), NodeStanding(held=DrainReason("person", "somebody", "cordoned"), out="held: cordoned")),
-        (node(held="proof: of yesterday"), NodeStanding()),  # somebody has uncordoned it
+        (node(held="proof: of yesterday"), NodeStanding()),  # a user has uncordoned it
         (node(taints=["vendor/broken"]), NodeStanding(out="its taint vendor/broken keeps pods away")),
         (
             node(taints=["stampworks/proof"]),
@@ -104,7 +104,7 @@ def test_how_a_node_stands(of: Any, expected: NodeStanding) -> None:
 def test_who_is_held_by_the_health_check_looks_again(
     ground: KubernetesGround, server: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that was repaired is well now; nobody else is asked to look."""
+    """Only nodes held by the health check look again: a repaired one may be healthy."""
     server.there = [node("n1", out=True, held="health: rail0 has no carrier"), node("n2", out=True, held="proof: slow")]
 
     def look(_: Roster, name: str, command: list[str], __: float) -> None:
@@ -136,7 +136,7 @@ def test_who_is_held_is_asked_of_the_nodes_alone(ground: KubernetesGround, serve
 
 
 def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn, monkeypatch: Any) -> None:
-    """It says whose that is, touches nothing of it, and ends when that does not end."""
+    """The message names the other proof, which stays untouched; the wait has a limit."""
     monkeypatch.setattr(sys.modules["stampworks.operations.kubernetes.ground"].time, "sleep", lambda _: None)
     server.lease = lease(ALICE)
     told: list[str] = []
@@ -162,7 +162,7 @@ def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn
 
 @pytest.mark.parametrize("left", [lease(ALICE, 301), lease(holder.ourselves().replace(" begun ", " begun 1"))])
 def test_what_a_killed_proof_has_left_is_taken_over(ground: KubernetesGround, server: StandIn, left: Any) -> None:
-    """Its lease as it was seen, so that only one takes it; a node of it that is not measured now is held back."""
+    """The lease is replaced as it was read, so that only one proof gets it; its other nodes stay held."""
     server.there = [node("n1"), node("n2", taints=["stampworks/proof"])]
     server.lease = left
     ground.await_turn(600, print)
@@ -181,7 +181,7 @@ def test_what_a_killed_proof_has_left_is_taken_over(ground: KubernetesGround, se
 def test_without_its_namespace_there_is_no_proof(
     ground: KubernetesGround, server: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is said, and not taken for another proof that is always quicker."""
+    """The error does not claim that another proof was faster."""
 
     def refused(*_: Any, **__: Any) -> str:
         raise RefusedError('Error from server (NotFound): namespaces "stampworks-proof" not found', "")
@@ -217,7 +217,7 @@ def test_one_that_was_quicker_is_let_go_first(ground: KubernetesGround, server: 
 
 
 def test_who_is_held_is_let_in_and_held_again(ground: KubernetesGround, server: StandIn) -> None:
-    """A new node as new, another one with its reason; one that somebody has cordoned meanwhile stays theirs."""
+    """A new node gets its taint back, another one its reason; a node that was cordoned meanwhile keeps that."""
     held = node("n2", out=True, held="proof: slow")
     server.there = [node("n1", taints=["stampworks/unproven"]), held, node("n3", out=True)]
     ground.let_in(["n1", "n2"])
@@ -352,7 +352,7 @@ def prepared(ground: KubernetesGround, monkeypatch: pytest.MonkeyPatch, looks: I
 def test_an_image_that_nobody_can_start_ends_a_proof_early(
     of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch, reason: str, message: str
 ) -> None:
-    """With the kubelet's own words, once it has said so for a minute, and not after a quarter of an hour."""
+    """The error quotes the kubelet after a minute of complaints, instead of waiting a quarter of an hour."""
     of_image._until = 10_000
     with pytest.raises(OperationError) as caught:
         prepared(of_image, monkeypatch, itertools.repeat([pulling(each, reason, message) for each in ("a", "b")]))
@@ -385,7 +385,7 @@ def test_a_registry_that_does_not_answer_is_waited_for(
 def test_one_node_that_cannot_fetch_an_image_is_out_of_order(
     of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others are measured; nobody waits a quarter of an hour for it."""
+    """The others are measured without waiting a quarter of an hour for it."""
     of_image._until = 10_000
     looks = itertools.repeat([pulling("a", "ImagePullBackOff", NOT_FOUND), fetched("b")])
     prepared(of_image, monkeypatch, looks)
@@ -398,7 +398,7 @@ def test_one_node_that_cannot_fetch_an_image_is_out_of_order(
 def test_whoever_stops_a_proof_stops_its_wait_for_an_image(
     of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At its next line of progress; the pods go with it."""
+    """The next line of progress stops it, and its pods are deleted."""
     of_image._until = 10_000
     of_image._server = server = Kubelets(monkeypatch, itertools.repeat([]))
     told: list[str] = []

@@ -35,7 +35,7 @@ def teams() -> Plan:
 
 
 def on_eks(*more: str, **scheduler: Any) -> Plan:
-    """With three nodes in each pool beside the first, which has two."""
+    """Return a plan on EKS: the first pool has two nodes, the others three."""
     counts = {"gpu": 2, **dict.fromkeys(more, 3)}
     pools = [{"name": name, "machine": "p5en", "count": count, "zone": "us-west-2b"} for name, count in counts.items()]
     storage = [{"name": "data", "kind": "efs", "tier": "regional", "mount": "/data"}]
@@ -58,7 +58,7 @@ def wanted(plan: Plan) -> JobRequest:
 
 
 def run(name: str, team: str = "research", **spec: Any) -> Any:
-    """A JobSet with the label of runs, as somebody has written it."""
+    """Return a JobSet with the label of runs, as any user may write it."""
     owners = spec.pop("ownerReferences", [])
     labels = {"stampworks/workload": "training"}
     metadata = {"name": name, "namespace": team, "labels": labels, "ownerReferences": owners}
@@ -70,7 +70,8 @@ def node_job(**more: Any) -> dict[str, Any]:
 
 
 def test_whose_team_a_run_is_of(teams: Plan) -> None:
-    """Its user's first account; root's is the first team; who has none has no nodes either, and is told so."""
+    """A run belongs to the user's first account, and root's to the first team; a user without an account is refused
+    with the reason."""
     assert pods_of(teams, ROSTER, wanted(teams), "alice").team == "product"
     assert pods_of(teams, ROSTER, wanted(teams), "root").team == "research"
     with pytest.raises(InputError) as caught:
@@ -85,7 +86,7 @@ def test_whose_team_a_run_is_of(teams: Plan) -> None:
 
 @pytest.mark.parametrize(("topology", "level"), [("tree", "topology.k8s.aws/network-node-layer-3"), ("flat", "")])
 def test_a_run_wants_a_place_where_nodes_have_one(topology: str, level: str) -> None:
-    """For nodes without a place, Kueue would never admit it."""
+    """Kueue would never admit it on nodes without labels."""
     plan = on_eks(topology=topology)
     made = jobset.manifest(pods_of(plan, ROSTER, wanted(plan), "root"))
     template = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
@@ -93,8 +94,8 @@ def test_a_run_wants_a_place_where_nodes_have_one(topology: str, level: str) -> 
 
 
 def test_a_run_has_a_node_to_itself(teams: Plan) -> None:
-    """Else to Kubernetes its cores and memory would be free. What is left is enough for the node's own pods; simulated
-    nodes share what the machine has that they are on."""
+    """Otherwise Kubernetes would count its cores and memory as free. The node's own pods have enough; simulated nodes
+    share the machine's."""
     plan = on_eks()
     machine = plan.pools[0].machine
     assert machine.cpus
@@ -129,7 +130,7 @@ def test_on_infiniband_a_run_asks_for_what_the_network_operator_offers(
     ("asked", "fits"), [({"nodes": 3}, True), ({"nodes": 4}, False), ({}, False), ({"pool": "other"}, True)]
 )
 def test_a_run_is_in_one_pool(asked: dict[str, Any], fits: bool) -> None:
-    """To Kueue a gang has one flavor: over two pools it would wait for ever."""
+    """Kueue gives a gang one flavor: over two pools it would wait for ever."""
     plan = on_eks("other")
     there = [(pool.name, number) for pool in plan.pools for number in range(pool.count)]
     members = tuple(Member(f"{pool}-{number}", pool, "", "", (), "") for pool, number in there)
@@ -160,7 +161,7 @@ def test_an_earlier_attempt_that_does_not_end_is_named(teams: Plan, monkeypatch:
 def test_a_jobset_that_somebody_else_has_written_is_shown_as_it_is(
     teams: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody of a team may give one our label, and nobody else's runs are the worse for it."""
+    """Members of a team may use our label, which does not affect other runs."""
     server = StandIn()
     server.others = [
         run("ours", replicatedJobs=[node_job(completions=2, parallelism=2)]),
@@ -187,7 +188,7 @@ def test_a_jobset_that_somebody_else_has_written_is_shown_as_it_is(
 def test_who_says_that_something_makes_its_jobset_has_nothing_else_deleted(
     owner: dict[str, Any], teams: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is the administrator who cancels, and may delete what no team may."""
+    """The administrator cancels, who may delete more than the team."""
     server = StandIn()
     server.others = [run("own", ownerReferences=[{**owner, "controller": True}])]
     monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
@@ -197,7 +198,7 @@ def test_who_says_that_something_makes_its_jobset_has_nothing_else_deleted(
 
 
 def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it Trainer would make the same JobSet again. What was printed beside it goes, and nothing of others."""
+    """Otherwise Trainer would create the JobSet again. Objects printed with it are deleted, and no others."""
     server = StandIn()
     trainer = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "controller": True}
     for name, owners in (("own", []), ("theirs", [{**trainer, "name": "theirs"}])):
@@ -217,7 +218,7 @@ def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monke
 
 
 def test_an_image_that_does_not_exist(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its run has its nodes and does not start: why is said, of that run alone."""
+    """Its run holds nodes and does not start: the reason is shown for that run."""
     server = StandIn()
     where = {"jobset.sigs.k8s.io/jobset-name": "first"}
     stuck = pod("first-node-0-0", "n1", labels=where)

@@ -47,7 +47,7 @@ def of(server: StandIn, name: str) -> tuple[bool, str]:
 
 
 def test_out_and_back(server: StandIn, kubernetes_plan: Plan) -> None:
-    """All with one word; what somebody else has said before goes."""
+    """One reason is used for all, and earlier ones are replaced."""
     server.there[1] = node("gpu-002", out=True, held="proof: slow")
     kubernetes_nodes.drain(server, kubernetes_plan, ["gpu-001", "gpu-002"], FANS)
     assert of(server, "gpu-001") == of(server, "gpu-002") == (True, "person alice: new fans")
@@ -56,7 +56,7 @@ def test_out_and_back(server: StandIn, kubernetes_plan: Plan) -> None:
 
 
 def test_what_a_proof_holds_is_returned_by_force_alone(server: StandIn, kubernetes_plan: Plan) -> None:
-    """Then none of the others is returned either."""
+    """Without force no node is returned."""
     server.there = [node("gpu-001", out=True), node("gpu-002", taints=["stampworks/unproven"])]
     with pytest.raises(HeldError) as caught:
         kubernetes_nodes.give_back(server, kubernetes_plan, ["gpu-001", "gpu-002"])
@@ -154,7 +154,7 @@ def test_a_gang_that_goes_on_without_a_node_does_not_run_there(server: StandIn) 
 
 
 def test_a_gang_that_waits_for_a_node_to_be_proven_does_not_run_there(server: StandIn) -> None:
-    """Else each would wait for the other. What was there before the node was started again may still be."""
+    """Otherwise node and gang would wait for each other. Pods from before a restart may still exist."""
     server.there[0] = node("gpu-001", taints=["stampworks/unproven=again"])
     server.others = [gang("long", "gpu-001", "gpu-002")]
     assert kubernetes_nodes.runs(server) == {"gpu-002": ("run research/long",)}
@@ -171,7 +171,8 @@ def test_what_a_lost_node_had_does_not_run_on_the_next_of_its_name(server: Stand
 
 
 def test_what_brings_a_bucket_into_pods_runs_for_these_alone(server: StandIn) -> None:
-    """It is there as long as they are, and they are counted. Its label in another namespace is somebody's own word."""
+    """The mount driver's pod exists as long as these pods, which are counted. Its label in another namespace may be
+    anyone's."""
     labels = {"s3.csi.aws.com/mountpoint-version": "1.22.2"}
     server.others = [
         pod("mp-1", "gpu-001", "mount-s3", labels=labels),
@@ -188,8 +189,8 @@ def test_what_brings_a_bucket_into_pods_runs_for_these_alone(server: StandIn) ->
 
 
 def test_what_looks_after_an_add_on_of_a_cloud_is_nobody_s_work(server: StandIn) -> None:
-    """It is wherever there was room, and would keep that node from its proof for ever. Of other namespaces nobody
-    knows."""
+    """Pods of a cloud's add-on may be on any node, and would block its proof for ever. Pods of other namespaces may be
+    anyone's."""
     owned = [{"kind": "ReplicaSet", "name": "fsx-csi-controller-7d"}]
     server.others = [
         pod("fsx-csi-controller-7d-a", "gpu-001", "kube-system", ownerReferences=owned),
@@ -199,7 +200,7 @@ def test_what_looks_after_an_add_on_of_a_cloud_is_nobody_s_work(server: StandIn)
 
 
 def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And may start again whatever happens, also when an earlier roll was killed before it said so."""
+    """The run may restart, even if an earlier roll was killed before it allowed that."""
     left = gang("left", "gpu-009")
     left["metadata"]["annotations"] = {"stampworks/requeued": "true"}
     server.others = [gang("here", "gpu-001"), gang("other", "gpu-002"), left]
@@ -212,7 +213,7 @@ def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkey
 
 
 def test_who_has_no_place_of_its_own_is_found_by_its_pods(server: StandIn) -> None:
-    """Kueue has no topology here; gangs with pods elsewhere, or with none that run, go on."""
+    """Without a topology Kueue reports no nodes; gangs without pods on these nodes continue."""
     alone, here, elsewhere, done = (gang(name) for name in ("alone", "here", "elsewhere", "done"))
     labels = {"jobset.sigs.k8s.io/jobset-name": "here"}
     server.others = [
@@ -280,7 +281,7 @@ def test_nodes_that_a_cloud_names_are_known_by_their_pool(server: StandIn) -> No
 
 
 def watched(name: str, status: str = "False", **more: Any) -> Any:
-    """As EKS's agent says what it has found; of what is well, and of what is none of its, nothing is said."""
+    """Return a node as EKS's agent reports it: it lists faults, and nothing about healthy parts."""
     made = labelled(name, **more)
     made["status"]["conditions"] += [
         {"type": "KernelReady", "status": "True", "reason": "KernelIsReady", "message": "well"},
@@ -326,7 +327,7 @@ def watched(name: str, status: str = "False", **more: Any) -> Any:
     ],
 )
 def test_nodes_that_a_cloud_names_are_counted(there: list[Any], why: tuple[str, ...], server: StandIn) -> None:
-    """A cluster that lacks one is not well, though nobody can say which one it is."""
+    """A cluster that lacks a node is unhealthy, although the missing one has no name."""
     server.there = there
     server.listed = lambda *_, **__: there  # type: ignore[method-assign]
     found = kubernetes_status.status(on_eks())
@@ -359,7 +360,7 @@ def test_what_needs_our_programs_on_nodes_says_that_there_are_none(monkeypatch: 
 def test_what_a_node_says_moves_no_terminal(
     server: StandIn, kubernetes_plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has a say in its own reason, and may be worse than broken."""
+    """A node writes its own reason, and may be malicious."""
     monkeypatch.setattr("stampworks.cli.clusters.plan_of", lambda _: kubernetes_plan)
     server.there = [node("gpu-001", out=True, held="health: \x1b[2J\u202e<b>$(reboot)\nhint: rm"), node("gpu-002")]
     server.others = server.there  # all objects that a status asks for

@@ -27,7 +27,7 @@ def cohort(team: str, cluster: str = "k") -> Any:
 
 
 def gang(name: str, team: str = "research", queue: str = "main", led: str = "main", **said: bool) -> Any:
-    """At work where it was admitted."""
+    """Return an admitted gang."""
     return {
         "kind": "Workload",
         "metadata": {"name": f"jobset-{name}-1", "namespace": team, "ownerReferences": [{"name": name}]},
@@ -82,7 +82,7 @@ def test_who_is_in_what_goes_is_named(server: StandIn, queues: Any, found: list[
 
 
 def test_nothing_goes_while_gangs_are_in_it(server: StandIn) -> None:
-    """How many there are is said, and not each of them."""
+    """The message has their number, and some of them."""
     server.others += [gang(f"g{number:02}", "product") for number in range(11)]
     with pytest.raises(BusyError) as caught:
         keep(server, {"research": MAIN})
@@ -118,7 +118,7 @@ def call(queues: Any) -> Call:
 
 
 def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An `up` that failed after it was let go on has removed nothing yet: the next one looks again."""
+    """An `up` that failed after an approval has removed nothing yet: the next one checks again."""
     monkeypatch.setattr(kubernetes_server, "KubernetesApi", lambda *_: server)
     assert asyncio.run(KubernetesQueues().ensure(call(BOTH))) == {"drift": []}
     with pytest.raises(BusyError, match="run product/e"):
@@ -129,7 +129,7 @@ def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.M
 
 
 def test_whoever_cannot_ask_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its server may be known to the cluster's network alone; an `up` that has to ask it fails."""
+    """The server may be reachable from the cluster's network only; an `up` that needs it fails."""
 
     def listed(*_: str, **__: Any) -> Any:
         raise UnknownError("the Kubernetes of cluster k does not answer", "pulumi up repairs it")
@@ -145,7 +145,7 @@ def test_whoever_cannot_ask_does_not_look(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_server_that_is_new_is_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its cloud says that it is there before anybody hears it. What comes after asks once, and not again."""
+    """The cloud reports it before it answers. Later requests do not wait."""
     monkeypatch.setattr(kubernetes, "reach", lambda *_: ("kubectl",))
     now, answers_at, said = [0.0], 12.0, list[str]()
 
@@ -169,7 +169,8 @@ def test_a_server_that_is_new_is_given_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_server_that_is_not_heard_fails_nothing(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resources that need no server are made all the same, as nodes that lead to it; the next request says why."""
+    """Resources without requests are created, such as nodes that lead to the server; the next request gives the
+    reason."""
 
     def awaited(_: Any) -> None:
         raise UnknownError("the Kubernetes of cluster k does not answer", "ask from elsewhere")

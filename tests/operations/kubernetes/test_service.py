@@ -32,7 +32,7 @@ def test_how_nodes_serve() -> None:
 
 
 def test_gangs_are_asked_to_start_elsewhere() -> None:
-    """Only those on the nodes in question."""
+    """Only gangs on these nodes are asked."""
     server = StandIn(node("gpu-001"), node("gpu-002"))
     server.others = [gang("one", "gpu-001"), gang("other", "gpu-002")]
 
@@ -48,7 +48,7 @@ def test_gangs_are_asked_to_start_elsewhere() -> None:
 
 
 def test_a_node_that_is_to_be_proven_has_no_other_reason() -> None:
-    """A proof leaves alone what somebody else holds."""
+    """A proof leaves nodes alone that are held for another reason."""
     server = StandIn(node("gpu-001", out=True, held="stampworks: gets a new disk"))
     KubernetesService(server).hold({"gpu-001": UNPROVEN})
     assert server.told == [
@@ -59,7 +59,7 @@ def test_a_node_that_is_to_be_proven_has_no_other_reason() -> None:
 
 
 def test_who_forgets_that_it_leaves_is_told_again() -> None:
-    """As Slurm does with nodes that it switches off: they would take jobs as long as others have some, and after it."""
+    """Slurm forgets drains of nodes that it powers down: they would take jobs while others still run some."""
     one, other = node("gpu-001"), node("gpu-002")
     server, seen = StandIn(one, other), list[str]()
     server.others = [gang("long", "gpu-002")]
@@ -76,7 +76,7 @@ def test_who_forgets_that_it_leaves_is_told_again() -> None:
 
 
 def test_nobody_waits_for_ever_for_a_node_that_does_not_stay_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else gives it back each time. The others take jobs again, as after each change that has failed."""
+    """A user resumes it each time. The other nodes take jobs again, as after any failed change."""
     server = StandIn(node("gpu-001"), node("gpu-002"))
     told, hold, held = KubernetesService(server), KubernetesService(server).hold, list[str]()
 
@@ -102,7 +102,7 @@ def test_only_what_is_ours_is_given_back() -> None:
 
 
 def test_a_person_keeps_a_node_that_is_another_one_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It joins as any new node does; then whoever held the old one holds it."""
+    """The new machine joins as any node, and then has the hold of the old one."""
     server, taken = StandIn(), list[str]()
 
     class Renewal:

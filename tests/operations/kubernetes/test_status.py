@@ -91,7 +91,7 @@ def domains(monkeypatch: pytest.MonkeyPatch, plan: Plan, labels: dict[str, str])
 
 
 def test_a_place_is_one_of_the_innermost_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever names the levels, and in whatever order their names are."""
+    """The names of levels, and their order, do not matter."""
     layers = {f"topology.k8s.aws/network-node-layer-{layer}": f"nn-{layer}" for layer in (1, 2, 3)}
     assert domains(monkeypatch, on_eks(), layers) == ("nn-3",)
     assert domains(monkeypatch, on_eks(), {}) == ()

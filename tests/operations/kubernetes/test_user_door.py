@@ -69,7 +69,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def test_one_pod_serves_many_commands(plan: Plan, server: Server) -> None:
-    """It is hers, asks for little, and takes no accelerator."""
+    """The pod belongs to the user, requests little, and has no accelerator."""
     for _ in range(2):
         assert user_door.ask(plan, ALICE, ["ls"], 10.0, "") == "said"
     [job] = server.made

@@ -63,7 +63,7 @@ for node in answer["nodes"]:
 (here / "nodes.json").write_text(json.dumps(answer))
 """
 
-# each call uses up one file, the last one stays
+# each call uses one file, and the last one stays
 # What watches the secret of a job asks for one word, whenever it likes, and takes no answer from whoever is tested.
 _SQUEUE = """#!/bin/sh
 case "$*" in *--noheader*) echo RUNNING; exit ;; esac

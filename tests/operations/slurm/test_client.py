@@ -87,7 +87,7 @@ def test_nodes(cluster: StandIn) -> None:
     "at", [None, 7, True, {}, {"set": False, "number": 7}, {"set": True}, {"set": True, "number": 1 << 60}, "now"]
 )
 def test_a_time_that_makes_no_sense_is_unknown(cluster: StandIn, at: object) -> None:
-    """When a reason was set is never guessed."""
+    """The time of a reason is never guessed."""
     cluster.nodes(node("gpu-001", reason="x", reason_changed_at=at))
     assert slurm.nodes(cluster.roster)["gpu-001"].since is None
 
@@ -124,7 +124,7 @@ def test_an_answer_that_is_no_answer(cluster: StandIn, answer: str) -> None:
 
 
 def test_jobs(cluster: StandIn) -> None:
-    """A job names its user and every node it holds; a job without a user name is somebody's all the same."""
+    """A job has its user and all its nodes; a job without a user name counts, too."""
     cluster.jobs([job(7, "alice", "gpu-[001-002]"), {"job_id": 8, "nodes": "gpu-001"}])
     assert slurm.jobs(cluster.roster) == (
         slurm.SlurmJob(7, "alice", ("gpu-001", "gpu-002")),

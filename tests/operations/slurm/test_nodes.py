@@ -22,7 +22,7 @@ BOB = DrainReason("person", "bob", "fan broken")
 
 
 def test_a_free_node_is_drained_and_stays_so(cluster: StandIn) -> None:
-    """Nothing runs: one update, no waiting, no word."""
+    """No job runs: one update, no wait, no message."""
     said: list[str] = []
     vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, said.append)
     assert cluster.updates == [DRAIN.format("gpu-002")]
@@ -61,7 +61,7 @@ def test_time_up_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
 
 
 def test_a_node_that_somebody_drained_is_not_undrained(cluster: StandIn) -> None:
-    """A node that an operator drained keeps its reason and stays drained, whatever the toolkit does."""
+    """A node that an operator drained keeps its reason and stays drained."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="fan broken"))
     cluster.jobs([job(8, "bob", "gpu-[001-002]")])
     with pytest.raises(BusyError):
@@ -82,7 +82,7 @@ def test_an_interrupt_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
 
 
 def test_broken_answers_while_waiting_leave_the_cluster_as_it_was(cluster: StandIn) -> None:
-    """When squeue answers nonsense nobody knows whether jobs run: unknown never counts as free."""
+    """If squeue's output is invalid, it is unknown whether jobs run, and unknown never counts as free."""
     (cluster.folder / "jobs.000.json").write_text("oops")
     with pytest.raises(UnknownError):
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
@@ -105,8 +105,8 @@ def without_scheduler(cluster: StandIn, steps: str) -> None:
 
 
 def test_a_head_without_slurm_schedules_nothing(cluster: StandIn) -> None:
-    """An `up` that failed before Slurm was configured can still shrink, and one that renews all nodes goes on. What
-    keeps the control groups of all jobs is none."""
+    """An `up` that failed before Slurm was configured can still shrink the cluster, and a roll of all nodes continues.
+    The process that keeps control groups does not count."""
     for steps in ("exit 1", f"echo {KEEPER}"):
         without_scheduler(cluster, steps)
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002", "gpu-009"], LEAVES), 1, print)
@@ -124,7 +124,7 @@ def test_jobs_go_on_without_a_head(cluster: StandIn) -> None:
 
 
 def test_a_node_that_cannot_be_asked_for_jobs_stops_it(cluster: StandIn) -> None:
-    """No answer is no permission."""
+    """A missing answer never counts as free."""
     without_scheduler(cluster, "echo 'no such option' >&2; exit 2")
     with pytest.raises(UnknownError, match="gpu-002: pgrep ended with exit code 2: no such option"):
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
@@ -139,7 +139,7 @@ def test_a_silent_slurm_stops_the_shrinking(cluster: StandIn) -> None:
 
 
 def test_an_unreachable_head_stops_the_shrinking(cluster: StandIn) -> None:
-    """No answer is no permission."""
+    """A missing answer never counts as free."""
     cluster.unreachable()
     with pytest.raises(UnknownError, match="head cannot be reached"):
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
@@ -154,7 +154,7 @@ def test_names_that_would_mean_something_else_are_refused(cluster: StandIn, name
 
 
 def test_a_person_who_drains_while_it_waits_is_not_overruled(cluster: StandIn) -> None:
-    """It gives back what is still its own, and nothing that somebody has found a reason for in the meantime."""
+    """The toolkit resumes only its own drains, and none for which a user has given a reason meanwhile."""
 
     def somebody(_: str) -> None:
         drain(the_plan(), cluster.roster, ["gpu-002"], BOB)
@@ -180,7 +180,7 @@ def test_what_an_interrupted_up_left_drained_is_its_own(cluster: StandIn) -> Non
 
 
 def test_each_node_gets_its_own_reason(cluster: StandIn) -> None:
-    """Nodes that go and nodes that come back with a new disk are drained together and told apart."""
+    """Nodes that leave and nodes that get a new disk are drained together, with separate reasons."""
     vacate(SlurmService(cluster.roster), {"gpu-001": LEAVES, "gpu-002": RENEWED}, 1, print)
     found = slurm.nodes(cluster.roster)
     assert [found[name].reason for name in ("gpu-001", "gpu-002")] == [LEAVES, RENEWED]
@@ -194,7 +194,7 @@ def test_each_node_gets_its_own_reason(cluster: StandIn) -> None:
     ["new fans", 'says "no"', "'; reboot; $(reboot) `reboot` | reboot", "a=b state=idle", "stampworks: x", "Lüfter"],
 )
 def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
-    """No shell, no scontrol and no form of ours makes something else of it."""
+    """The reason passes shell, scontrol and our own form unchanged."""
     drain(the_plan(), cluster.roster, ["gpu-002"], said_by("alice", text))
     found = slurm.nodes(cluster.roster)
     assert found["gpu-002"].reason == DrainReason("person", "alice", text)
@@ -215,7 +215,7 @@ def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
     ],
 )
 def test_what_slurm_could_not_keep_is_refused(text: str, message: str) -> None:
-    """Before anything is drained for a reason that nobody could read later."""
+    """The reason is refused before anything is drained."""
     with pytest.raises(InputError) as caught:
         said_by("alice", text)
     assert str(caught.value) == message
@@ -232,7 +232,7 @@ def test_an_odd_login_cannot_look_like_a_reason() -> None:
 
 
 def test_a_person_takes_over_from_the_health_check(cluster: StandIn) -> None:
-    """Then the health check, which gives back its own drains only, leaves the node alone."""
+    """The health check, which resumes only its own drains, then leaves the node alone."""
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"), node("gpu-002"))
     drain(the_plan(), cluster.roster, ["gpu-001"], BOB)
     assert slurm.nodes(cluster.roster)["gpu-001"].reason == BOB
@@ -253,7 +253,7 @@ def test_a_person_takes_over_from_the_health_check(cluster: StandIn) -> None:
 def test_a_wrong_node_is_told_its_neighbours(
     cluster: StandIn, do: Callable[..., None], name: str, message: str
 ) -> None:
-    """And nothing is done to the right ones beside it."""
+    """Other nodes of the request are not changed either."""
     with pytest.raises(InputError) as caught:
         do(with_login(the_plan(count=3)), cluster.roster, ["gpu-001", name])
     assert str(caught.value).startswith(message)
@@ -261,7 +261,7 @@ def test_a_wrong_node_is_told_its_neighbours(
 
 
 def test_a_wait_that_runs_out_leaves_them_drained(cluster: StandIn) -> None:
-    """A person's drain is meant, whether somebody waits for it or not."""
+    """A user's drain stays, with or without a wait."""
     cluster.jobs([job(8, "bob", "gpu-002")])
     drain(the_plan(), cluster.roster, ["gpu-002"], BOB)
     with pytest.raises(BusyError, match="gpu-002 did not become free within 0 minutes: they stay drained"):
@@ -271,14 +271,14 @@ def test_a_wait_that_runs_out_leaves_them_drained(cluster: StandIn) -> None:
 
 @pytest.mark.parametrize("reason", [written(BOB), "fan broken", "Not responding"])
 def test_what_a_person_or_slurm_holds_is_returned(cluster: StandIn, reason: str) -> None:
-    """One that takes jobs already is left alone."""
+    """A node that already takes jobs is left alone."""
     cluster.nodes(node("gpu-001", "DOWN", reason=reason), node("gpu-002", reason="gone by"))
     give_back(the_plan(), cluster.roster, ["gpu-001", "gpu-002", "gpu-001"])
     assert cluster.updates == ["update nodename=gpu-001 state=resume"]
 
 
 def test_what_the_toolkit_holds_is_returned_by_force_only(cluster: StandIn) -> None:
-    """All or none: the error names each that is held, by whom and why."""
+    """All or none are resumed: the error names each held node, with author and reason."""
     cluster.nodes(
         node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"),
         node("gpu-002", "IDLE", "DRAIN", reason="stampworks: leaves the cluster"),

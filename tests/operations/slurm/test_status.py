@@ -1,4 +1,4 @@
-"""Output of `status`: the plan, the roster and Slurm side by side, with unknown where nobody answered."""
+"""Output of `status`: the plan, the roster and Slurm side by side, with unknown for missing answers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_healthy_cluster(cluster: StandIn) -> None:
     ],
 )
 def test_only_known_good_states_pass(cluster: StandIn, flags: tuple[str, ...], verdict: str) -> None:
-    """A state that nobody here has heard of is not a good one; none at all is unknown."""
+    """An unknown state is not a good one; a missing one is unknown."""
     cluster.nodes(node("gpu-001") | {"state": list(flags)}, node("gpu-002"))
     found = status(the_plan(), cluster.roster)
     assert found.verdict == verdict
@@ -122,7 +122,7 @@ def test_a_bad_node_says_why(cluster: StandIn) -> None:
     ],
 )
 def test_a_drained_node_says_by_whom_since_when_and_why(cluster: StandIn, line: str, held: str) -> None:
-    """Typed, whoever drained it; a node that takes jobs has no reason, though Slurm keeps the last one."""
+    """The drain has author, time and reason; a node that takes jobs has none, although Slurm keeps the last one."""
     told = {"reason": line, "reason_set_by_user": "root", "reason_changed_at": {"set": True, "number": 1732190400}}
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", **told), node("gpu-002", **told))
     found = status(the_plan(), cluster.roster)
@@ -152,7 +152,7 @@ def test_a_planned_node_that_is_not_there_is_missing(cluster: StandIn) -> None:
 
 
 def test_a_missing_node_that_was_drained_says_so(cluster: StandIn) -> None:
-    """When it comes back it takes no jobs all the same."""
+    """It will take no jobs when it returns."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "DOWN", "DRAIN", reason="person alice: new fans"))
     found = status(the_plan(), cluster.without("gpu-002"))
     assert found.why == ("gpu-002: missing, held by alice: new fans",)
@@ -165,14 +165,14 @@ def test_members_without_planned_names_are_counted(cluster: StandIn) -> None:
 
 
 def test_a_node_that_slurm_does_not_know_fails(cluster: StandIn) -> None:
-    """In the roster and not in Slurm: it takes no jobs."""
+    """It is in the roster and takes no jobs."""
     cluster.nodes(node("gpu-001"))
     found = status(the_plan(), cluster.roster)
     assert found.why == ("gpu-002: not in Slurm",)
 
 
 def test_a_silent_slurm_is_unknown_everywhere(cluster: StandIn) -> None:
-    """When the head does not answer nothing is guessed, nodes that are missing are named all the same."""
+    """Nothing is guessed while the head is silent; missing nodes are still named."""
     cluster.unreachable()
     found = status(the_plan(), cluster.without("gpu-002"))
     assert found.verdict == "unknown"
@@ -198,7 +198,7 @@ def test_broken_answers_are_unknown(cluster: StandIn, answer: str) -> None:
 
 
 def test_a_cluster_without_a_head_is_unknown(cluster: StandIn) -> None:
-    """No controller, no answer."""
+    """Without a controller there is no answer."""
     found = status(the_plan(), cluster.without("head"))
     assert found.verdict == "unknown"
     assert found.why[0] == "cluster local has no controller: no node of the group 'head' is running"
@@ -216,7 +216,7 @@ def test_an_unknown_cloud_is_told_which_there_are() -> None:
 
 
 def test_nodes_for_scheduling_only_are_not_missing(cluster: StandIn) -> None:
-    """They are said to be what they are, in one line, and hold no verdict back."""
+    """Such pools are listed in one line, and do not change the verdict."""
     cluster.nodes(node("gpu-001"), node("gpu-002"))
     made = the_plan()
     imagined = group("big", "scheduling only", 2, (plan.Node("big-001", "", (), ""),) * 2)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stampworks.plan import Group, Plan, from_json, to_json
 from stampworks.planning.build.addresses import MANAGEMENT, SLOTS, AddressMap
 
-relaxed = settings(deadline=None)  # how busy the machine is says nothing about the code
+relaxed = settings(deadline=None)  # the machine's load says nothing about the code
 
 MACHINES = ("sim-h100", "sim-a100-small", "sim-cpu")
 CAPACITY = 16  # addresses of a slot in a /22 that is cut into four networks

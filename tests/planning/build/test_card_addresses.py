@@ -30,7 +30,7 @@ def nics(plan: Plan) -> list[tuple[int, int, bool, bool]]:
     [("p4d", 4, 62), ("p5", 32, 7), ("p5en", 16, 15), ("p6-b200", 8, 31), ("p6-b300", 17, 14), ("p6e-gb200", 5, 50)],
 )
 def test_a_subnet_takes_as_many_nodes_as_it_has_addresses(machine: str, each: int, most: int) -> None:
-    """On p6-b300 and p6e-gb200 card 0 is none of the fabric, and has an address all the same."""
+    """Card 0 of p6-b300 and p6e-gb200 is not on the fabric, and still has an address."""
     plan = on_aws(machine, most)
     [nodes] = [subnet for subnet in plan.network.subnets if subnet.name == "nodes"]
     assert (nodes.size, nodes.needed) == (256, 1 + most * each)
@@ -56,7 +56,7 @@ def test_without_them_a_node_takes_one() -> None:
 
 
 def test_the_first_card_is_the_nodes_own() -> None:
-    """It carries EFA as well where its card does, for an interface of EFA alone cannot be the first."""
+    """The first interface cannot be EFA-only, so that it carries EFA if its card can."""
     assert nics(on_aws("p4d", 2)) == [(0, 0, True, True), *((card, 1, True, True) for card in (1, 2, 3))]
     assert nics(on_aws("p6-b300", 2))[:2] == [(0, 0, False, True), (1, 1, True, True)]
     assert nics(on_aws("p6e-gb200", 2))[1:] == [(card, 1, True, True) for card in (1, 5, 9, 13)]

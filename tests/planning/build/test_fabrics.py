@@ -30,7 +30,7 @@ def test_a_kind_of_fabric_without_any_nic_on_one() -> None:
 
 
 def test_blocks_are_leaves_or_nvlink_domains() -> None:
-    """Where the cloud keeps its leaves to itself, only nodes that share NVLink are a block."""
+    """On clouds that hide their leaves, only nodes that share NVLink form a block."""
     assert "a p5 shares its NVLink with no other node" in refusal(scheduler={"topology": "block"})
     racks = on_aws({"name": "gpu", "machine": "p6e-gb200", "count": 36}, scheduler={"topology": "block"})
     domain = catalog.machines()["p6e-gb200"].nvlink_nodes
@@ -51,7 +51,7 @@ def test_a_fabric_ends_with_its_zone(others: dict[str, Any], verdict: str) -> No
 
 
 def test_pools_with_different_nics() -> None:
-    """They are told, for a job over both would crawl."""
+    """A warning says so, because a job over both would be slow."""
     [finding] = found(on_aws(gpu(), {"name": "old", "machine": "p4d", "count": 2}), "fabric.mixed")
     assert (finding.verdict, finding.severity) == ("fail", "warning")
     assert "gpu has 32 x 100 Gb/s of efa, old has 4 x 100 Gb/s of efa" in finding.text
@@ -59,7 +59,8 @@ def test_pools_with_different_nics() -> None:
 
 
 def test_expectations_come_from_the_links_of_the_machine() -> None:
-    """One node by NVLink, all of them by their NICs, both with a floor; nothing where a fact is missing."""
+    """One node is limited by NVLink, several by their NICs, each with a floor; a missing fact removes the
+    expectation."""
     numbers = {each.name: each.value for each in on_aws(gpu()).expectations}
     assert numbers["gpu.node.allreduce_busbw_gbs_max"] == 495
     assert numbers["gpu.allreduce_busbw_gbs_max"] == 419.1
@@ -70,7 +71,7 @@ def test_expectations_come_from_the_links_of_the_machine() -> None:
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 100])
 def test_nodes_of_one_accelerator_reach_what_their_nics_carry(nodes: int) -> None:
-    """NVLink joins it to nobody, so that a node has nothing to reach, and all of them have 100 Gb/s each."""
+    """NVLink has no peer, so that a node alone has nothing to reach, and several have 100 Gb/s each."""
     plan = on_aws({"name": "gpu", "machine": "p5.4xlarge", "count": nodes})
     reached = {each.name: (each.value, each.why) for each in plan.expectations if "busbw" in each.name}
     names = ("allreduce", "allgather", "reducescatter", "alltoall")
@@ -121,7 +122,7 @@ def test_an_infiniband_port_takes_no_address_of_a_cluster_of_hosts() -> None:
 
 
 def test_a_port_of_roce_takes_an_address_of_its_rail() -> None:
-    """It is routed IP; a node with InfiniBand beside it has none there."""
+    """RoCE is routed IP, so a port has an address; InfiniBand ports have none."""
     pools = [HOSTS | {"machine": "mi300x", "count": 2}, HOSTS | {"name": "ib", "machine": "dgx-h100", "count": 2}]
     plan = planned(declared(catalog.machines()["mi300x"], pools=pools))
     roce, infiniband = plan.pools
@@ -134,21 +135,21 @@ def test_a_port_of_roce_takes_an_address_of_its_rail() -> None:
 
 
 def test_hosts_have_leaves_as_their_switches_join_them() -> None:
-    """Without a word, a leaf takes half of the ports of the switch that the NICs are built with."""
+    """By default a leaf uses half of the ports of the switch generation of its NICs."""
     plan = planned(declared(catalog.machines()["dgx-h100"]))
     assert plan.fabric.leaf_nodes == 32
     assert planned(declared(catalog.machines()["dgx-b300"])).fabric.leaf_nodes == 72
 
 
 def of_hosts(machine: str, nodes: int, **fields: Any) -> Plan:
-    """So many of a machine on premises, with addresses for a thousand."""
+    """Return a plan on premises with this many machines, and addresses for a thousand."""
     declaration = declared(catalog.machines()[machine], network={"cidr": "10.0.0.0/12"}, **fields)
     declaration["pools"][0]["count"] = nodes
     return planned(declaration)
 
 
 def test_expectations_count_the_trunks_of_leaves() -> None:
-    """At 4:1 nearly all of an all-to-all leaves its leaf over a quarter of the NICs' rate; the floor stays below."""
+    """At 4:1 most of an all-to-all leaves its leaf at a quarter of the NICs' rate; the floor is lower."""
     found = {
         thin: {
             each.name: each.value for each in of_hosts("dgx-h100", 1020, fabric={"oversubscription": thin}).expectations
@@ -191,13 +192,13 @@ def test_nvlink_domains_are_a_level_within_leaves() -> None:
 
 
 def test_real_machines_have_the_spines_of_their_switches() -> None:
-    """Nobody declares them."""
+    """Spines are never declared."""
     with pytest.raises(DeclarationError, match=r"fabric.spine_leaves: dgx-h100 is no simulated machine, and has the"):
         of_hosts("dgx-h100", 4, fabric={"spine_leaves": 4})
 
 
 def test_three_tiers_have_spines_as_a_level() -> None:
-    """As `stampworks fabric` groups them; where all leaves share their spines there is no such level."""
+    """Groups are those of `stampworks fabric`; leaves that share all spines form no such level."""
     placed = topology.of_plan(of_hosts("dgx-h100", 2047))
     assert placed.levels == ("spine", "leaf")
     assert [len(nodes) for nodes in placed.domains(0).values()] == [1024, 1023]
@@ -274,7 +275,7 @@ def test_accelerators_that_are_joined_without_a_nic() -> None:
 
 
 def test_rails_go_at_the_pace_of_the_slowest_nic_on_them() -> None:
-    """Only pools on a rail count; one for scheduling only is on none and takes no address."""
+    """Only pools on a rail count; a pool for scheduling only has no rails and no address."""
     plan = on_aws({"name": "idle", "machine": "p5en", "count": 4, "scheduling_only": True}, gpu(machine="p4d", count=4))
     assert [rail.rate_mbps for rail in plan.fabric.rails] == [100_000] * 4
     assert plan.network.subnets[0].needed == 5

@@ -53,7 +53,7 @@ LEGAL = [
 
 
 @pytest.mark.parametrize(("cloud", "options"), LEGAL, ids=lambda case: getattr(case, "kind", case))
-def test_what_clouds_sell_is_legal(cloud: str, options: Options) -> None:
+def test_sold_options_are_valid(cloud: str, options: Options) -> None:
     """A file system as its page says it can be has no findings."""
     assert check(options, cloud) == ()
 
@@ -218,10 +218,11 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
 
 
 @pytest.mark.parametrize(("cloud", "options", "wrong", "option", "text", "hint"), ILLEGAL)
-def test_what_clouds_refuse_is_named(
+def test_refused_options_are_named(
     cloud: str, options: Options, wrong: dict[str, Any], option: str, text: str, hint: str
 ) -> None:
-    """One change away from a legal file system: which option, which rule, and what would be right."""
+    """Options are one change away from a legal file system: the finding names the option, the rule and a legal
+    value."""
     [finding] = check(dataclasses.replace(options, **wrong), cloud)
     assert (finding.verdict, finding.option, finding.text, finding.hint) == ("fail", option, text, hint)
 
@@ -242,7 +243,7 @@ def test_what_nobody_looked_up_is_neither_legal_nor_illegal(kind: str) -> None:
 
 
 def test_a_feature_that_nobody_looked_up_is_unknown() -> None:
-    """It may be there or not."""
+    """The feature may or may not exist."""
     [finding] = check(dataclasses.replace(TIERING, features=("backups",)), "aws")
     assert finding.verdict == "unknown"
     assert finding.text.startswith(
@@ -289,7 +290,7 @@ def test_nearest_agrees_with_counting(value: int) -> None:
     assert above == min(size for size in legal if size >= value)
 
 
-def test_what_a_file_system_delivers() -> None:
+def test_performance_of_file_systems() -> None:
     """The API's own example, 2,400 GiB with 50 MB/s per TiB are 120 MB/s, and the derivation beside the number."""
     found = delivered(Options("fsx-lustre", "PERSISTENT_1 SSD", 50, 2400), "aws")
     assert found.read is not UNKNOWN
@@ -316,7 +317,7 @@ def test_scratch_writes_half_of_what_it_reads() -> None:
     assert found.write.value == pytest.approx(0.12)
 
 
-def test_what_is_not_published_is_unknown_and_listed() -> None:
+def test_unpublished_performance_is_unknown() -> None:
     """Azure does not tell reads from writes: the latter are unknown, not the same."""
     found = delivered(AZURE, "azure")
     assert found.read is not UNKNOWN
@@ -331,7 +332,7 @@ def test_what_is_not_published_is_unknown_and_listed() -> None:
 
 
 def test_bought_throughput_and_metadata_are_delivered() -> None:
-    """Where they are bought, they are what was bought."""
+    """Bought performance is the delivered one."""
     assert getattr(delivered(TIERING, "aws").read, "value", None) == 8.0
     assert getattr(delivered(ZFS, "aws").read, "value", None) == 0.64
     assert delivered(TIERING, "aws").write is UNKNOWN
@@ -350,8 +351,8 @@ CLIENTS = [
 
 
 @pytest.mark.parametrize(("options", "machine", "gbs", "why"), CLIENTS)
-def test_what_a_node_reaches(options: Options, machine: str, gbs: float, why: str) -> None:
-    """No more than its client does, and than the NICs that carry it: without EFA there is TCP."""
+def test_rate_of_one_node(options: Options, machine: str, gbs: float, why: str) -> None:
+    """The limit is that of the client, and of the NICs: without EFA the traffic is TCP."""
     found = client(options, catalog.machines()[machine])
     assert isinstance(found, Bound)
     assert found.value == pytest.approx(gbs)
@@ -378,13 +379,13 @@ def test_what_no_client_exceeds(options: Options, machine: str, gbs: float, why:
 @pytest.mark.parametrize(
     ("options", "machine"), [(AZURE, "ND96isr_H100_v5"), (Options("local-nvme"), "p5"), (Options("directory"), "p5")]
 )
-def test_what_a_node_reaches_may_be_unknown(options: Options, machine: str) -> None:
+def test_unknown_rate_of_one_node(options: Options, machine: str) -> None:
     """NICs on the fabric say nothing of what goes over others, or over none."""
     assert client_most(options, catalog.machines()[machine]) is UNKNOWN
 
 
-def test_what_cannot_be_made_delivers_nothing_that_could_be_told() -> None:
-    """No number for a size that the cloud refuses."""
+def test_invalid_options_have_unknown_performance() -> None:
+    """A size that the cloud refuses has no performance."""
     found = delivered(dataclasses.replace(FSX, capacity=3000), "aws")
     assert found.read is UNKNOWN
     assert set(found.notes.values()) == {"throughput: unknown, for it cannot be made like this"}
@@ -435,8 +436,9 @@ CHANGES: list[tuple[Options, dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("before", "changed", "effect"), CHANGES)
-def test_what_a_change_does(before: Options, changed: dict[str, Any], effect: str | None) -> None:
-    """In place, a new and empty file system, a refusal, or nobody knows: as the cloud has it."""
+def test_effects_of_changes(before: Options, changed: dict[str, Any], effect: str | None) -> None:
+    """Changes happen in place, create a new and empty file system, are refused, or are unknown, as the cloud
+    documents."""
     found = change(before, dataclasses.replace(before, **changed))
     assert found.effect == effect
     assert all(each.rule for each in found.options)
@@ -464,7 +466,7 @@ def test_leaving_out_the_only_choice_changes_nothing() -> None:
 
 
 def test_a_throughput_that_one_tier_alone_has_names_it() -> None:
-    """Nobody has to write what can mean one thing only; what several tiers have stays to be said."""
+    """Only unambiguous values may be omitted."""
     pools = [{"name": "gpu", "machine": "a3-megagpu-8g", "count": 2}]
     told = {"version": 1, "name": "test", "cloud": "google", "region": "us-central1", "pools": pools}
 

@@ -1,4 +1,4 @@
-"""Where what nodes say is kept, and for how long."""
+"""Storage of the nodes' logs, and its duration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def planned(of: dict[str, Any], **fields: Any) -> Plan:
     ],
 )
 def test_they_are_kept_where_the_cloud_can(of: dict[str, Any], fields: dict[str, Any], days: int) -> None:
-    """And nodes bring what hands them over only there."""
+    """Nodes have the agent that ships logs only there."""
     plan = planned(of, **fields)
     assert plan.logs.days == days
     assert ("logs" in dict(plan.release.packages)) == bool(days)
@@ -47,8 +47,8 @@ def test_they_are_kept_where_the_cloud_can(of: dict[str, Any], fields: dict[str,
         ),
     ],
 )
-def test_what_cannot_be_kept_is_refused(of: dict[str, Any], fields: dict[str, Any], what: str, hint: str) -> None:
-    """At the number that says it."""
+def test_invalid_days_are_refused(of: dict[str, Any], fields: dict[str, Any], what: str, hint: str) -> None:
+    """The error is at the number of days."""
     with pytest.raises(DeclarationError) as error:
         planned(of, **fields)
     assert f"test: logs.days: {what}" in str(error.value)

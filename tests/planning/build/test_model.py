@@ -65,7 +65,7 @@ def test_without_a_model_nothing_is_said(plan_of: Callable[..., Plan]) -> None:
     assert fit(plan) is None
 
 
-def test_what_follows_from_a_shape(plan_of: Callable[..., Plan]) -> None:
+def test_values_derived_from_a_shape(plan_of: Callable[..., Plan]) -> None:
     """Each derived value has its reason."""
     told = {"layers": 4, "hidden": 128, "heads": 4, "vocabulary": 256, "sequence": 128}
     plan = plan_of(pools=POOLS, training={"model": told, "steps": 200, "batch": 32})
@@ -78,8 +78,8 @@ def test_what_follows_from_a_shape(plan_of: Callable[..., Plan]) -> None:
 
 
 @pytest.mark.parametrize("parameters", ["8B", "8.03e9", 8030261248, 8e9])
-def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -> None:
-    """In any spelling, where the shape agrees within a rounded name."""
+def test_declared_counts_are_used(parameters: Any, plan_of: Callable[..., Plan]) -> None:
+    """Any spelling is accepted if the shape agrees within the rounding of the name."""
     plan = plan_of(pools=POOLS, training={"model": {**LLAMA_8B, "parameters": parameters}})
     assert plan.training.model.parameters == pytest.approx(8e9, rel=0.01)
     assert flops_per_token(model.transformer(plan.training.model)).value == pytest.approx(57.8e9, rel=0.01)
@@ -162,10 +162,10 @@ def test_what_is_written_counts(parameters: Any, plan_of: Callable[..., Plan]) -
         ({"parameters": [7]}, "training.model.parameters", "must be a whole number, not a list"),
     ],
 )
-def test_what_contradicts_itself_is_said(
+def test_contradictions_are_refused(
     told: Mapping[str, Any], path: str, text: str, plan_of: Callable[..., Plan]
 ) -> None:
-    """With the arithmetic, at the place, and with what to do."""
+    """The problem has the arithmetic, the position and a hint."""
     with pytest.raises(DeclarationError) as error:
         plan_of(pools=POOLS, training={"model": told})
     [problem] = error.value.problems
@@ -174,8 +174,8 @@ def test_what_contradicts_itself_is_said(
     assert problem.hint
 
 
-def test_what_follows_from_experts(plan_of: Callable[..., Plan]) -> None:
-    """Both counts, and arithmetic of what a token passes through; what lies in memory and checkpoints is all."""
+def test_values_derived_from_experts(plan_of: Callable[..., Plan]) -> None:
+    """A token passes through the active parameters; memory and checkpoints contain all of them."""
     plan = plan_of(pools=POOLS, training={"model": MIXTRAL})
     assert (plan.training.model.parameters, plan.training.model.active) == (46_702_792_704, 12_879_925_248)
     reasons = {each.path: each.why for each in plan.reasons}
@@ -218,7 +218,7 @@ def test_pools_without_accelerators_count_where_there_are_no_others(
 
 
 def test_precision(trained_on: Callable[..., Plan]) -> None:
-    """Each is judged by its own peak and by the runs that were published in it."""
+    """Each precision is judged by its own peak, and by runs published in it."""
     narrow, wide = (expected(trained_on("p5", LLAMA_8B, batch=256, precision=each))[0] for each in ("float8", "auto"))
     steps = [found["training.gpu.step_seconds_min"] for found in (narrow, wide)]
     assert steps[0].value / steps[1].value == pytest.approx(794.5 / 1979, rel=1e-3)
@@ -265,7 +265,7 @@ def test_heads_must_be_split_evenly(plan_of: Callable[..., Plan]) -> None:
 
 
 def test_a_simulated_machine_says_what_is_arithmetic(plan_of: Callable[..., Plan]) -> None:
-    """And nothing of speed or failures."""
+    """Speed and failures are left out."""
     plan = plan_of(pools=POOLS, training={"model": LLAMA_8B})
     names = [each.name for each in plan.expectations if each.name.startswith("training.")]
     assert names == ["training.token_gflop", "training.checkpoint_gb", "training.gpu.memory_gib"]
@@ -327,7 +327,7 @@ def test_checkpoints_go_through_clients(trained_on: Callable[..., Plan]) -> None
 
 
 def test_what_clients_reach_may_be_unknown(trained_on: Callable[..., Plan]) -> None:
-    """The limit of the storage counts all the same, and the rest is reported as missing."""
+    """The limit of the storage still counts, and missing limits are reported."""
     lustre = {"name": "s", "kind": "azure-managed-lustre", "mbps_per_tib": 500, "capacity": 16384, "mount": "/s"}
     plan = trained_on("ND96isr_H100_v5", LLAMA_8B, storage=[lustre], batch=256)
     assert "neither what the storage has nor what a client of it reaches" in expected(plan)[1]["training.gpu"]
@@ -344,7 +344,7 @@ def test_without_storage_nothing_is_saved(trained_on: Callable[..., Plan]) -> No
 
 
 def test_a_batch_that_nobody_writes_has_work_for_all(trained_on: Callable[..., Plan]) -> None:
-    """The usual 16 are for what is small: nobody buys 128 accelerators to leave 112 of them without a sample."""
+    """The default of 16 is for small clusters: it would leave 112 of 128 accelerators without a sample."""
     told = {key: value for key, value in LLAMA_8B.items() if key != "tokens"}
     unwritten, written = trained_on("p5", told), trained_on("p5", told, batch=128)
     assert expected(unwritten)[0] == expected(written)[0]
@@ -386,7 +386,7 @@ def test_accelerators_without_a_rank_fail_too(ranks: int, trained_on: Callable[.
 
 
 def test_ranks_on_several_nodes_do_not_meet_within_one(trained_on: Callable[..., Plan]) -> None:
-    """A node's only rank says everything over its NIC, and NVLink helps nobody."""
+    """A node's only rank sends everything over its NIC, without NVLink."""
     found, _ = expected(trained_on("p5", LLAMA_8B, batch=16, ranks=1))
     # 2 x 2 bytes of each parameter are gathered and 4 scattered, at an eighth of what 8 accelerators reach: 417 GB/s
     assert found["training.gpu.step_seconds_min"].value == pytest.approx(8 * 8.03e9 * 15 / 16 / (417e9 / 8), rel=0.01)
@@ -394,7 +394,7 @@ def test_ranks_on_several_nodes_do_not_meet_within_one(trained_on: Callable[...,
 
 @pytest.mark.parametrize(("machine", "least", "has"), [("p5", 8, "8 accelerators"), ("p5-4xlarge", 1, "1 accelerator")])
 def test_no_more_ranks_than_accelerators(trained_on: Callable[..., Plan], machine: str, least: int, has: str) -> None:
-    """Or each is counted as if it had an accelerator of its own."""
+    """More ranks would count accelerators that do not exist."""
     with pytest.raises(DeclarationError) as error:
         trained_on(machine, LLAMA_8B, ranks=64)
     [problem] = error.value.problems
@@ -467,10 +467,8 @@ def test_one_sample_at_once_would_fit(batch: int, trained_on: Callable[..., Plan
         (32768, "warning", "tp 4, the plainest that fits, needs "),
     ],
 )
-def test_what_is_computed_again_would_fit(
-    sequence: int, severity: str, hint: str, trained_on: Callable[..., Plan]
-) -> None:
-    """Somebody's own training may do that; it is an error where a layout of the bundled one fits without."""
+def test_recomputed_layouts_would_fit(sequence: int, severity: str, hint: str, trained_on: Callable[..., Plan]) -> None:
+    """A training of the user may recompute activations; it is an error if a bundled layout fits without."""
     found = fit(trained_on("p5", {**LLAMA_8B, "sequence": sequence}, batch=128))
     assert found is not None
     assert (found.verdict, found.severity) == ("fail", severity)
@@ -478,7 +476,7 @@ def test_what_is_computed_again_would_fit(
 
 
 def test_long_samples_are_split(trained_on: Callable[..., Plan]) -> None:
-    """By somebody's own training: the bundled one has no such layout."""
+    """The bundled training has no such layout; a training of the user may."""
     found = fit(trained_on("p5", {**LLAMA_8B, "sequence": 1 << 20}, batch=8))
     assert found is not None
     assert (found.verdict, found.severity) == ("fail", "error")
@@ -509,7 +507,7 @@ def test_where_one_sample_cannot_be_told_it_is_no_error(trained_on: Callable[...
 def test_speed_is_that_of_a_layout_that_fits(
     told: Mapping[str, Any], batch: int, mark: str, trained_on: Callable[..., Plan]
 ) -> None:
-    """A layout that nobody can run has no speed: what is said is of the one that the rule suggests."""
+    """An impossible layout has no speed: the estimate uses the suggested one."""
     found, reasons = expected(trained_on("p5", {**LLAMA_8B, **told}, batch=batch))
     said = f"speed and goodput are those of a run {mark}, for the declared layout does not fit"
     assert (reasons["training.gpu"] if mark else said) == said
@@ -526,7 +524,7 @@ def test_what_fits_nowhere_has_no_speed(trained_on: Callable[..., Plan]) -> None
     assert reasons["training.gpu"].endswith("no layout of it is known to fit on these nodes")
 
 
-def test_what_fits_nowhere(trained_on: Callable[..., Plan]) -> None:
+def test_models_that_fit_nowhere(trained_on: Callable[..., Plan]) -> None:
     found = fit(trained_on("p5", {"parameters": "10T"}))
     assert found is not None
     assert (found.verdict, found.severity, found.hint) == (

@@ -1,4 +1,4 @@
-"""Where a Kubernetes has addresses for pods and services from: each cloud's rule, with numbers worked out by hand."""
+"""Addresses for pods and services of a Kubernetes: each cloud's rule, with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def pods_of(*arguments: Any, **fields: Any) -> Pods:
 
 
 def refusal(*arguments: Any, **fields: Any) -> list[str]:
-    """Each problem with its hint, on a line."""
+    """Return each problem with its hint, on a line."""
     with pytest.raises(DeclarationError) as error:
         planned(*arguments, **fields)
     return [f"{each.path}: {each.message} => {each.hint}" for each in error.value.problems]
@@ -69,7 +69,7 @@ def found(plan: Plan, rule: str) -> list[str]:
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_kubernetes_can_be_planned_everywhere(cloud: str) -> None:
-    """The plan survives being written, and shows where addresses are from, or that nobody knows."""
+    """The plan can be written and read, and shows the sources of addresses, or that they are unknown."""
     plan = planned(cloud, 1)
     assert from_json(Plan, to_json(plan)) == plan
     pods, text = plan.network.pods, plan_text(plan, cost(plan), planning.rules(plan, None))
@@ -116,9 +116,9 @@ def test_the_range_of_pods_is_full_first() -> None:
 
 
 def test_prefixes_of_the_subnet_of_nodes() -> None:
-    """On AWS 110 pods take 7 prefixes of 16 beside the node's own address; the ends of the subnet hold no prefix. While
-    EKS replaces nodes each of two groups has two more, and its control plane takes 16 addresses. Two nodes run what
-    the cluster itself runs."""
+    """On AWS 110 pods take 7 prefixes of 16 besides the node's address; the ends of the subnet hold no prefix. During a
+    replacement each of two groups has two more nodes, and the control plane of EKS takes 16 addresses. Two nodes run
+    the cluster's own pods."""
     plan = planned("aws")
     pods, [nodes, *_] = plan.network.pods, plan.network.subnets
     assert pods
@@ -132,7 +132,7 @@ def test_prefixes_of_the_subnet_of_nodes() -> None:
 
 
 def test_the_control_plane_of_aws_has_a_subnet_in_another_zone() -> None:
-    """At the end of the half that storage leaves it, so that the nodes have as large a subnet as without it."""
+    """It lies at the end of storage's half, so that the nodes' subnet keeps its size."""
     subnets = {each.name: each for each in planned("aws").network.subnets}
     assert {name: each.cidr for name, each in subnets.items()} == {
         "nodes": "10.77.0.0/17",
@@ -150,7 +150,8 @@ def test_the_control_plane_of_aws_has_a_subnet_in_another_zone() -> None:
 
 
 def test_one_interface_holds_the_prefixes_of_a_node() -> None:
-    """At most 7 prefixes beside the node's own address, of 15 that the smallest instance of the catalog takes."""
+    """A node takes at most 7 prefixes besides its address, of the 15 that the smallest instance of the catalog
+    supports."""
     pods = CLOUDS["aws"].pods
     assert pods
     assert 1 + pods.node_addresses(110) // 16 <= 15
@@ -162,7 +163,7 @@ def test_prefixes_are_whole(per_node: int) -> None:
     for nodes in range(2, 80):
         size = IPv4Network(f"10.0.0.0/{_smallest(nodes, per_node)}").num_addresses // 2
         most = nodes + 4  # two groups, each with two more while it is replaced
-        others = size // 16 - most * -(-per_node // 16)  # for the five that AWS keeps, the nodes' own and EKS's
+        others = size // 16 - most * -(-per_node // 16)  # reserve the five of AWS, the nodes' own and EKS's
         assert others >= 2
         assert others * 16 - 5 >= most + 16
 
@@ -186,7 +187,7 @@ def test_google_gives_twice_as_many(per_node: int, node_addresses: int) -> None:
 
 @pytest.mark.parametrize("cloud", [name for name, choices in CLOUDS.items() if choices.pods])
 def test_what_a_node_takes_is_enough(cloud: str) -> None:
-    """For every number of pods that can be declared."""
+    """This holds for every number of pods that can be declared."""
     pods = CLOUDS[cloud].pods
     assert pods
     assert all(pods.node_addresses(count) >= count for count in range(16, 111))
@@ -236,7 +237,7 @@ def test_a_range_that_is_too_small() -> None:
 
 
 def test_a_cluster_that_no_network_of_aws_holds() -> None:
-    """With fewer pods it would: (32768 - 5 - 32 - 518) / 518 = 62.2, three prefixes."""
+    """Fewer pods would fit: (32768 - 5 - 32 - 518) / 518 = 62.2, three prefixes."""
     [said] = refusal("aws", 512)
     assert said.startswith("pools: nodes needs 58566 addresses, and 2 subnets of that size are a /15")
     assert said.endswith("=> write scheduler.pods_per_node: 48 or declare a second cluster for some of the nodes")
@@ -244,7 +245,7 @@ def test_a_cluster_that_no_network_of_aws_holds() -> None:
 
 
 def test_more_than_all_private_addresses() -> None:
-    """No range helps then."""
+    """No range suffices."""
     pools = [{"name": f"p{number}", "machine": "ND96isr_H100_v5", "count": 4096} for number in range(16)]
     [said] = [each for each in refusal("azure", pools=pools) if each.startswith("network.pods_cidr: ")]
     assert said.endswith("with the head there are 65537 => declare a second cluster for some of the nodes")
@@ -304,19 +305,19 @@ def test_more_than_all_private_addresses() -> None:
     ],
 )
 def test_ranges_that_cannot_be(cloud: str, network: dict[str, str], said: str) -> None:
-    """Where, what, why, and what to write."""
+    """The problem has position, reason and a valid range."""
     assert refusal(cloud, network=network) == [said]
 
 
 def test_all_of_private_space_is_the_clusters() -> None:
-    """There is an answer even where no other range of a size is free."""
+    """An answer exists even if no other range of a size is free."""
     said = refusal("azure", network={"cidr": "10.0.0.0/8", "services_cidr": "10.1.0.0/16"})
     assert said[0].startswith("network.pods_cidr: 10.240.0.0/12 meets 10.0.0.0/8, which is network.cidr")
     assert said[0].endswith("=> write a smaller one, or another network.cidr")
 
 
 def test_slurm_minds_no_pods() -> None:
-    """Ranges that Slurm has no use for may be whatever they are, and change nothing."""
+    """Ranges without a use in Slurm may have any value, and change nothing."""
     slurm = {"kind": "slurm", "pods_per_node": 20}
     ranges = {"pods_cidr": "10.77.0.0/16", "services_cidr": "10.77.0.0/16"}
     plan = planned("local", network=ranges, scheduler=slurm)
@@ -331,7 +332,7 @@ def test_blocks_may_be_smaller_to_kubernetes() -> None:
 
 
 def test_siblings_have_other_ranges() -> None:
-    """Where addresses are from is identity; how many pods a node runs is not."""
+    """Ranges are part of the identity; the pods of a node are not."""
     base = fingerprint(planned("azure"))
     assert fingerprint(planned("azure", network={"pods_cidr": "10.128.0.0/10"})) == base
     assert fingerprint(planned("azure", network={"services_cidr": "172.24.0.0/16"})) == base
@@ -347,8 +348,8 @@ def test_siblings_have_other_ranges() -> None:
         ({"scheduler": {"kind": "kubernetes", "pods_per_node": 32}}, "scheduler.pods_per_node", "roll"),
     ],
 )
-def test_what_a_change_does(change: dict[str, Any], field: str, policy: str) -> None:
-    """No cloud gives a Kubernetes other ranges later; what follows from a change is none itself."""
+def test_effects_of_changes(change: dict[str, Any], field: str, policy: str) -> None:
+    """No cloud changes the ranges of a Kubernetes later; derived values are not declared changes."""
     a, b = _side("a", declared("google")), _side("b", {**declared("google"), **change})
     for made in (review("test", a, b), review("test", b, a)):
         assert [(each.field, each.policy) for each in made.changes] == [(field, policy)]
@@ -362,7 +363,7 @@ def _side(name: str, data: dict[str, Any]) -> ReviewedStack:
 
 
 def test_explained() -> None:
-    """Each value with its reason, and the field that decides it."""
+    """Each value has its reason and the field that decides it."""
     source = load_value(declared("google"), "test")
     plan = planning.plan(source)
     takes = explain(plan, source, "network.pods.node_addresses")
@@ -380,7 +381,7 @@ def test_explained() -> None:
 @pytest.mark.parametrize("cloud", [name for name, choices in CLOUDS.items() if choices.pods and choices.pods.own_range])
 @pytest.mark.parametrize("prefix", [16, 18, 20])
 def test_the_last_node_that_fits(cloud: str, prefix: int) -> None:
-    """As many nodes as the range holds, the head among them, and not one more; the hint holds what it says."""
+    """The range holds exactly this many nodes with the head; the range of the hint suffices."""
     network, pods = {"pods_cidr": f"192.168.0.0/{prefix}"}, CLOUDS[cloud].pods
     assert pods
     most = 2 ** (32 - prefix) // pods.node_addresses(110)
@@ -413,7 +414,8 @@ def ranges() -> st.SearchStrategy[str]:
     per_node=st.integers(16, 110),
 )
 def test_no_two_ranges_meet(cloud: str, network: dict[str, str], count: int, per_node: int) -> None:
-    """Subnets, rails, pods and services lie apart and every node has what it takes; or it is said, with a way out."""
+    """Subnets, rails, pods and services do not overlap, and every node has its addresses; otherwise the problem has a
+    hint."""
     try:
         plan = planned(cloud, count, {"pods_per_node": per_node}, network=network)
     except DeclarationError as error:

@@ -41,7 +41,7 @@ def test_fsx_is_mounted_by_the_release_that_has_its_client() -> None:
 @pytest.mark.parametrize("machine", ["p6-b200", "p6-b300"])
 @pytest.mark.parametrize("release", [*catalog.releases()])
 def test_switches_of_blackwell_have_their_manager(release: str, machine: str) -> None:
-    """Without it no accelerator of such a node computes anything: a driver alone is not enough."""
+    """Without the manager no accelerator of such a node works: a driver alone is not enough."""
     pool = {"name": "gpu", "machine": machine, "count": 2, "zone": "us-east-1a"}
     plan = on_aws(release=release, pools=[pool])
     assert [said for said, _ in verdicts(plan, "release.accelerator")] == ["pass"]
@@ -50,7 +50,8 @@ def test_switches_of_blackwell_have_their_manager(release: str, machine: str) ->
 
 @pytest.mark.parametrize("release", [*catalog.releases()])
 def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
-    """Software without a package is built: nccl-tests for all of them, the exporter of DCGM where nobody has one."""
+    """Software without a package is built: nccl-tests for all of them, and the exporter of DCGM if no package
+    exists."""
     brought = {each.name: each for each in on_aws(release=release).release.hardware}
     assert "datacenter-gpu-manager-4-core" in dict(brought["dcgm"].packages)
     packaged = "datacenter-gpu-manager-exporter" in dict(brought["dcgm"].packages)
@@ -77,7 +78,7 @@ def test_every_node_keeps_the_kernel_of_its_client() -> None:
 
 
 def test_nodes_boot_the_image_of_the_suite() -> None:
-    """It is published elsewhere, has another disk, and lets somebody else in."""
+    """The image has another publisher, disk size and user."""
     launch, other = on_aws(release=UBUNTU).controller.launch, on_aws().controller.launch
     assert launch is not None
     assert other is not None
@@ -88,8 +89,8 @@ def test_nodes_boot_the_image_of_the_suite() -> None:
 
 
 def test_whether_a_machine_stays_is_reviewed() -> None:
-    """It does with another image, also of another distribution, but not where one brings the agent that lets people in
-    and the other does not: what a machine's first boot is told stays with it."""
+    """A machine stays for another image, also of another distribution, unless only one of them contains the agent for
+    logins: the first boot's instructions stay with the machine."""
     ubuntu = on_aws(release=UBUNTU)
     newer = replaced(ubuntu, image="ami-2", published_image="/other", user="other", root_device="/dev/xvda")
     assert rolled(ubuntu, newer).endswith("then a new disk and a proof")
@@ -114,8 +115,8 @@ def rolled(a: Plan, b: Plan) -> str:
 
 
 def test_what_the_distributions_image_does_for() -> None:
-    """For nodes of a release without a kernel of its own that need nothing from elsewhere, and an image made of the
-    release for all."""
+    """The distribution's image suffices for nodes of a release without its own kernel that need no other repository; an
+    image made of the release suffices for all."""
 
     def unprepared(plan: Plan) -> list[tuple[str, str]]:
         launches = [group.launch for group in plan.groups if group.launch]
@@ -150,7 +151,7 @@ def test_amazon_linux_mounts_what_aws_has() -> None:
 
 
 def test_a_release_that_builds_its_slurm_builds_it_into_an_image() -> None:
-    """On every node, first of all; and no node of the distribution's image would have it in time."""
+    """Slurm is built first, on every node; a node of the distribution's image would have it too late."""
     plan = on_aws(release=AMAZON)
     assert plan.controller.hardware == ("libjwt", "slurm_build", "pyxis")
     assert plan.pools[0].hardware[:3] == ("libjwt", "slurm_build", "driver")
@@ -211,7 +212,7 @@ def test_what_cannot_be_measured_is_said() -> None:
 
 @pytest.mark.parametrize("mount", ["/scratch", "/scratch/data"])
 def test_a_file_system_is_not_mounted_over_the_disks_of_the_machine(mount: str) -> None:
-    """One would hide the other, and which of them, the order of two lines says."""
+    """One mount would hide the other, depending on the order of two lines."""
     assert on_aws(storage=[{**DATA, "mount": "/scratches"}]).storage[0].mount == "/scratches"
     with pytest.raises(DeclarationError) as error:
         on_aws(storage=[{**DATA, "mount": mount}])
@@ -230,7 +231,7 @@ def test_2026_12_differs_in_the_tools_of_users_alone(release: str) -> None:
     )
     assert set(base) > set(earlier.packages["base"])
     assert {"git", "python3-pip", "python3-setuptools", "rsync"} <= set(base)
-    assert ("python3-venv" in base) == (release != AMAZON_2026_12)  # where Python has it in a package by itself
+    assert ("python3-venv" in base) == (release != AMAZON_2026_12)  # some distributions package it separately
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,7 @@ def test_a_release_that_is_out_installs_what_it_did(release: str, digest: str) -
 
 
 def test_nodes_that_run_pods_have_the_tools_of_users_as_well() -> None:
-    """On the local cloud a pod sees the programs of its node."""
+    """A pod of the local cloud sees the programs of its node."""
     pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}]
     declared = {"version": 1, "name": "test", "cloud": "local", "pools": pools, "scheduler": {"kind": "kubernetes"}}
     plan = planning.plan(load_value(declared, "test"))

@@ -28,7 +28,7 @@ def problems(*storage: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("where", ["corpus", "s3://somebody-else/data/shards", "s3://a.b-c/", "s3://bucket"])
 def test_a_bucket_here_or_elsewhere(where: str) -> None:
-    """In any order of the two; a sibling may show another one."""
+    """Bucket and file system may be declared in any order; a sibling may show another bucket."""
     plan = on_aws({**SHOWS, "repository": where}, BUCKET)
     assert plan.storage[0].repository == where.rstrip("/")
     assert plan.storage[0].bought == (f"data-repository of {where.rstrip('/')}",)
@@ -51,7 +51,7 @@ def test_only_a_bucket_can_be_shown(other: str) -> None:
 
 
 def test_it_is_shown_by_a_feature() -> None:
-    """So that what no tier can do is refused where all features are."""
+    """A feature expresses it, so that tiers without it refuse it like other features."""
     said = "it shows corpus only with its feature data-repository"
     assert problems({**LUSTRE, "repository": "corpus"}, BUCKET) == [
         ("storage[0].repository", said, "add data-repository to its features")

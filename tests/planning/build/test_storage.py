@@ -17,7 +17,7 @@ BUCKET = {"name": "corpus", "kind": "s3", "mount": "/corpus"}
 
 
 def test_a_bucket_holds_no_runs() -> None:
-    """It is refused as the first storage where another one could hold them, and warned of where none could."""
+    """A bucket is refused as the first storage if another one can hold runs; otherwise a warning says so."""
     lustre = {**LUSTRE, "mbps_per_tib": 500}
     text = "runs have their folders on the first storage, and corpus is a bucket, which cannot append to files"
     assert not found(on_aws(gpu(), storage=[lustre, BUCKET]), "storage.runs")
@@ -31,7 +31,7 @@ def test_a_bucket_holds_no_runs() -> None:
 
 
 def test_a_file_system_with_its_throughput() -> None:
-    """Its throughput is an expectation, and the time to save the fleet's memory follows."""
+    """The throughput is an expectation, from which the time to save the fleet's memory follows."""
     plan = on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500}])
     numbers = {each.name: each.value for each in plan.expectations}
     assert (numbers["scratch.write_gbs"], numbers["scratch.gpu.client_gbs"]) == (4.8, 12.5)
@@ -42,8 +42,8 @@ def test_a_file_system_with_its_throughput() -> None:
     ("capacity", "outcome", "lost"),
     [(2400, "warn", "11.3% to 28.4%"), (9600, "unknown", "5.7% to 14.2%"), (24000, "pass", "3.6% to 9.0%")],
 )
-def test_what_a_fleet_loses_to_its_storage(capacity: int, outcome: str, lost: str) -> None:
-    """At the best interval between checkpoints, by how often fleets fail that were published; a tenth is too much."""
+def test_loss_of_a_fleet_to_its_storage(capacity: int, outcome: str, lost: str) -> None:
+    """The loss is that at the best interval between checkpoints, with published failure rates; a tenth is too much."""
     storage = {**LUSTRE, "mbps_per_tib": 500, "capacity": capacity}
     [fleet] = found(on_aws(gpu(), storage=[storage]), "storage.fleet")
     assert (fleet.outcome, fleet.place) == (outcome, "storage[0]")
@@ -53,7 +53,7 @@ def test_what_a_fleet_loses_to_its_storage(capacity: int, outcome: str, lost: st
 
 
 def test_a_fleet_is_no_faster_than_its_nodes() -> None:
-    """Two nodes write at 25 GB/s over TCP, whatever the storage has: 1,374 GB in 55 s."""
+    """Two nodes write at 25 GB/s over TCP, however fast the storage is: 1,374 GB in 55 s."""
     storage = {**LUSTRE, "mbps_per_tib": 1000, "capacity": 96000}
     [fleet] = found(on_aws(gpu(count=2), storage=[storage]), "storage.fleet")
     assert (
@@ -65,7 +65,7 @@ def test_what_is_reached_over_efa_by_machines_without() -> None:
     """Nodes of such a pool use TCP, and where all do, the declared EFA has no effect."""
     fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True}
     assert not found(on_aws(gpu(), storage=[fast]), "storage.efa")
-    for older in ("p4d", "p4de"):  # they have EFA, and it is not one of a generation that reaches a file system
+    for older in ("p4d", "p4de"):  # their EFA generation cannot reach a file system
         [each] = found(on_aws(gpu(machine=older), storage=[fast]), "storage.efa")
         assert (each.outcome, f"which {older} of pool gpu cannot" in each.text) == ("fail", True)
     [none] = found(on_aws(gpu(machine="trn2"), storage=[fast]), "storage.efa")
@@ -79,7 +79,7 @@ def test_what_is_reached_over_efa_by_machines_without() -> None:
 
 
 def test_how_many_nics_reach_a_file_system_over_efa() -> None:
-    """As AWS gives them by machine, and fewer where all nodes together would have more than a file system takes."""
+    """The number follows AWS's table by machine, reduced if all nodes together exceed the file system's limit."""
 
     def given(*pools: dict[str, Any], **storage: Any) -> list[int]:
         fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True, **storage}
@@ -102,7 +102,7 @@ def test_how_many_nics_reach_a_file_system_over_efa() -> None:
 
 
 def test_more_nodes_than_a_file_system_takes_over_efa() -> None:
-    """It is said, and none of them reaches it so."""
+    """A finding says so, and all nodes use TCP."""
     fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True}
     plan = on_aws(gpu(count=1025), storage=[fast], network={"cidr": "10.0.0.0/16"})
     [many] = found(plan, "storage.efa")
@@ -123,7 +123,7 @@ def test_a_fleet_of_which_nobody_can_tell() -> None:
 
 
 def test_a_file_system_that_cannot_be() -> None:
-    """Each option where it is written, with the nearest that would do."""
+    """Each option is refused at its position, with the nearest legal value."""
     wrong = [{**LUSTRE, "mbps_per_tib": 300}, {**LUSTRE, "name": "b", "mount": "/b", "mbps_per_tib": 500}]
     wrong[1]["capacity"] = 9700
     text = refusal(storage=[*wrong, {"name": "shared", "kind": "directory", "mount": "/shared", "capacity": 5}])
@@ -135,7 +135,7 @@ def test_a_file_system_that_cannot_be() -> None:
 
 
 def test_a_file_system_of_another_cloud() -> None:
-    """It is named, as is an unknown one."""
+    """The file system's cloud is named; an unknown kind is refused, too."""
     text = refusal(storage=[{"name": "a", "kind": "azure-managed-lustre", "mount": "/a", "capacity": 16384}])
     assert "storage[0]" in text
     with pytest.raises(
@@ -149,7 +149,7 @@ def test_a_file_system_of_another_cloud() -> None:
 
 
 def test_storage_apart_from_the_pools() -> None:
-    """It stands in one zone, and pools in two."""
+    """The storage is in one zone, and the pools in two."""
     pools = (gpu(), gpu(name="more", zone="us-east-1b"))
     [zone] = found(on_aws(*pools, storage=[{**LUSTRE, "mbps_per_tib": 500}]), "storage.zone")
     assert (zone.verdict, zone.severity) == ("fail", "warning")
@@ -164,7 +164,7 @@ def test_each_option_of_a_file_system_counts() -> None:
 
 @pytest.mark.parametrize("tier", ["$(id)", "PERSISTENT_2 SSD\n", "persistent_2 ssd", "\x1b[2J", "a" * 1000])
 def test_a_tier_is_one_of_its_kind(tier: str) -> None:
-    """Nothing else gets into a plan, and whoever nearly knew it is told all of them."""
+    """Another tier is refused, with the list of all tiers."""
     wrong = "is not a tier|FSx for Lustre has no tier 'persistent_2 ssd'"
     with pytest.raises(DeclarationError, match=rf"storage\[0\].tier: .*({wrong})") as error:
         on_aws(gpu(), storage=[{**LUSTRE, "tier": tier}])
@@ -215,8 +215,8 @@ def test_checkpoints_are_in_no_bucket() -> None:
     assert not found(on_aws(gpu(), storage=storage), "storage.checkpoints")
 
 
-def test_what_a_file_system_costs() -> None:
-    """By capacity where that is all that is billed; unknown where something else is, or nobody has a price."""
+def test_cost_of_a_file_system() -> None:
+    """The cost follows the capacity if nothing else is billed; otherwise, and without a price, it is unknown."""
     cheap = {**LUSTRE, "tier": "SCRATCH_2", "capacity": 1200}
     charges = {each.what: each for each in cost(on_aws(gpu(), storage=[cheap])).charges}
     found = charges["storage scratch"]
@@ -233,8 +233,9 @@ def test_what_a_file_system_costs() -> None:
         ({"tier": "PERSISTENT_1 SSD", "mbps_per_tib": 200}, "refuse"),
     ],
 )
-def test_what_a_change_of_a_file_system_does(change: dict[str, Any], policy: str) -> None:
-    """Its vendor's rule counts: one that would be made anew, or cannot be, is refused, for it holds data."""
+def test_effects_of_changed_file_systems(change: dict[str, Any], policy: str) -> None:
+    """The vendor's rule applies: a change that would replace it, or is impossible, is refused, because it holds
+    data."""
     base, head = (on_aws(gpu(), storage=[{**LUSTRE, "mbps_per_tib": 500, **more}]) for more in ({}, change))
     found = review("test", ReviewedStack("a", base), ReviewedStack("b", head))
     assert policy in {each.policy for each in found.changes}
@@ -242,7 +243,7 @@ def test_what_a_change_of_a_file_system_does(change: dict[str, Any], policy: str
 
 
 def test_a_zone_that_is_missing_is_none() -> None:
-    """Whether the storage is near cannot be told then."""
+    """The distance to the storage is then unknown."""
     pools = (gpu(), {"name": "more", "machine": "p5", "count": 2})
     [finding] = found(on_aws(*pools, storage=[{**LUSTRE, "mbps_per_tib": 500}]), "storage.zone")
     assert finding.verdict == "unknown"

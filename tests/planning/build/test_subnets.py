@@ -22,7 +22,7 @@ AMLFS = {"name": "scratch", "kind": "azure-managed-lustre", "tier": "AMLFS-Durab
 
 @pytest.mark.parametrize("cloud", [name for name, choices in CLOUDS.items() if choices.subnets])
 def test_subnets_lie_apart_and_have_room(cloud: str) -> None:
-    """In the cluster's range, each with what the cloud keeps and what is needed."""
+    """Subnets lie in the cluster's range, each with the cloud's reserved and the needed addresses."""
     for machine in (each for each in MACHINES if each.cloud == cloud):
         plan = planned(declared(machine))
         networks = [IPv4Network(subnet.cidr) for subnet in plan.network.subnets]
@@ -35,7 +35,7 @@ def test_subnets_lie_apart_and_have_room(cloud: str) -> None:
 
 
 def test_a_managed_database_has_a_subnet_in_another_zone() -> None:
-    """And no role on the head; a cloud that runs none is refused at the declared field."""
+    """The head runs no database then; on other clouds the field is refused."""
     managed = {"scheduler": {"accounting": True, "database": "managed"}}
     plan = on_aws(gpu(), **managed)
     subnets = {each.name: each for each in plan.network.subnets}
@@ -93,7 +93,7 @@ def test_what_a_node_takes_of_its_subnet() -> None:
     rails = [subnet for subnet in google.network.subnets if subnet.name.startswith("rail")]
     assert [subnet.needed for subnet in rails] == [16] * 8
     assert [(each.name, each.needed) for each in google.network.subnets if each not in rails] == [
-        ("nodes", 17),  # with the head
+        ("nodes", 17),  # including the head
         ("storage", 0),
         ("nic1", 16),  # the second gVNIC is in another network of Google's
     ]
@@ -115,7 +115,7 @@ def test_each_subnet_has_its_own_terms(machine: str) -> None:
 
 
 def test_a_pool_that_takes_nothing_of_a_rails_subnet() -> None:
-    """Its growth fills the subnet of nodes only, whatever the rails of another pool take."""
+    """Its growth fills only the subnet of nodes, whatever the rails of another pool take."""
     pools = [{"name": name, "machine": name, "count": 2} for name in ("a2-highgpu-8g", "a3-highgpu-8g")]
     plan = planned({"version": 1, "name": "test", "cloud": "google", "region": "a-region", "pools": pools})
     assert [each.subject for each in found(plan, "addresses.room")] == ["a2-highgpu-8g", "a3-highgpu-8g"]
@@ -132,14 +132,14 @@ def test_a_range_that_is_too_small() -> None:
 
 
 def test_more_than_a_network_of_the_cloud_holds() -> None:
-    """No range helps then."""
+    """No range suffices."""
     pools = [{"name": f"p{number}", "machine": "p5", "count": 4096} for number in range(16)]
     with pytest.raises(DeclarationError, match="the cloud has no network larger than a /16"):
         on_aws(*pools)
 
 
 def test_nodes_share_a_subnet_and_it_is_in_one_zone() -> None:
-    """Also those of a pool that is on no fabric; where all pools are in one zone, nothing is said."""
+    """This includes a pool on no fabric; without a second zone no finding appears."""
     cpu = {"name": "cpu", "machine": "m7i", "count": 2, "zone": "us-east-1b"}
     [finding] = found(on_aws(gpu(), cpu), "placement.subnet")
     assert (finding.verdict, finding.place) == ("fail", "pools[1].zone")
@@ -151,14 +151,14 @@ def test_nodes_share_a_subnet_and_it_is_in_one_zone() -> None:
 
 
 def test_a_range_that_no_network_of_the_cloud_is_as_large_as() -> None:
-    """It is refused with a part that can be."""
+    """The problem suggests a valid part of the range."""
     text = refusal(network={"cidr": "10.0.0.0/8"})
     assert "10.0.0.0/8 is larger than a network of this cloud can be, which is a /16" in text
     assert "write a part of it, for example 10.0.0.0/16" in text
 
 
 def test_how_far_a_pool_grows_where_the_plan_numbers_nodes() -> None:
-    """As far as is planned without a problem, and not one node further; the last slot has less."""
+    """The plan works for exactly this many nodes; the last slot holds fewer."""
     pools = [{"name": f"p{index}", "machine": "dgx-h100", "count": 1} for index in range(15)]
     cidr = {"cidr": "10.0.0.0/21"}  # 2 networks of 1024 addresses, 16 slots of 64
     data = {"version": 1, "name": "test", "cloud": "hosts", "network": cidr, "pools": pools}
@@ -186,7 +186,7 @@ def on_azure(capacity: int, cidr: str, rate: int = 500) -> Plan:
 
 @pytest.mark.parametrize(("capacity", "cidr", "smaller"), [(16384, "/26", "/27"), (131072, "/23", "/24")])
 def test_a_subnet_has_room_for_its_file_system(capacity: int, cidr: str, smaller: str) -> None:
-    """By its vendor's table, the largest that would not do being refused with one that does."""
+    """The vendor's table decides: the largest insufficient range is refused with a sufficient one."""
     plan = on_azure(capacity, f"10.20.0.0{cidr}")
     needed = {each.name: each.needed for each in plan.network.subnets}
     assert needed["storage"] == {16384: 27, 131072: 251}[capacity]
@@ -197,7 +197,7 @@ def test_a_subnet_has_room_for_its_file_system(capacity: int, cidr: str, smaller
 
 
 def test_nobody_says_what_a_file_system_takes_of_its_subnet() -> None:
-    """Then it is unknown and not nothing, and a rule says so where the subnet is small."""
+    """The need is unknown, not zero, and a rule says so for a small subnet."""
     storage = [LUSTRE | {"mbps_per_tib": 500}]
     for cidr, findings in (("10.0.0.0/23", 1), ("10.0.0.0/16", 0)):
         plan = on_aws(gpu(), storage=storage, network={"cidr": cidr})
@@ -211,7 +211,7 @@ def test_nobody_says_what_a_file_system_takes_of_its_subnet() -> None:
 
 
 def test_addresses_of_a_file_system_by_its_capacity() -> None:
-    """At each end of each row of the table; above it nobody says."""
+    """Each end of each row is tested; above the last row the need is unknown."""
     azure = catalog.file_system_subnets()["azure-managed-lustre"]
     assert [azure.addresses(tib * 1024, 5) for tib in (4, 16, 20, 40, 44, 92, 96, 196, 200, 400)] == [
         each for size in (32, 64, 128, 256, 512) for each in (size - 5, size - 5)

@@ -42,7 +42,7 @@ def test_a_name_that_nodes_cannot_read() -> None:
 
 
 def test_names_that_are_one_to_the_roles_of_aws() -> None:
-    """They would refuse both, after the network was made."""
+    """IAM would refuse both, after the network was created."""
     declared = [{"name": each, "value": "x"} for each in ("owner", "team", "Owner")]
     hint = "tags[0] has this name already, for names of tags differ by more than capitals; keep one"
     assert refused(declared) == [("tags[2].name", "a second tag is called 'Owner'", hint)]
@@ -51,7 +51,7 @@ def test_names_that_are_one_to_the_roles_of_aws() -> None:
 
 
 def test_so_many_fit_beside_ours() -> None:
-    """AWS takes 50; where nothing has tags, nobody counts them."""
+    """AWS allows 50; elsewhere tags are not counted."""
     assert len(planned(numbered(41), **ELASTIC).tags) == 41
     text = "there are 43 tags, and room for 41: AWS allows 50 on a resource, and Stampworks uses 9 on a node"
     assert refused(numbered(43)) == [("tags", text, "take 2 out")]

@@ -33,7 +33,7 @@ def of(path: str, value: Any) -> Review:
 
 @pytest.mark.parametrize(("path", "value"), (OTHERS | IDENTITY).items())
 def test_every_declared_field_has_its_change(path: str, value: Any) -> None:
-    """A new field that nobody told planning/changes/policies.py about is missing here."""
+    """A new field that planning/changes/policies.py does not know is missing here."""
     wanted = path.rpartition("[]")[0] if path in RENAMED else path
     found = {each.field: each.policy for each in of(path, value).changes}
     assert wanted in found
@@ -43,7 +43,7 @@ def test_every_declared_field_has_its_change(path: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("path", "value"), (OTHERS | IDENTITY).items())
 def test_no_change_is_of_unknown_effect(path: str, value: Any) -> None:
-    """Whatever can be declared has a policy."""
+    """Every declarable change has a policy."""
     assert all(each.policy for each in of(path, value).changes)
 
 
@@ -56,7 +56,7 @@ def test_nothing_changes() -> None:
 
 
 def test_a_protected_storage_may_not_go() -> None:
-    """It takes a word first, and nothing is made of what is refused."""
+    """Deleting it needs a declaration first, and no cost is computed for a refused change."""
     found = of("storage[].name", "data")
     [gone] = [each for each in found.changes if each.difference.b is None]
     assert (gone.written, gone.policy, found.verdict) == ("storage[shared]", "refuse", "fail")
@@ -74,7 +74,7 @@ def test_a_protected_storage_may_not_go() -> None:
     ids=["a team", "everybody", "the last team", "one more team"],
 )
 def test_a_team_goes_with_its_namespace(before: list[str], after: list[str], gone: str) -> None:
-    """On Kubernetes, and not while a gang is in it; on Slurm, jobs go on."""
+    """On Kubernetes this is refused while gangs run in it; on Slurm jobs continue."""
 
     def of_accounts(names: list[str], kind: Literal["slurm", "kubernetes"]) -> Plan:
         accounts = tuple(Account(name, (), 1, 0) for name in names)
@@ -92,7 +92,7 @@ def test_a_team_goes_with_its_namespace(before: list[str], after: list[str], gon
 
 @pytest.mark.parametrize(("kind", "why"), [("kubernetes", "`up` refuses while a gang is in it"), ("slurm", "")])
 def test_a_queue_goes_without_gangs(kind: Literal["slurm", "kubernetes"], why: str) -> None:
-    """One that comes has none."""
+    """A new queue has no gangs."""
 
     def of_queues(*names: str) -> Plan:
         queues = tuple(Queue(name, ("gpu",), name == "main", 0, "") for name in names)
@@ -114,7 +114,7 @@ def test_growth_stops_nobody() -> None:
 
 
 def test_a_release_rolls_head_first() -> None:
-    """All nodes are made anew, in waves."""
+    """All nodes are renewed, in waves."""
     newer = dataclasses.replace(PLAN, release=dataclasses.replace(PLAN.release, name="2027.02", versions=()))
     found = reviewed(PLAN, newer)
     assert [(each.written, each.policy, each.restarts) for each in found.changes] == [("release", "roll", 6)]
@@ -141,7 +141,7 @@ def test_where_a_cloud_rolls_nodes_itself_fewer_and_fewer_take_pods(level: str, 
 
 
 def locked(image: str, version: str, **fields: Any) -> Plan:
-    """On EKS, with what a lock says."""
+    """Return a plan on EKS with a lock's values."""
     pools = [{"name": "gpu", "machine": "p5en", "count": 16, "zone": "us-west-2b"}]
     data = {"version": 1, "name": "k", "cloud": "aws", "region": "us-west-2", "scheduler": {"kind": "kubernetes"}}
     source = load_value({**data, "pools": pools, **fields}, "test")
@@ -168,8 +168,8 @@ def test_what_a_lock_says_is_a_change_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("before", [[], [{"name": "cost-centre", "value": "b"}]], ids=["one more", "another value"])
-def test_of_other_tags_a_cloud_makes_its_nodes_anew(before: list[dict[str, str]]) -> None:
-    """Where it makes them from a template: machines that playbooks configure are given theirs while they run."""
+def test_other_tags_replace_managed_nodes(before: list[dict[str, str]]) -> None:
+    """Clouds that create nodes from a template replace them; other machines are tagged while they run."""
     after = [{"name": "cost-centre", "value": "a"}]
     [change] = (found := reviewed(locked("ami-1", "v1", tags=before), locked("ami-1", "v1", tags=after))).changes
     assert (change.policy, change.restarts) == ("roll", 18)
@@ -180,7 +180,7 @@ def test_of_other_tags_a_cloud_makes_its_nodes_anew(before: list[dict[str, str]]
 
 
 def test_a_first_lock_restarts_nobody() -> None:
-    """Without one no cluster was made."""
+    """Without a lock no cluster was created."""
     found = reviewed(locked("", ""), locked("ami-1", "v1"))
     assert {(each.policy, each.restarts) for each in found.changes} == {("in place", 0)}
 
@@ -198,7 +198,7 @@ def test_other_versions_of_the_same_release_are_a_change_beside_others() -> None
 
 
 def test_another_order_of_pools_moves_their_nodes() -> None:
-    """Addresses follow the order, so that all of them are made anew; the head keeps its own."""
+    """Addresses follow the order, so that all nodes are renewed; the head keeps its own."""
     data = changed("pools[].count", 4)
     data["pools"].reverse()
     found = reviewed(PLAN, planned(data))
@@ -259,8 +259,8 @@ def test_rules_count_when_they_say_something_else(before: str, after: str, verdi
     assert (found.verdict, len(found.rules)) == (verdict, said)
 
 
-def test_what_a_rule_still_cannot_tell_is_listed() -> None:
-    """Where something changes: what was as unknown before is not the matter."""
+def test_undecided_rules_are_listed() -> None:
+    """Only unknowns beside a change are listed: unchanged ones are not part of the review."""
     one, more = ReviewedStack("a", PLAN, (finding("unknown"),), {}), planned(changed("pools[].count", 5))
     assert review("one", one, one).unknown == ()
     assert review("one", one, ReviewedStack("b", more, (finding("unknown"),), {})).unknown == ()
@@ -272,14 +272,14 @@ def test_what_a_rule_still_cannot_tell_is_listed() -> None:
 
 
 def test_a_warning_is_no_fail() -> None:
-    """It is said, and the cluster works."""
+    """A warning is shown, and the cluster works."""
     warning = dataclasses.replace(finding("fail"), severity="warning")
     found = review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", PLAN, (warning,), {}))
     assert (found.verdict, [each.after for each in found.rules]) == ("pass", ["warn"])
 
 
 def test_a_rule_that_is_still_broken_otherwise_is_a_fail() -> None:
-    """With other numbers it is about what was changed."""
+    """Other numbers mean that it concerns the change."""
     found = review(
         "one",
         ReviewedStack("a", PLAN, (finding("fail"),), {}),
@@ -289,7 +289,7 @@ def test_a_rule_that_is_still_broken_otherwise_is_a_fail() -> None:
 
 
 def test_files_of_roles() -> None:
-    """Under the same name there may be something else, which a plan does not say."""
+    """The content of a role may have changed under the same name, which a plan does not record."""
     one, other = (ReviewedStack(name, PLAN, (), {("roles", "motd"): name}) for name in "ab")
     found = review("one", one, other)
     assert [(each.written, each.policy) for each in found.changes] == [
@@ -319,7 +319,7 @@ def test_what_more_nodes_cost_is_known_also_where_the_sum_is_not() -> None:
     assert found.usd_per_hour == pytest.approx(2 * price.usd_per_hour)
     [pool] = [each for each in found.after.charges if each.what == "pool gpu"]
     assert price.source in pool.why
-    assert not any("head" in each for each in found.unknown)  # as before
+    assert not any("head" in each for each in found.unknown)  # the same as before
     [made] = [each for each in reviewed(None, priced("us-east-1", "on-demand", 4)).unknown if "head" in each]
     assert made.startswith("costs of head: no price of")
 
@@ -329,7 +329,7 @@ def test_what_more_nodes_cost_is_known_also_where_the_sum_is_not() -> None:
     [("atlantis", "on-demand", True), ("us-east-1", "reserved", True), ("us-east-1", "owned", False)],
 )
 def test_a_price_that_nobody_has_published_is_unknown(region: str, purchase: str, sold: bool) -> None:
-    """And never zero."""
+    """The price is never zero."""
     found = reviewed(priced(region, purchase, 4), priced(region, purchase, 6))
     assert (found.after.usd_per_hour, found.usd_per_hour) == (None, None)
     [pool] = [each for each in found.after.charges if each.what == "pool gpu"]
@@ -352,13 +352,13 @@ def test_a_plan_of_a_real_cloud() -> None:
 
 
 def test_a_sum_is_one_of_all_charges() -> None:
-    """Nothing costs nothing; one unknown makes the sum unknown."""
+    """An empty sum is zero; one unknown charge makes it unknown."""
     one, other = Charge("a", "a", 1.5, 1.5, "published"), Charge("b", "b", None, None, "nobody knows")
     assert (Cost(()).usd_per_hour, Cost((one, one)).usd_per_hour, Cost((one, other)).usd_per_hour) == (0, 3, None)
 
 
 def test_what_goes_of_a_rule_blames_nobody_else() -> None:
-    """With several pools, the one that was wrong goes, and the other is unchanged."""
+    """Several pools exist: the wrong one is removed, and the other one is unchanged."""
     one, other = (
         dataclasses.replace(finding(verdict, f"of {pool}"), subject=pool)
         for verdict, pool in (("fail", "gpu"), ("pass", "cpu"))
@@ -377,7 +377,7 @@ def stored(**options: Any) -> Plan:
 
 
 def test_what_else_is_bought_of_a_storage_is_billed() -> None:
-    """Faster storage of the same capacity costs more, also where nobody knows how much."""
+    """Faster storage of the same capacity costs more, even if the price is unknown."""
     found = reviewed(stored(mbps_per_tib=125), stored(mbps_per_tib=1000))
     before, after = (
         next(each for each in cost.charges if each.what == "storage shared") for cost in (found.before, found.after)
@@ -401,7 +401,7 @@ def test_what_else_is_bought_of_a_storage_is_billed() -> None:
     ],
 )
 def test_every_option_of_a_storage_is_in_what_it_costs(option: dict[str, Any]) -> None:
-    """So that a change of it is never said to cost nothing."""
+    """Otherwise a change of the option would seem to cost nothing."""
     plan = stored(mbps_per_tib=125)
     other = dataclasses.replace(plan, storage=(dataclasses.replace(plan.storage[0], **option),))
     bases = {each.basis for one in (plan, other) for each in cost(one).charges if each.what == "storage shared"}
@@ -416,7 +416,7 @@ def test_equal_bases_of_which_one_has_a_price() -> None:
 
 
 def test_other_leaves_are_cabled_anew() -> None:
-    """Whoever oversubscribes puts more nodes on a leaf, unless it is written how many it has."""
+    """Oversubscription puts more nodes on a leaf, unless their number is declared."""
 
     def on_premises(oversubscription: int, **fabric: Any) -> ReviewedStack:
         pools = [{"name": "gpu", "machine": "dgx-h100", "count": 256}]
@@ -465,7 +465,7 @@ def test_features_in_another_order_are_no_change() -> None:
 def test_each_feature_of_a_file_system_is_ruled_by_its_vendor(
     before: list[str], after: list[str], policy: str, why: str
 ) -> None:
-    """One that would be lost, or that is not done, is refused with the reason, whatever else changes."""
+    """Lost or unsupported features are refused with the reason, whatever else changes."""
     [change] = reviewed(*(stored(mbps_per_tib=500, features=each) for each in (before, after))).changes
     assert (change.field, change.policy) == ("storage[].features", policy)
     assert change.why.startswith(why)

@@ -67,7 +67,7 @@ def test_a_time_that_is_none(days: Any) -> None:
     ],
 )
 def test_a_change_says_what_it_deletes(before: tuple[int, str], after: tuple[int, str], gone: str) -> None:
-    """It is made in place, for the bucket stays; what goes sooner than it would have is lost, and said."""
+    """The change is in place, because the bucket stays; objects that expire earlier are listed as lost."""
     plans = [on_aws({**BUCKET, "expire_days": days, "expire_folder": folder}) for days, folder in (before, after)]
     found = review("s", ReviewedStack("a", plans[0]), ReviewedStack("b", plans[1]))
     assert {each.policy for each in found.changes} == {"in place"}
@@ -79,7 +79,7 @@ def test_a_change_says_what_it_deletes(before: tuple[int, str], after: tuple[int
 
 
 def test_a_plan_says_what_goes() -> None:
-    """In words, where it says what else a storage has."""
+    """The description of a storage says so."""
     plan = on_aws({**BUCKET, "expire_days": 90, "expire_folder": FOLDER})
     text = plan_text(plan, cost(plan), ())
     assert "objects below checkpoints/ go after 90 days" in text

@@ -37,8 +37,8 @@ def planned(*storage: dict[str, Any], **fields: Any) -> Plan:
     ],
     ids=["chosen", "chosen elsewhere", "another order", "a new first one", "a new one with homes"],
 )
-def test_what_would_move_homes(before: Any, after: Any, fields: set[str]) -> None:
-    """Each change that decides where they are says so, and how they stay."""
+def test_changes_that_move_homes(before: Any, after: Any, fields: set[str]) -> None:
+    """Each change that decides the place of homes names the others, and how to keep them."""
     for people in ({}, {"users": [], "groups": [{"name": "nlp", "gid": 3001}]}):
         found = reviewed(planned(*before, **people), planned(*after, **people))
         assert {(each.field, each.policy, each.why) for each in found.changes} >= {
@@ -58,7 +58,7 @@ def test_what_would_move_homes(before: Any, after: Any, fields: set[str]) -> Non
     ],
     ids=["said", "not said any more", "a second one", "a first one without", "another order"],
 )
-def test_what_leaves_them_where_they_are(before: Any, after: Any) -> None:
+def test_changes_that_keep_homes(before: Any, after: Any) -> None:
     found = reviewed(planned(*before), planned(*after))
     assert {each.policy for each in found.changes} <= {"in place", "roll"}
     assert found.changes

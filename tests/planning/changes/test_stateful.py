@@ -72,7 +72,7 @@ def test_another_range_would_lose_what_is_protected() -> None:
 
 
 def test_another_range_loses_what_is_not() -> None:
-    """And the head gets its volume back, which is in no subnet."""
+    """The head's volume is attached again, because it is in no subnet."""
     found = reviewed(unprotected(), unprotected() | OTHER_RANGE)
     assert (found.verdict, one(found, "network.cidr").loses) == ("pass", ("fast", "home"))
     assert "21 nodes restart. Data is lost: fast, home." in review_markdown(found)
@@ -97,7 +97,7 @@ def test_another_zone_would_lose_what_is_protected() -> None:
 
 @pytest.mark.parametrize("head", [DECLARED | OTHER_RANGE, in_zone("us-east-2b", DECLARED)])
 def test_a_managed_database_is_where_it_is(head: dict[str, Any]) -> None:
-    """It is in the zone and in the network, and neither goes while it is protected."""
+    """The database depends on zone and network, and blocks a change of both while it is protected."""
     managed = {"scheduler": {"accounting": True, "database": "managed"}}
     found = reviewed(DECLARED | managed, head | managed)
     change = next(each for each in found.changes if each.policy == "refuse")
@@ -105,7 +105,7 @@ def test_a_managed_database_is_where_it_is(head: dict[str, Any]) -> None:
 
 
 def test_another_zone_moves_the_head() -> None:
-    """It is counted, it has its step, and what it loses is said."""
+    """The head is counted, has its step, and its loss is listed."""
     found = reviewed(unprotected(), in_zone("us-east-2b", unprotected()))
     assert (found.verdict, one(found, "pools[gpu].zone").loses) == ("pass", ("queue and accounting", "fast"))
     assert (one(found, "pools[gpu].zone").restarts, one(found, "pools[cpu].zone").restarts) == (17, 4)
@@ -124,7 +124,7 @@ def test_the_zone_of_another_pool_moves_nobody_else() -> None:
 
 
 def test_a_storage_that_goes_is_data_lost() -> None:
-    """In the first line, and in the order of operations."""
+    """The loss is in the first line and in the order of operations."""
     head = unprotected()
     head["storage"] = head["storage"][:1]
     found = reviewed(unprotected(), head)
@@ -137,7 +137,7 @@ def test_a_storage_that_goes_is_data_lost() -> None:
 
 
 def test_a_stack_that_goes_is_data_lost() -> None:
-    """Also the queue."""
+    """The loss includes the queue."""
     found = review("big", side("a", unprotected()), ReviewedStack("b", None))
     assert "Data is lost: queue and accounting, fast, home, bucket." in review_markdown(found)
 
@@ -158,7 +158,7 @@ def test_the_order_of_pools_says_nothing_where_a_cloud_hands_out_addresses(cloud
 
 
 def test_an_order_of_pools_that_moves_the_head_says_something() -> None:
-    """It is in the zone of the first one."""
+    """The head is in the zone of the first pool."""
     data = unprotected()
     data["pools"][1]["zone"] = "us-east-2b"
     found = reviewed(data, {**data, "pools": data["pools"][::-1]})
@@ -180,7 +180,7 @@ def test_only_the_first_storage_says_something() -> None:
 
 
 def test_a_kubernetes_keeps_no_queue() -> None:
-    """Where the cloud runs it, no volume of ours has its state; a subnet is not called as a range is."""
+    """The cloud keeps its state, and no volume of ours; subnets and ranges have different names."""
     data = {**DECLARED, "scheduler": {"kind": "kubernetes"}}
     plan = side("a", data).plan
     assert plan
@@ -196,8 +196,8 @@ def test_a_kubernetes_keeps_no_queue() -> None:
     assert "queue" not in review_markdown(reviewed(data, in_zone("us-east-2b", data)))
 
 
-def test_what_mounts_a_storage_comes_with_it() -> None:
-    """The software that nodes get for it is no declared change, and no node starts anew."""
+def test_mounts_follow_their_storage() -> None:
+    """Software that nodes get for it is no declared change, and no node restarts."""
     less = {**unprotected(), "storage": unprotected()["storage"][:1]}
     found = reviewed(less, unprotected())
     assert [(each.written, each.policy) for each in found.changes] == [

@@ -44,7 +44,7 @@ def seen_by(tree: FatTree, links: list[FoundCable]) -> Seen:
 
 @pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 def test_a_cabling_as_planned_is_right(tree: FatTree) -> None:
-    """Nothing is found; LLDP does not say rates, and that is said."""
+    """No difference is found; LLDP reports no rates, and a note says so."""
     links = links_of(tree)
     unrated = 0 if tree.switch.kind == "infiniband" else len(links)
     assert compare(tree, seen_by(tree, links)) == Comparison(len(links), (), 0, unrated, 0)
@@ -113,7 +113,7 @@ def test_a_swap_says_in_what_it_is_wrong(one: tuple[str, int], other: tuple[str,
 
 
 def test_a_device_that_is_down_is_told_once() -> None:
-    """A dead leaf is one finding with all its cables; what hangs on it is not told a second time."""
+    """A dead leaf is one finding with all its cables; devices below it are not reported again."""
     dead = INFINIBAND.leaf_name(0, 3)
     links = [link for link in links_of(INFINIBAND) if dead not in {end.device for end in link.ends}]
     [finding] = compare(INFINIBAND, seen_by(INFINIBAND, links)).findings
@@ -192,7 +192,7 @@ def test_what_is_wrong_with_a_dump_has_a_place(text: str, message: str) -> None:
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=200, deadline=None)
 def test_a_damaged_dump_is_read_or_refused(chance: random.Random) -> None:
-    """Whatever is cut out, doubled or replaced: an answer or a located error."""
+    """Text that was cut, doubled or replaced gives an answer or a located error."""
     text = list(SHORT)
     for _ in range(chance.randint(1, 6)):
         at, size = chance.randrange(len(text)), chance.randint(0, 40)
@@ -236,7 +236,7 @@ def test_strange_lldp_is_read_or_refused(text: str) -> None:
 
 
 def test_lldp_that_contradicts_itself_is_refused() -> None:
-    """Dumps that were taken before and after somebody moved a cable cannot both be right."""
+    """Dumps from before and after a move of a cable contradict each other."""
     before = links_of(TWIN_PLANES)
     after = [dataclasses.replace(link, other=End("leaf-001-rail0-plane0", "swp60s0")) for link in before[:1]]
     texts = lldp(before, lambda device: device.startswith("leaf"), "json")

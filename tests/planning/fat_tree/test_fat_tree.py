@@ -99,10 +99,10 @@ def check(tree: FatTree, asked: float = 1) -> None:
 
 
 def _check_spines(tree: FatTree, asked: float) -> None:
-    """No more uplinks than what was asked for takes, in pairs, and no more spines than they divide evenly over."""
+    """Uplinks are as few as the request allows, in pairs, and divide evenly over the spines."""
     assert tree.uplinks <= ceil(tree.unit / asked) + EVEN - 1
     leaves = tree.group_units if tree.tiers == 3 else tree.units * tree.rails
-    ports = tree.radix // (tree.tiers - 1) if tree.tiers > 1 else 0  # with cores above it, half of a spine goes up
+    ports = tree.radix // (tree.tiers - 1) if tree.tiers > 1 else 0  # below cores, half of a spine's ports lead up
     fewer = [each for each in range(1, tree.group_spines) if tree.uplinks % each == 0]
     assert all(leaves * tree.uplinks // each > ports for each in fewer)
 
@@ -118,7 +118,7 @@ def _check_counts(tree: FatTree, cables: list[Cable]) -> None:
 
 
 def _check_ports(tree: FatTree, cables: list[Cable]) -> None:
-    """No port is used twice, and no switch has more than it has."""
+    """Each port is used once, and no switch has more ports than its model."""
     ends = [end for cable in cables for end in (cable.lower, cable.upper)]
     assert len(set(ends)) == len(ends)
     used = Counter(end.device for end in ends if not end.device.startswith(("node", "manager")))
@@ -134,7 +134,7 @@ def _check_ports(tree: FatTree, cables: list[Cable]) -> None:
 
 
 def _check_paths(tree: FatTree, cables: list[Cable]) -> None:
-    """Between any two leaves of a plane there are as many paths as between any other two that are as near."""
+    """All pairs of leaves of a plane at the same distance have the same number of paths."""
     up: dict[str, Counter[str]] = defaultdict(Counter)
     for cable in cables:
         if cable.boundary != "node-leaf":
@@ -201,7 +201,7 @@ def test_oversubscription_is_what_was_asked_for_at_most() -> None:
 
 
 def test_uplinks_that_are_oversubscribed_divide_over_few_spines() -> None:
-    """By default; an odd or prime number of them would take a spine for each."""
+    """This is the default: an odd or prime number would need a spine for each uplink."""
     trees = [design(machine(), 64, switch="qm9700", oversubscription=thin) for thin in (2, 4)]
     assert [(tree.unit, tree.uplinks, tree.spines) for tree in trees] == [(40, 20, 5), (48, 12, 3)]
     assert [tree.oversubscription for tree in trees] == [2, 4]
@@ -231,7 +231,7 @@ def test_a_small_unit_has_uplinks_for_its_nodes_only() -> None:
 
 
 def test_a_unit_has_whole_nvlink_domains_by_default() -> None:
-    """Where a leaf has ports for one of them."""
+    """The leaf has enough ports for one of them."""
     assert design(catalog.machines()["dgx-gb200"], 36).unit == 18
     assert design(dataclasses.replace(machine(), nvlink_nodes=40), 80, switch="qm9700").unit == 32
 
@@ -293,7 +293,7 @@ def test_what_cannot_be_built_says_which_facts_conflict(wrong: dict[str, object]
 
 
 def test_what_the_relief_says_is_true() -> None:
-    """Every unit that does not fit is told an oversubscription with which it does."""
+    """Each unit that does not fit gets an oversubscription with which it does."""
     for unit in range(33, 64):
         with pytest.raises(FabricError) as caught:
             design(machine(), 64, switch="qm9700", unit=unit)

@@ -23,7 +23,7 @@ TIMEOUT_S = 120
 
 @dataclass
 class Page:
-    """One page, and what it did beside being shown."""
+    """A page, with its requests and errors."""
 
     _to: int
     _from: int
@@ -92,7 +92,7 @@ class Page:
         return base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=True, **more)["data"])
 
     def paper(self) -> bytes:
-        """As PDF."""
+        """Return it as PDF."""
         return base64.b64decode(self.ask("Page.printToPDF", preferCSSPageSize=True, printBackground=False)["data"])
 
 

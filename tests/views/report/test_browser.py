@@ -30,7 +30,7 @@ CELL = """(() => {
 
 @pytest.mark.long
 def test_a_report_in_a_browser(tmp_path: Path) -> None:
-    """It is there, fits screen and paper, says good from bad without colours, and asks nobody for anything."""
+    """The page fits screen and paper, marks verdicts without colours, and requests nothing."""
     plan = plan_of(8, oversubscription=2)
     certificate, all_of_it = (
         certificate_of(plan, {("gpu-003", "rail1"): 0.2}, level, ["gpu-007"]) for level in ("standard", "burn-in")
@@ -69,7 +69,7 @@ def test_a_report_in_a_browser(tmp_path: Path) -> None:
 
 
 def fits(page: Page) -> None:
-    """Nothing is wider than the window, nor than paper; the page is left as the window has it."""
+    """Check that nothing is wider than the window or paper; restore the page."""
     for media, width in (("print", A4), ("screen", SCREEN)):
         page.ask("Emulation.setEmulatedMedia", media=media)
         page.resize(width)
@@ -78,7 +78,7 @@ def fits(page: Page) -> None:
 
 
 def shades(png: bytes) -> list[list[float]]:
-    """How bright each pixel is: what is left where there are no colours."""
+    """Return the brightness of each pixel, which is left without colours."""
     return [[0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in row] for row in pixels(png)]
 
 
@@ -87,7 +87,7 @@ def mean(picture: Sequence[Sequence[float]]) -> float:
 
 
 def changes(row: Sequence[float]) -> int:
-    """How often it turns from bright to dark or back."""
+    """Return the number of changes between bright and dark."""
     inner = row[3:-3]
     middle = (max(inner) + min(inner)) / 2
     if max(inner) - min(inner) < 16:

@@ -1,4 +1,4 @@
-"""Reports in all of their forms, of any certificate whatever it holds.
+"""Reports in all forms, for certificates with any content.
 
 `pytest tests/views/report --regenerate` records the certificate and the golden reports anew.
 """
@@ -78,14 +78,14 @@ def recorded(regenerate: bool, monkeypatch: pytest.MonkeyPatch) -> Certificate:
         certificate = certificate_of(PLAN, {("gpu-003", "rail1"): 0.2}, "standard", ["gpu-007"])
         file.write_text(to_json(certificate), encoding="utf-8")
     certificate = from_dict(Certificate, json.loads(file.read_text(encoding="utf-8")))
-    # whatever else is planned some day, this was proven of it
+    # the certificate was proven for this fingerprint, whatever later plans have
     monkeypatch.setattr("stampworks.views.report.fingerprint", lambda _: certificate.fingerprint)
     return certificate
 
 
 @pytest.mark.parametrize(("name", "form"), [("report.json", report_json), ("report.md", report_markdown)])
 def test_the_recorded_one(name: str, form: Callable[[Report], str], recorded: Certificate, regenerate: bool) -> None:
-    """As data and as Markdown, what was reviewed."""
+    """Data and Markdown equal the reviewed files."""
     if regenerate:
         (GOLDEN / "record.json").write_text(json.dumps(a_run(), indent=1) + "\n", encoding="utf-8")
     run = left("demo", (GOLDEN / "record.json").read_text(encoding="utf-8"))
@@ -96,7 +96,7 @@ def test_the_recorded_one(name: str, form: Callable[[Report], str], recorded: Ce
 
 
 def test_all_forms_say_the_same(recorded: Certificate) -> None:
-    """Each of them has the node, the finding and the reason."""
+    """Each form has node, finding and reason."""
     found = report_of(checked(recorded), PLAN, STAMPING)
     page, markdown = Page(report_html(found)).text, report_markdown(found).replace("\\", "")
     said = [text for finding in recorded.findings for text in (finding.why, finding.derivation)]
@@ -109,7 +109,7 @@ def test_all_forms_say_the_same(recorded: Certificate) -> None:
 
 
 def test_a_page_needs_nothing_but_itself(recorded: Certificate) -> None:
-    """No script, nothing to load, and a browser is told to load nothing."""
+    """The page has no script and no external resource, and forbids loading any."""
     text = report_html(report_of(checked(recorded), PLAN))
     page = Page(text)
     assert {tag for tag, _ in page.shape}.isdisjoint({"script", "link", "img", "iframe", "object", "a", "form"})
@@ -140,7 +140,7 @@ def strange(value: Any, harm: str) -> Any:
 
 
 def test_text_is_never_markup(recorded: Certificate) -> None:
-    """Names, reasons, units, times: whatever they hold, the page has the elements that it has without, and shows it."""
+    """Names, reasons, units and times of any content leave the elements of the page unchanged."""
     harmless, hostile = (from_dict(Certificate, strange(to_dict(recorded), harm)) for harm in ("x", HOSTILE))
     pages = [Page(report_html(report_of(checked(each)))) for each in (harmless, hostile)]
     assert pages[0].shape == pages[1].shape
@@ -149,7 +149,7 @@ def test_text_is_never_markup(recorded: Certificate) -> None:
 
 
 def test_markdown_shows_text_as_it_is(recorded: Certificate) -> None:
-    """No cell ends early, no markup, no link, no image begins."""
+    """No text ends a cell, or begins markup, a link or an image."""
     text = report_markdown(report_of(checked(from_dict(Certificate, strange(to_dict(recorded), HOSTILE)))))
     bare = re.sub(r"\\.", "", text)
     assert re.search(r"[<>`\[\]&]|https?://", bare) is None
@@ -159,7 +159,7 @@ def test_markdown_shows_text_as_it_is(recorded: Certificate) -> None:
 
 
 def test_values_that_are_none_are_left_out(recorded: Certificate) -> None:
-    """Not finite, of no size, out of this world: the report says how many, and its JSON is JSON."""
+    """Infinite, empty and absurd values are counted in the report, and its JSON is valid."""
     nan, inf, huge = float("nan"), float("inf"), 1e300
     first = recorded.measured[0]
     bad = [dataclasses.replace(first, value=each) for each in (nan, inf, -inf, huge, 1e-300)]
@@ -199,7 +199,7 @@ def test_clusters_of_any_size(make: Callable[[], Certificate], says: str) -> Non
 
 
 def test_a_link_that_is_down() -> None:
-    """Nothing arrived: that is the worst, and no missing value."""
+    """The worst value is shown, and none is missing."""
     plan = plan_of(4)
     found = report_of(checked(certificate_of(plan, {("gpu-002", "rail0"): 0.0})), plan)
     link = next(row for row in found.rails.nodes if row.name == "gpu-002").links[0]
@@ -209,7 +209,7 @@ def test_a_link_that_is_down() -> None:
 
 
 def test_a_certificate_alone_leaves_things_unknown(recorded: Certificate) -> None:
-    """Its plan, its versions, when it was stamped."""
+    """Plan, versions and the time of stamping are unknown."""
     text = report_markdown(report_of(checked(recorded)))
     assert "The time of stamping is unknown" in text
     assert "| versions and plan | unknown: a certificate does not hold its plan" in text
@@ -234,7 +234,7 @@ def test_an_older_proof_is_part_of_the_timeline(recorded: Certificate) -> None:
 
 
 def test_simulated_values_say_so() -> None:
-    """In the curve, the matrix and the spread."""
+    """Curve, matrix and spread are marked."""
     values = [
         Measured("pair_bandwidth", "Gb/s", "a", "b", "rail0", 0, 1.0, 1.0, 1.0, 1, 1.0, True),
         Measured("all_reduce_busbw", "GB/s", "", "", "rail0", 1024, 1.0, 1.0, 1.0, 1, 1.0, True),

@@ -1,4 +1,4 @@
-"""Training runs in a report, whatever their records hold."""
+"""Training runs in a report, for records with any content."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_a_run_did() -> None:
 
 
 def test_simulated_nodes_are_marked() -> None:
-    """In the page and in Markdown; nobody takes the speed for one of accelerators."""
+    """Page and Markdown mark them, so that their speed is not taken for that of accelerators."""
     found = report(a_run())
     assert found.training.simulated
     section = report_html(found).partition("<h2>Training</h2>")[2].partition("</section>")[0]
@@ -84,7 +84,7 @@ def test_drawings_have_a_second_sign() -> None:
 
 
 def test_several_runs_in_their_order() -> None:
-    """Each under its own name; one that cannot be shown says why."""
+    """Each run has its name; one that cannot be shown has the reason."""
     found = report(a_run(name="second"), a_run(name="first"), {"version": 2})
     assert re.findall(r"^### Run (.*)$", report_markdown(found), re.MULTILINE) == ["second", "first", "run-3"]
     for form in (Page(report_html(found)).text, report_markdown(found)):
@@ -119,13 +119,13 @@ def test_several_runs_in_their_order() -> None:
     ],
 )
 def test_what_is_no_record(found: Any, said: str) -> None:
-    """It is refused as a whole, with the place; the report of the rest goes on."""
+    """The record is refused as a whole, with the place; the rest of the report is written."""
     assert why(found).startswith("Its record cannot be shown: ")
     assert said in why(found)
 
 
 def test_text_is_never_markup() -> None:
-    """Names, reasons, settings: whatever they hold, the page has the elements that it has without, and shows it."""
+    """Names, reasons and settings of any content leave the elements of the page unchanged."""
     harmless, hostile = (strange(a_run(), harm) for harm in ("x", HOSTILE))
     pages = [Page(report_html(report(each))) for each in (harmless, hostile)]
     assert pages[0].shape == pages[1].shape
@@ -136,7 +136,7 @@ def test_text_is_never_markup() -> None:
 
 @pytest.mark.parametrize("losses", [[None] * 24, [0.0] * 24, [-1e300, 1e300] * 12, [5e-324] * 24, [1e17] * 24])
 def test_any_curve_can_be_drawn(losses: list[float | None]) -> None:
-    """Or is left out."""
+    """A curve that cannot be drawn is left out."""
     found = a_run()
     for point, loss in zip(found["curve"], losses, strict=True):
         point["loss"] = loss
@@ -146,14 +146,14 @@ def test_any_curve_can_be_drawn(losses: list[float | None]) -> None:
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 1000])
 def test_runs_of_any_length(steps: int) -> None:
-    """One that has done nothing, too."""
+    """This includes a run without a step."""
     found = report(a_run(steps, failing=0))
     assert "Run demo" in Page(report_html(found)).text
     assert "### Run demo" in report_markdown(found)
 
 
 def test_where_nothing_is_known() -> None:
-    """It is said why, and what to do."""
+    """The section has the reason and a remedy."""
     assert "not have them. The report of a stack does" in report_markdown(report_of(checked(CERTIFICATE)))
     assert "No run has left a record yet: stampworks submit training NAME." in report_markdown(report())
     told = report_of(checked(CERTIFICATE), PLAN, runs="Training runs are unknown: nobody answers.")

@@ -179,7 +179,7 @@ def test_a_change_in_place() -> None:
 
 
 def test_a_change_that_rolls() -> None:
-    """How many nodes it stops stands beside it."""
+    """The number of stopped nodes is beside the change."""
     lines = pages("fabric.leaf_nodes", 4).splitlines()
     assert lines[2].startswith("**1 change, by rolling. 6 nodes restart.")
     assert "| `fabric.leaf_nodes` | `2` | `4` | roll | nodes one wave after the other; 6 nodes restart |" in lines
@@ -220,7 +220,7 @@ def test_least_and_most_are_tables_of_their_own() -> None:
 
 
 def test_a_rule_that_is_silent_says_nothing_now() -> None:
-    """Its old words are said to be old."""
+    """Its earlier text is marked as such."""
     old = Finding("some.rule", "fail", "too many", "take some out")
     page = review_markdown(review("one", ReviewedStack("a", PLAN, (old,)), ReviewedStack("b", PLAN)))
     [row] = [line for line in page.splitlines() if "some.rule" in line]
@@ -255,7 +255,7 @@ def test_what_is_known_of_the_cost_is_said_without_the_rest() -> None:
 
 
 def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
-    """Nodes that were reserved, at a price that nobody knows, cost nothing more for being known now."""
+    """Reserved nodes at an unknown price cost nothing more when the price is known."""
     reserved = {"purchase": "reserved", "reservation": "cr-1"}
 
     def side(count: int, **bought: str) -> ReviewedStack:
@@ -276,7 +276,7 @@ def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
 
 
 def test_what_comes_says_what_it_is() -> None:
-    """Each entry of a new stack has a few words."""
+    """Each entry of a new stack has a short description."""
     page = review_markdown(review("one", ReviewedStack("a", None), ReviewedStack("b", PLAN, (), {})))
     assert "| `storage[shared]` | - | `directory at /shared` | create | made |" in page
     assert "| `scheduler.queues[main]` | - | `of gpu, cpu, by default` | create | made |" in page
@@ -287,7 +287,7 @@ def test_what_comes_says_what_it_is() -> None:
 
 
 def test_many_nodes_on_premises_are_ranges() -> None:
-    """Not name by name, and what all rails say is said once."""
+    """Names are folded to ranges, and common properties of rails appear once."""
 
     def side(count: int) -> ReviewedStack:
         pools = [{"name": "gpu", "machine": "dgx-h100", "count": count}]

@@ -15,6 +15,7 @@ BATCH, LENGTH, VOCABULARY = 16, 64, 256
 
 
 def main() -> None:
+    """Train, save in a session, and continue from its last checkpoint."""
     cuda = torch.cuda.is_available()
     # Name the backend: on CPUs, Accelerate prefers MPI if torch was built with it, as on Debian
     group = InitProcessGroupKwargs(backend="nccl" if cuda else "gloo")
@@ -38,7 +39,7 @@ def main() -> None:
         if step % 20 == 0:
             accelerator.print(f"step {step}: loss {loss.item():.4f}", flush=True)
     accelerator.end_training()
-    if session.stopped:  # else the job would count as finished, and not go on
+    if session.stopped:  # exit, or the job would count as finished, and would not continue
         raise SystemExit(75)
 
 

@@ -1,4 +1,4 @@
-"""DeepSpeed ZeRO: a small Llama whose optimizer, gradients and weights are cut among the ranks."""
+"""DeepSpeed ZeRO: a small Llama whose optimizer, gradients and weights are sharded among the ranks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ BATCH, LENGTH, VOCABULARY = 8, 64, 256
 
 
 def settings(cuda: bool) -> dict[str, Any]:
+    """Return DeepSpeed's configuration: bfloat16 only on accelerators."""
     return {
         "train_micro_batch_size_per_gpu": BATCH,
         "zero_optimization": {"stage": STAGE, "stage3_param_persistence_threshold": 0},
@@ -27,8 +28,10 @@ def settings(cuda: bool) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Train, save checkpoints of DeepSpeed, and continue from the last one."""
     cuda = torch.cuda.is_available()
-    # Else gloo's collectives within a node are compiled at the first start: minutes, and a compiler on each node.
+    # Otherwise gloo's collectives within a node are compiled at the first start: this takes minutes, and a compiler on
+    # each node.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed("nccl" if cuda else "gloo")
     rank, world = dist.get_rank(), dist.get_world_size()

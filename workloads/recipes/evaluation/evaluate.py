@@ -15,6 +15,7 @@ WIDTH, SAMPLES = 32, 1024
 
 
 def main() -> None:
+    """Load the last whole checkpoint and print its loss. Exit with a hint when there is none."""
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     folder = Path(os.environ["CHECKPOINT_PATH"])

@@ -16,7 +16,7 @@ BATCH, LENGTH, VOCABULARY = 8, 64, 256
 
 
 class Samples(IterableDataset):
-    """Samples of a step, from the one that the session goes on from: Trainer asks when training begins."""
+    """Samples of a step, from the session's step on, which is known when the training begins."""
 
     after = 0
 
@@ -39,19 +39,23 @@ class Survive(TrainerCallback):
         self.folder, self.samples = folder, samples
 
     def on_train_begin(self, _: Any, state: Any, __: Any, **told: Any) -> None:
+        """Open the session, which restores the last checkpoint, and skip the samples already used."""
         self.session = Session(self.folder, told["model"], told["optimizer"].optimizer, scheduler=told["lr_scheduler"])
         state.global_step = self.samples.after = self.session.step
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Report the step, and stop the Trainer when the session is told to stop."""
         self.session.tell(tokens=BATCH * LENGTH * args.world_size)
         self.session.done(state.global_step, last=state.global_step >= state.max_steps)
         control.should_training_stop = control.should_training_stop or self.session.stopped
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
+        """Close the session, which waits for the last checkpoint."""
         self.session.close()
 
 
 def main() -> None:
+    """Train with a callback that keeps the session."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
     model = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, max_position_embeddings=LENGTH, **sizes))
@@ -66,13 +70,14 @@ def main() -> None:
         report_to=[],
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
-        ddp_backend="nccl" if torch.cuda.is_available() else "gloo",  # else MPI where torch has it, as Debian's
+        # name it: the default is MPI if torch was built with it, as on Debian
+        ddp_backend="nccl" if torch.cuda.is_available() else "gloo",
         accelerator_config={"dispatch_batches": False},
     )
     samples = Samples()
     survive = Survive(folder, samples)
     Trainer(model, options, train_dataset=samples, callbacks=[survive]).train()
-    if survive.session.stopped:  # else the job would count as finished, and not go on
+    if survive.session.stopped:  # exit, or the job would count as finished, and would not continue
         raise SystemExit(75)
 
 

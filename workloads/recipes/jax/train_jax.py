@@ -19,17 +19,20 @@ Weights = dict[str, jax.Array]
 
 
 def loss_of(weights: Weights, batch: jax.Array) -> jax.Array:
+    """Return the mean squared error of reconstructing the batch."""
     hidden = jnp.maximum(batch @ weights["up"], 0)
     return jnp.mean((hidden @ weights["down"] - batch) ** 2)
 
 
 @jax.jit  # type: ignore[untyped-decorator]
 def stepped(weights: Weights, batch: jax.Array) -> tuple[Weights, jax.Array]:
+    """Return the weights after a step, and the loss before it."""
     loss, gradients = jax.value_and_grad(loss_of)(weights, batch)
     return jax.tree.map(lambda weight, gradient: weight - RATE * gradient, weights, gradients), loss
 
 
 def begin(path: Path) -> tuple[int, dict[str, np.ndarray]]:
+    """Return step and weights of the saved state, or those of a new run."""
     if path.exists():
         with np.load(path) as found:
             return int(found["step"]), {name: found[name] for name in ("up", "down")}
@@ -39,12 +42,14 @@ def begin(path: Path) -> tuple[int, dict[str, np.ndarray]]:
 
 
 def save(path: Path, step: int, weights: Weights) -> None:
+    """Replace the saved state in one rename, so that a killed run leaves a whole one."""
     draft = path.with_suffix(".draft.npz")
     np.savez(draft, step=step, **{name: np.asarray(weight) for name, weight in weights.items()})
     draft.replace(path)
 
 
 def main() -> None:
+    """Train on all nodes of the job; the first one saves."""
     nodes, node = int(os.environ.get("NNODES", "1")), int(os.environ.get("RANK", "0"))
     if nodes > 1:
         jax.distributed.initialize(f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}", nodes, node)

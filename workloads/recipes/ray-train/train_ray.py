@@ -55,12 +55,13 @@ def train(settings: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    """Start the workers of Ray Train, and continue a run of this name."""
     path = Path(os.environ["CHECKPOINT_PATH"]).expanduser()
     trainer = TorchTrainer(
         train,
         train_loop_config={"steps": STEPS, "save": SAVE},
         scaling_config=ScalingConfig(num_workers=WORKERS, use_gpu=torch.cuda.is_available()),
-        # A run of this name goes on where it was; workers that are lost are started again meanwhile.
+        # A run with this name continues; lost workers are restarted meanwhile.
         run_config=RunConfig(
             name="run",
             storage_path=str(path),

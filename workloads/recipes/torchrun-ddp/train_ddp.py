@@ -15,6 +15,7 @@ BATCH, WIDTH = 64, 32
 
 
 def main() -> None:
+    """Train one rank, save in a session, and continue from its last checkpoint."""
     dist.init_process_group()
     cuda = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
@@ -38,7 +39,7 @@ def main() -> None:
         if step % 50 == 0 and session.rank == 0:
             print(f"step {step}: loss {loss.item():.4f}", flush=True)
     dist.destroy_process_group()
-    if session.stopped:  # else the job would count as finished, and not go on
+    if session.stopped:  # exit, or the job would count as finished, and would not continue
         raise SystemExit(75)
 
 

@@ -22,11 +22,14 @@ LAYERS, BATCH, MICRO, WIDTH = 4, 32, 4, 64
 
 
 class Layer(nn.Module):
+    """A residual feed-forward layer."""
+
     def __init__(self) -> None:
         super().__init__()
         self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH, bias=False), nn.Linear(4 * WIDTH, WIDTH, bias=False)
 
     def forward(self, values: Tensor) -> Tensor:
+        """Add the layer's output to its input."""
         changed: Tensor = values + self.down(torch.relu(self.up(values)))
         return changed
 
@@ -42,12 +45,14 @@ class Stage(nn.Module):
             self.layers[str(number)] = Layer().to(device)
 
     def forward(self, values: Tensor) -> Tensor:
+        """Pass values through the layers of this stage."""
         for layer in self.layers.values():
             values = layer(values)
         return values
 
 
 def main() -> None:
+    """Train one rank with its stage of the model and its part of each matrix."""
     dist.init_process_group()
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(kind, int(os.environ["LOCAL_RANK"]) if kind == "cuda" else 0)
@@ -78,7 +83,7 @@ def main() -> None:
         if step % 50 == 0 and loss is not None and mesh.get_local_rank("cut") == 0:
             print(f"step {step}: loss {loss.item():.4f}", flush=True)
     dist.destroy_process_group()
-    if session.stopped:  # else the job would count as finished, and not go on
+    if session.stopped:  # exit, or the job would count as finished, and would not continue
         raise SystemExit(75)
 
 

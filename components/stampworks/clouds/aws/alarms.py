@@ -20,6 +20,7 @@ _ENDS = ("Capacity Block Expiration Warning", "Capacity Block Reservation Expira
 
 
 def create(name: str, place: Owner, plan: Plan) -> None:
+    """Create the alarms. A plan without an amount or recipients gets none."""
     opts = place.within(ResourceOptions(parent=place))
     if plan.budget.monthly_usd:
         _budget(name, place, plan.budget, opts)

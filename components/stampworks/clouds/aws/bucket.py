@@ -50,6 +50,7 @@ def private(
     expiry: Sequence[Mapping[str, Any]] = (),
     **more: Any,
 ) -> Any:
+    """Create a bucket without public access. `expiry` adds lifecycle rules to the common ones."""
     bucket: Any = _of_either_version("Bucket")(name, tags=place.tags(called), opts=opts, **more)
     within = place.within(ResourceOptions(parent=bucket))
     s3.BucketPublicAccessBlock(

@@ -15,7 +15,7 @@ from stampworks.plan import Plan
 
 
 def create(name: str, place: Owner, plan: Plan) -> Any:
-    """Create the bucket of the bundle; return None if no node starts by itself.
+    """Create the bucket of the bundle; return None if no node configures itself.
 
     Destroying it is safe: the bundle can be made again.
     """
@@ -26,6 +26,7 @@ def create(name: str, place: Owner, plan: Plan) -> Any:
 
 
 def keep_key(name: str, place: Owner, slurm_key: Output[str], opts: ResourceOptions) -> None:
+    """Keep the Slurm key as a secret parameter that nodes may read."""
     ssm.Parameter(
         f"{name}-slurm-key",
         name=tags.key_parameter(place.cluster),

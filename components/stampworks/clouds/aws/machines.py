@@ -99,6 +99,7 @@ def _machine(instance: Mapping[str, Any]) -> ClusterInstance:
 
 
 def tags_of(of: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags of a described resource."""
     return {each["Key"]: each["Value"] for each in of.get("Tags", ())}
 
 
@@ -121,6 +122,7 @@ def end(api: Api, gone: Sequence[ClusterInstance]) -> None:
 
 
 def end_of_group(api: Api, id_: str, called: str, group: str) -> None:
+    """Terminate an instance; its group then starts another one."""
     action = "autoscaling:TerminateInstanceInAutoScalingGroup"
     api.need(f"cannot end {called} of {group}", action, InstanceId=id_, ShouldDecrementDesiredCapacity=False)
 
@@ -142,9 +144,11 @@ def shown_key(api: Api, instance: str) -> str:
 
 
 def put_tags(api: Api, what: str, ids: Sequence[str], of: Mapping[str, str]) -> None:
+    """Tag resources. `what` names the step in errors."""
     pairs = [{"Key": key, "Value": value} for key, value in of.items()]
     api.need(what, "ec2:CreateTags", Resources=ids, Tags=pairs)
 
 
 def batched(all_: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items in batches of a call's maximum size."""
     yield from (all_[start : start + size] for start in range(0, len(all_), size))

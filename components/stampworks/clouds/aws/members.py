@@ -170,7 +170,7 @@ def _suspended(group: str, known: Mapping[str, Any], region: str) -> Iterator[Re
 
 
 def _without_head(found: Sequence[ClusterInstance], region: str) -> Iterator[Refusal]:
-    """Report a head that is gone.
+    """Report a terminated head.
 
     The head belongs to the engine, which uses its last known state. No Auto Scaling group starts another one.
     """
@@ -333,7 +333,7 @@ def dismiss(cluster: str, region: str, always: Mapping[str, Sequence[str]], name
     Their group wants fewer by now, and replaces none.
     """
     leaving, api = set(names), Api(region)
-    with _later():  # ignore one that has just died
+    with _later():  # ignore an instance that has just ended
         end(api, [each for each in _misplaced(api, cluster, always) if each.node in leaving])
 
 

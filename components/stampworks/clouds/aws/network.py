@@ -40,7 +40,7 @@ class Connections(pulumi.ComponentResource):
                 self._let_out()
         else:
             self._connect(network)
-        if network.pods is None:  # nobody logs in to nodes of EKS
+        if network.pods is None:  # users do not log in to nodes of EKS
             self._way_in(cluster, keyring)
         if place.bundle:
             bundle.keep_key(name, place, keyring.slurm_key, self._opts)
@@ -180,6 +180,7 @@ def create(
     keyring: Keyring,
     opts: ResourceOptions,
 ) -> Connections:
+    """Create the network of a cluster. Part of the contract of a cloud."""
     return Connections(name, cluster, place, network, keyring, opts)
 
 

@@ -44,6 +44,7 @@ class GivenProfile:
 
     @property
     def named(self) -> ec2.LaunchTemplateIamInstanceProfileArgsDict:
+        """The profile as launch templates refer to it."""
         return {"name": self.name}
 
 
@@ -271,6 +272,7 @@ def disks(launch: Launch, key: str | None) -> list[ec2.LaunchTemplateBlockDevice
 def nics(
     launch: Launch, place: Place, subnet_id: Output[str] | None = None
 ) -> list[ec2.LaunchTemplateNetworkInterfaceArgsDict]:
+    """Return the network interfaces of a launch template. Groups choose the subnet themselves."""
     where: ec2.LaunchTemplateNetworkInterfaceArgsDict = {"subnet_id": subnet_id} if subnet_id else {}
     return [
         {
@@ -407,10 +409,12 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
 
 
 def allowed(statements: Sequence[Mapping[str, Any]]) -> str:
+    """Return a policy that allows these statements, as JSON."""
     return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **each} for each in statements]})
 
 
 def encoded(text: str) -> str:
+    """Return user data as EC2 takes it."""
     return b64encode(text.encode()).decode()
 
 
@@ -427,12 +431,15 @@ def create(
     drain_timeout_minutes: int,  # noqa: ARG001  (the steps that remove nodes wait for their jobs)
     opts: ResourceOptions,
 ) -> NodeGroup:
+    """Create the group of a pool, or the instance of the head. Part of the contract of a cloud."""
     return NodeGroup(name, network, group, tags.template(group, release, content), volumes, opts)
 
 
 def publish(name: str, *, place: Place, file: Output[str], opts: ResourceOptions) -> None:
+    """Upload the bundle from which late nodes configure themselves. Part of the contract of a cloud."""
     bundle.publish(name, place, place.bundle, file, opts)
 
 
 def template(group: Group, leaf_nodes: int | None, release: Release, content: str) -> str:  # noqa: ARG001
+    """Return a digest of the settings that members get only at boot; a change outdates them."""
     return tags.template(group, release, content)

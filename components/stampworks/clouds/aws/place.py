@@ -44,7 +44,7 @@ class Place(Owner):
     buckets: list[Any]
     """Buckets of the declaration, which nodes may read and write."""
     bundle: Any
-    """Bucket with the bundle that nodes configure themselves from; None if no node starts by itself."""
+    """Bucket with the bundle that nodes configure themselves from; None if no node does."""
     logs: cloudwatch.LogGroup | None
     """Log group of the nodes; None if logs are not kept."""
 
@@ -151,6 +151,7 @@ class Place(Owner):
         )
 
     def security_group(self, name: str, each: str, whose: str, opts: ResourceOptions) -> ec2.SecurityGroup:
+        """Create a security group without rules. `whose` begins its description."""
         return ec2.SecurityGroup(
             f"{name}-{each}",
             vpc_id=self.vpc_id,
@@ -191,12 +192,14 @@ def zone_beside(own: str, ids: Mapping[str, str], without: Sequence[str], what: 
 
 
 def create(name: str, *, plan: Plan, opts: ResourceOptions) -> Place:
+    """Create the place and its alarms. Part of the contract of a cloud."""
     place = Place(name, plan, opts)
     alarms.create(name, place, plan)
     return place
 
 
 def cost_tags(plan: Plan) -> dict[str, str]:
+    """Return the tags by which AWS attributes costs to the cluster."""
     return tags.cost_tags(plan)
 
 

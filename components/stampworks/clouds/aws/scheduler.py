@@ -391,6 +391,7 @@ def _text(value: object) -> str:
 
 
 def create(name: str, *, plan: Plan, network: Connections, opts: ResourceOptions) -> ControlPlane:
+    """Create the control plane. Part of the contract of a cloud."""
     return ControlPlane(name, plan, network, opts)
 
 

@@ -18,6 +18,7 @@ CHUNK = bytes(1 << 17)
 
 
 def send() -> None:
+    """Run the receiver in another namespace, send to it, and print its result."""
     with subprocess.Popen(
         ["unshare", "--net", sys.executable, "-I", "-S", __file__, "receive"],
         stdin=subprocess.PIPE,
@@ -27,10 +28,10 @@ def send() -> None:
     ) as receiver:
         if receiver.stdin is None or receiver.stdout is None:
             raise TypeError("this process was started without pipes")
-        receiver.stdout.readline()  # it is in its namespace now
+        receiver.stdout.readline()  # the receiver is in its namespace
         ip(f"link add left type veth peer name right netns {receiver.pid}", *up("left", SENDER))
         print("plugged in", file=receiver.stdin)
-        receiver.stdout.readline()  # it listens now
+        receiver.stdout.readline()  # the receiver listens
         with socket.create_connection((RECEIVER, PORT), timeout=5) as connection:
             end = time.monotonic() + SECONDS
             while time.monotonic() < end:
@@ -39,6 +40,7 @@ def send() -> None:
 
 
 def receive() -> None:
+    """Receive bytes in this namespace and print their rate."""
     print("in my namespace", flush=True)
     sys.stdin.readline()
     ip(*up("right", RECEIVER))
@@ -57,10 +59,12 @@ def receive() -> None:
 
 
 def up(name: str, address: str) -> tuple[str, str]:
+    """Return the commands that give an end of the pair its address."""
     return f"addr add {address}/30 dev {name}", f"link set {name} up"
 
 
 def ip(*commands: str) -> None:
+    """Run commands of `ip` in this namespace."""
     subprocess.run(["ip", "-batch", "-"], input="\n".join(commands) + "\n", text=True, check=True, timeout=10)
 
 

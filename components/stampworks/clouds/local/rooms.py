@@ -18,10 +18,12 @@ from stampworks.plan import Group, Member, Network, Node, Rail, Release, Roster
 
 
 def network_spec(network: Network) -> NetworkSpec:
+    """Return the network of a plan as the room takes it."""
     return NetworkSpec(network.management_cidr, network.gateway, network.pods.cidr if network.pods else "")
 
 
 def rail_specs(rails: Iterable[Rail]) -> list[RailSpec]:
+    """Return the rails of a plan as the room takes them."""
     return [_rail_spec(rail) for rail in rails]
 
 
@@ -31,6 +33,7 @@ def _rail_spec(rail: Rail) -> RailSpec:
 
 
 def group_spec(group: Group) -> GroupSpec:
+    """Return a group of a plan as the room takes it."""
     volumes = tuple(VolumeSpec(volume.name, volume.mount) for volume in group.volumes)
     return GroupSpec(
         tuple(_node_spec(node) for node in group.nodes), group.machine.name, group.machine.accelerators, volumes
@@ -42,6 +45,7 @@ def _node_spec(node: Node) -> NodeSpec:
 
 
 def image_spec(release: Release) -> ImageSpec:
+    """Return the content of the node image of a release."""
     packages = tuple(package for _, names in release.packages for package in names)
     return ImageSpec(release.suite, release.base_packages, packages, bool(release.kubernetes))
 

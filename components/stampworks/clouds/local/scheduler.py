@@ -36,6 +36,7 @@ def server(control_plane: LocalControlPlane) -> pulumi.Resource:
 
 
 def bootstrap(control_plane: LocalControlPlane) -> pulumi.Output[str]:
+    """Return the token with which nodes join."""
     return control_plane.bootstrap
 
 

@@ -23,6 +23,7 @@ def create(
 
 
 def mount(storage: Storage, made: SharedDirectory) -> Mount:  # noqa: ARG001  (every node has the exports of its room)
+    """Return the mount of a directory on every node."""
     return Mount(f"/exports/{storage.name}", storage.mount)
 
 

@@ -1,4 +1,4 @@
-"""The declaration: what a person writes about a cluster, and what becomes of the cluster when they change it.
+"""Models of a declaration: the fields of a cluster, and the effects of their changes.
 
 Each field has a description, which doubles as the hint of an error message, and a change policy. Of a list, the policy
 says what adding or removing an entry does; of a section, it is the strictest of its fields.

@@ -22,23 +22,23 @@ class AddOns(Section):
     )
     node_feature_discovery: bool | None = Field(
         default=None,
-        description="Whether Node Feature Discovery labels nodes; by default, where an operator needs it.",
+        description="Whether Node Feature Discovery labels nodes; by default if an operator needs it.",
         json_schema_extra=IN_PLACE,
     )
     gpu_operator: bool | None = Field(
         default=None,
-        description="Whether NVIDIA's GPU operator runs; by default, where nodes have accelerators of NVIDIA.",
+        description="Whether NVIDIA's GPU operator runs; by default if nodes have accelerators of NVIDIA.",
         json_schema_extra=IN_PLACE,
     )
     gpu_driver: bool | None = Field(
         default=None,
-        description="Whether the GPU operator brings driver and container toolkit; "
-        "by default, where the image of nodes does not.",
+        description="Whether the GPU operator installs driver and container toolkit; by default if the image of "
+        "nodes lacks them.",
         json_schema_extra=IN_PLACE,
     )
     mig_strategy: Literal["single", "mixed"] = Field(
         default="single",
-        description="How parts of an accelerator are counted: as accelerators, or each kind by itself.",
+        description="Counting of an accelerator's parts: as accelerators, or each kind separately.",
         json_schema_extra=REPLACE,
     )
     mig_profile: MigProfile = Field(
@@ -48,42 +48,42 @@ class AddOns(Section):
     )
     network_operator: bool | None = Field(
         default=None,
-        description="Whether NVIDIA's network operator runs; by default, where the fabric is infiniband or roce.",
+        description="Whether NVIDIA's network operator runs; by default if the fabric is infiniband or roce.",
         json_schema_extra=IN_PLACE,
     )
     efa_device_plugin: bool | None = Field(
         default=None,
-        description="Whether pods can have NICs of EFA; by default, where the fabric is efa.",
+        description="Whether pods can have NICs of EFA; by default if the fabric is efa.",
         json_schema_extra=IN_PLACE,
     )
     kueue: bool | None = Field(
         default=None,
-        description="Whether Kueue runs; by default it does, for all queues are its objects.",
+        description="Whether Kueue runs; true by default, because all queues are its objects.",
         json_schema_extra=REFUSE,
     )
     jobset: bool | None = Field(
         default=None,
-        description="Whether JobSet runs; by default it does, for every run is one.",
+        description="Whether JobSet runs; true by default, because every run is a JobSet.",
         json_schema_extra=REFUSE,
     )
     trainer: bool | None = Field(
         default=None,
-        description="Whether Kubeflow Trainer runs; by default it does not.",
+        description="Whether Kubeflow Trainer runs; false by default.",
         json_schema_extra=IN_PLACE,
     )
     mpi_operator: bool | None = Field(
         default=None,
-        description="Whether Kubeflow's MPI operator is part of it, which everywhere but on `local` is "
-        "installed by hand; by default it is not.",
+        description="Whether the cluster uses Kubeflow's MPI operator, which is installed by hand except on "
+        "`local`; false by default.",
         json_schema_extra=IN_PLACE,
     )
     node_monitoring_agent: bool | None = Field(
         default=None,
-        description="Whether EKS's own agent watches nodes between proofs; by default, where the cloud has it.",
+        description="Whether EKS's own agent watches nodes between proofs; by default if the cloud has it.",
         json_schema_extra=IN_PLACE,
     )
     metrics_server: bool | None = Field(
         default=None,
-        description="Whether `kubectl top` shows the use of nodes and pods; by default, where nodes are real.",
+        description="Whether `kubectl top` shows the use of nodes and pods; by default if nodes are real.",
         json_schema_extra=IN_PLACE,
     )

@@ -1,4 +1,4 @@
-"""An external directory: people whose accounts are kept elsewhere."""
+"""An external directory of users."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ID_MAX = 4_000_000_000
 
 
 class Directory(Section):
-    """People whose accounts a directory keeps, beside `users`: SSSD asks it on every node."""
+    """An external directory of users, in addition to `users`: SSSD asks it on every node."""
 
     kind: Literal["none", "ldap"] = Field(
         default="none",
-        description="What keeps them; with ldap, nodes get SSSD, which their image has to have.",
+        description="Kind of the directory; with ldap, nodes get SSSD, which their image must contain.",
         json_schema_extra=ROLL,
     )
     uri: LdapUri = Field(
-        default="", description="Where its server is, like ldaps://ldap.example.org.", json_schema_extra=IN_PLACE
+        default="", description="URI of its server, as in ldaps://ldap.example.org.", json_schema_extra=IN_PLACE
     )
     base: DistinguishedName = Field(
         default="",
@@ -31,8 +31,8 @@ class Directory(Section):
     )
     tls: Literal["required", "off"] = Field(
         default="required",
-        description="With ldap:// connections begin TLS (StartTLS). off leaves them in the clear, where anybody on the "
-        "way can become anybody: for tests alone.",
+        description="With ldap://, use StartTLS. false leaves connections unencrypted, so that anybody on the "
+        "network can impersonate users: for tests only.",
         json_schema_extra=IN_PLACE,
     )
     ca: Certificates = Field(
@@ -49,13 +49,13 @@ class Directory(Section):
     )
     group_members: Literal["names", "entries"] = Field(
         default="names",
-        description="What groups say of their members: names (memberUid, RFC 2307) or entries (member, RFC 2307bis).",
+        description="Form of members in groups: names (memberUid, RFC 2307) or entries (member, RFC 2307bis).",
         json_schema_extra=IN_PLACE,
     )
     access_groups: Annotated[tuple[GroupName, ...], FromList] = Field(
         default=(),
         max_length=20,
-        description="Groups of the directory whose members may log in; without any, everybody in it.",
+        description="Groups of the directory whose members may log in; empty for all its users.",
         json_schema_extra=IN_PLACE,
     )
     account: AccountName | None = Field(

@@ -17,16 +17,18 @@ class ExistingSubnet(Section):
     """A subnet of the existing network, for one purpose in one zone."""
 
     purpose: Purpose = Field(
-        description="What is put into it: nodes, storage (file systems), or a managed database.",
+        description="Purpose: nodes, storage (file systems), or a managed database.",
         json_schema_extra=REFUSE,
     )
     zone: Zone = Field(description="The zone that it is in.", json_schema_extra=REFUSE)
-    id: PartId = Field(description="What the cloud calls it, as subnet-0123456789abcdef0.", json_schema_extra=REFUSE)
+    id: PartId = Field(
+        description="The cloud's id of the subnet, as subnet-0123456789abcdef0.", json_schema_extra=REFUSE
+    )
     cidr: Cidr = Field(description="Its range, a part of network.cidr.", json_schema_extra=REFUSE)
 
 
 class SecurityGroups(Section):
-    """Existing groups of rules that say who may reach whom."""
+    """Existing security groups."""
 
     nodes: PartId = Field(
         default="",
@@ -45,8 +47,8 @@ class ExistingNetwork(Section):
 
     vpc: PartId = Field(
         default="",
-        description="What the cloud calls the network, as vpc-0123456789abcdef0; without it, the cluster makes one. "
-        "network.cidr is its range then.",
+        description="The cloud's id of an existing network, as vpc-0123456789abcdef0; by default the cluster "
+        "creates one. network.cidr is then its range.",
         json_schema_extra=REFUSE,
     )
     subnets: Annotated[tuple[ExistingSubnet, ...], FromList] = Field(

@@ -1,4 +1,4 @@
-"""Addresses, and what joins the GPUs."""
+"""Addresses, and the fabric between the GPUs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Fabric(Section):
         default=0,
         ge=0,
         le=1024,
-        description="How many nodes of a pool share a leaf switch; 0 is 2 on simulated machines, and as many as the "
+        description="Number of nodes of a pool per leaf switch; 0 means 2 on simulated machines, and as many as the "
         "switches of the machines' NICs join on real ones. A cloud's fabric is its own.",
         json_schema_extra=ROLL,
     )
@@ -77,12 +77,12 @@ class Fabric(Section):
         default=0,
         ge=0,
         le=1024,
-        description="How many leaves of a pool of simulated machines share a spine; cores join the spines. 0 is one "
-        "spine for all. Real machines have the spines that their switches need.",
+        description="Number of leaves of a simulated pool per spine; cores join the spines. 0 means one spine for "
+        "all. Real machines have the spines that their switches need.",
         json_schema_extra=IN_PLACE,
     )
     oversubscription: Annotated[Literal[1, 2, 4], Whole] = Field(
         default=1,
-        description="How many times the rails of a full leaf exceed its trunk; 1 for none.",
+        description="Ratio of the rails of a full leaf to its trunk; 1 for no oversubscription.",
         json_schema_extra=IN_PLACE,
     )

@@ -14,7 +14,7 @@ class Fallback(Section):
     """Another way to buy nodes, tried when the pool's own way finds no capacity."""
 
     purchase: Literal["on-demand", "spot", "reserved", "block"] = Field(
-        description="How they are paid for instead.", json_schema_extra=IN_PLACE
+        description="Purchase of these nodes.", json_schema_extra=IN_PLACE
     )
     reservation: Reservation = Field(
         default="",
@@ -41,13 +41,13 @@ class Pool(Section):
         default=None,
         ge=0,
         le=4096,
-        description="How many of them always run; the others start when jobs need them, and stop after. "
-        "Without it, all do.",
+        description="Number of nodes that always run; the others start when jobs need them, and stop afterwards. "
+        "By default all always run.",
         json_schema_extra=IN_PLACE,
     )
     purchase: Literal["", "owned", "on-demand", "spot", "reserved", "block"] = Field(
         default="",
-        description="How its machines are paid for; without it, at the cloud's ordinary terms.",
+        description="Purchase of its machines; by default on the cloud's usual terms.",
         json_schema_extra=REPLACE,
     )
     zone: Zone = Field(
@@ -68,7 +68,7 @@ class Pool(Section):
     )
     scheduling_only: bool = Field(
         default=False,
-        description="Whether its nodes exist in the scheduler only: `sbatch --test-only` places jobs on "
-        "them, none runs.",
+        description="Whether its nodes exist only in the scheduler: `sbatch --test-only` places jobs on them, and "
+        "no job runs.",
         json_schema_extra=REPLACE,
     )

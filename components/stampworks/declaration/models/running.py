@@ -11,7 +11,7 @@ from stampworks.declaration.values import Email, OwnCheck, OwnRole, PoolName, Ta
 
 
 class Tag(Section):
-    """A word by which somebody finds in a bill what belongs together."""
+    """A tag that attributes costs in bills."""
 
     name: TagName = Field(description="Name of the tag.", json_schema_extra=IN_PLACE)
     value: TagValue = Field(description="Value of the tag.", json_schema_extra=IN_PLACE)
@@ -101,7 +101,7 @@ class Extras(Section):
 
 
 class Proof(Section):
-    """How the finished cluster is measured against its plan; `up` is through when it has passed."""
+    """Measurement of the finished cluster against its plan; `up` finishes when it has passed."""
 
     level: Literal["none", "quick", "standard", "burn-in"] = Field(
         default="standard",
@@ -112,22 +112,22 @@ class Proof(Section):
         default=0,
         ge=0,
         le=10_080,
-        description="How long it may take, in minutes; checks without a result by then are unknown, which is "
-        "not a pass. "
-        "A burn-in takes all of it. 0 is 10, and 240 for a burn-in.",
+        description="Time limit in minutes; checks without a result by then are unknown, which is not a pass. A "
+        "burn-in uses all of it. 0 means 10, and 240 for a burn-in.",
         json_schema_extra=IN_PLACE,
     )
     failed_nodes_max: int = Field(
         default=0,
         ge=0,
         le=1024,
-        description="How many nodes may fail and be held back while `up` still passes.",
+        description="Number of nodes that may fail and be held while `up` still passes.",
         json_schema_extra=IN_PLACE,
     )
 
 
 class Roll(Section):
-    """How nodes that run get what they can only boot with, a new release for one: in waves, each within one leaf."""
+    """Renewal of running nodes for settings that only apply at boot, such as a new release: in waves, each within one
+    leaf."""
 
     max_unavailable_percent: int = Field(
         default=25,

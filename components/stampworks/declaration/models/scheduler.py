@@ -52,7 +52,7 @@ class User(Section):
 
 
 class UserGroup(Section):
-    """People who share files: a team. An account says who a job is charged to, and is something else."""
+    """Users who share files: a team. Jobs are charged to accounts, which are independent of it."""
 
     name: GroupName = Field(description="Name of the group.", json_schema_extra=REPLACE)
     gid: int = Field(
@@ -64,7 +64,7 @@ class UserGroup(Section):
 
 
 class Queue(Section):
-    """Where jobs wait for the nodes of some pools."""
+    """A queue of jobs for the nodes of some pools."""
 
     name: QueueName = Field(description="Name of the queue.", json_schema_extra=REPLACE)
     pools: Annotated[tuple[PoolName, ...], FromList] = Field(
@@ -74,14 +74,14 @@ class Queue(Section):
     )
     default: bool = Field(
         default=False,
-        description="Whether it takes the jobs that name no queue; exactly one queue does.",
+        description="Whether jobs without a queue go to this one; exactly one queue has it.",
         json_schema_extra=IN_PLACE,
     )
     time_limit_minutes: int = Field(
         default=0,
         ge=0,
         le=525_600,
-        description="How long a job may run, in minutes; 0 for no limit.",
+        description="Time limit of a job in minutes; 0 for no limit.",
         json_schema_extra=IN_PLACE,
     )
     priority: Name = Field(
@@ -92,7 +92,7 @@ class Queue(Section):
 
 
 class Priority(Section):
-    """How urgent a job is, and whom it may push aside."""
+    """The urgency of jobs, and the priorities that they may preempt."""
 
     name: Name = Field(description="Name of the priority.", json_schema_extra=REPLACE)
     weight: int = Field(
@@ -120,7 +120,7 @@ class Account(Section):
         default=0,
         ge=0,
         le=1_000_000,
-        description="How many accelerators its jobs may hold at one time; 0 for no limit.",
+        description="Maximum number of accelerators of its jobs at one time; 0 for no limit.",
         json_schema_extra=IN_PLACE,
     )
 
@@ -138,8 +138,8 @@ class Scheduler(Section):
     )
     database: Literal["head", "managed"] = Field(
         default="head",
-        description="Where the accounting database runs: on the head, or as a service of the cloud. Records do "
-        "not move when it changes.",
+        description="Place of the accounting database: the head, or a managed service of the cloud. A change does "
+        "not move the records.",
         json_schema_extra=REFUSE,
     )
     topology: Literal["flat", "tree", "block"] = Field(
@@ -160,8 +160,8 @@ class Scheduler(Section):
         "head; they have its machine, and run no jobs.",
         json_schema_extra=IN_PLACE,
     )
-    # Kubernetes is made for no more than 110 (its documentation, "Considerations for large clusters"), and no cloud's
-    # own one is known to refuse 16.
+    # Kubernetes supports at most 110 (its documentation, "Considerations for large clusters"), and no managed one is
+    # known to refuse 16.
     pods_per_node: int = Field(
         default=110,
         ge=16,
@@ -175,8 +175,8 @@ class Scheduler(Section):
         "by its digest; proofs and runs start from it.",
         json_schema_extra=IN_PLACE,
     )
-    # As many ranges as EKS takes (Amazon EKS User Guide, "View and manage Amazon EKS and Fargate service quotas": not
-    # adjustable; read 2026-11-27).
+    # At most as many ranges as EKS accepts (Amazon EKS User Guide, "View and manage Amazon EKS and Fargate service
+    # quotas": not adjustable; read 2026-11-27).
     api_from: Annotated[tuple[PublicCidr, ...], FromList] = Field(
         default=(),
         max_length=40,
@@ -194,7 +194,7 @@ class Scheduler(Section):
         default=10,
         ge=1,
         le=10_080,
-        description="How long a change waits for the jobs of a node it needs, in minutes.",
+        description="Minutes that a change waits for the jobs of a node.",
         json_schema_extra=IN_PLACE,
     )
     idle_minutes: int | None = Field(
@@ -207,7 +207,7 @@ class Scheduler(Section):
     )
     protect: bool = Field(
         default=True,
-        description="Whether removal of the queue, the accounting and the keys is refused until this says false.",
+        description="Whether to refuse the removal of queue, accounting and keys until this is false.",
         json_schema_extra=IN_PLACE,
     )
     queues: Annotated[tuple[Queue, ...], FromList] = Field(

@@ -12,7 +12,7 @@ Change = Literal["in place", "roll", "replace", "refuse"]
 CHANGE_KEY = "x-change"
 
 IN_PLACE: Final[dict[str, Any]] = {CHANGE_KEY: "in place"}
-"""The running cluster takes it up; jobs go on."""
+"""The running cluster applies it, and jobs continue."""
 ROLL: Final[dict[str, Any]] = {CHANGE_KEY: "roll"}
 """Node by node: drain, change, prove again, return."""
 REPLACE: Final[dict[str, Any]] = {CHANGE_KEY: "replace"}
@@ -33,7 +33,7 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
-    if not TYPE_CHECKING:  # to a type checker, every field is an argument, and there
+    if not TYPE_CHECKING:  # a type checker sees each field as an argument
 
         def __getattr__(self, name: str) -> Any:
             if name in type(self).model_fields:
@@ -48,7 +48,7 @@ class Section(BaseModel):
             object.__setattr__(self, "__pydantic_extra__", None)
             object.__setattr__(self, "__pydantic_private__", None)
 
-        __init__.__pydantic_base_init__ = True  # so that pydantic, which knows what it has judged, goes without it
+        __init__.__pydantic_base_init__ = True  # pydantic has validated the values already and needs no call of it
 
     def given(self) -> dict[str, Any]:
         """Return the given values without defaults; some of them may be sections in turn."""

@@ -28,7 +28,7 @@ class Storage(Section):
         default=0,
         ge=0,
         le=2**40,
-        description="Its size, in GiB (GB where its vendor sells GB); 0 where it grows by itself.",
+        description="Size in GiB, or in GB if its vendor sells GB; 0 if it grows automatically.",
         json_schema_extra=IN_PLACE,
     )
     mbps_per_tib: int = Field(
@@ -85,19 +85,19 @@ class Storage(Section):
     )
     existing: PartId = Field(
         default="",
-        description="What the cloud calls one that exists already, as fs-0123456789abcdef0, or a bucket's name; it "
-        "is mounted, and never changed or deleted. Its other options say how it was made.",
+        description="The cloud's id of an existing one, as fs-0123456789abcdef0, or a bucket's name; it is "
+        "mounted, and never changed or deleted. Its other options say how it was made.",
         json_schema_extra=REFUSE,
     )
-    mount: Mount = Field(description="Where the nodes mount it: an absolute path.", json_schema_extra=ROLL)
+    mount: Mount = Field(description="Mount point on the nodes: an absolute path.", json_schema_extra=ROLL)
     homes: bool = Field(
         default=False,
-        description="Whether home directories and folders of groups are on it, and not on the first file system; a "
+        description="Whether it holds home directories and folders of groups, instead of the first file system; a "
         "change that would move them is refused.",
         json_schema_extra=IN_PLACE,
     )
     protect: bool = Field(
         default=True,
-        description="Whether its removal is refused until this says false.",
+        description="Whether to refuse its removal until this is false.",
         json_schema_extra=IN_PLACE,
     )

@@ -27,7 +27,7 @@ class Tracker(Section):
 
 
 class Checkpoints(Section):
-    """Where runs save what they have learned."""
+    """The place and number of checkpoints."""
 
     directory: Directory = Field(
         default="",
@@ -35,7 +35,7 @@ class Checkpoints(Section):
         json_schema_extra=IN_PLACE,
     )
     keep: int = Field(
-        default=3, ge=1, le=1000, description="How many of the newest are kept.", json_schema_extra=IN_PLACE
+        default=3, ge=1, le=1000, description="Number of newest checkpoints to keep.", json_schema_extra=IN_PLACE
     )
 
 
@@ -44,42 +44,42 @@ class Model(Section):
 
     parameters: Count = Field(
         default=0,
-        description="How many parameters it has, as in 8B; 0 to count those of its shape.",
+        description="Number of parameters, as in 8B; 0 to count those of its shape.",
         json_schema_extra=IN_PLACE,
     )
     tokens: Count = Field(
         default=0,
-        description="How many tokens it is trained on, as in 15T; 0 for those of the steps.",
+        description="Number of tokens in the training, as in 15T; 0 for the number that the steps process.",
         json_schema_extra=IN_PLACE,
     )
     layers: int = Field(
-        default=0, ge=0, le=10_000, description="How many layers; 0: unknown.", json_schema_extra=IN_PLACE
+        default=0, ge=0, le=10_000, description="Number of layers; 0: unknown.", json_schema_extra=IN_PLACE
     )
     hidden: int = Field(
-        default=0, ge=0, le=10_000_000, description="How wide a layer is; 0: unknown.", json_schema_extra=IN_PLACE
+        default=0, ge=0, le=10_000_000, description="Width of a layer; 0: unknown.", json_schema_extra=IN_PLACE
     )
     heads: int = Field(
-        default=0, ge=0, le=100_000, description="How many heads attention has; 0: unknown.", json_schema_extra=IN_PLACE
+        default=0, ge=0, le=100_000, description="Number of attention heads; 0: unknown.", json_schema_extra=IN_PLACE
     )
     kv_heads: int = Field(
         default=0,
         ge=0,
         le=100_000,
-        description="How many heads keys and values have; 0: as many as attention.",
+        description="Number of heads of keys and values; 0: as many as attention.",
         json_schema_extra=IN_PLACE,
     )
     head: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="How wide a query and a key of one head are; 0: the width of a layer by its heads.",
+        description="Width of a query and a key of one head; 0: the width of a layer divided by its heads.",
         json_schema_extra=IN_PLACE,
     )
     value_head: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="How wide a value of one head is; 0: as a key.",
+        description="Width of a value of one head; 0: that of a key.",
         json_schema_extra=IN_PLACE,
     )
     kv_rank: int = Field(
@@ -107,14 +107,14 @@ class Model(Section):
         default=0,
         ge=0,
         le=100_000_000,
-        description="How wide a feed-forward layer is inside; 0: 8/3 of the width with a gate, 4 times without.",
+        description="Inner width of a feed-forward layer; 0: 8/3 of the width with a gate, 4 times without.",
         json_schema_extra=IN_PLACE,
     )
     vocabulary: int = Field(
         default=0,
         ge=0,
         le=100_000_000,
-        description="How many tokens there are; 0: unknown.",
+        description="Size of the vocabulary in tokens; 0: unknown.",
         json_schema_extra=IN_PLACE,
     )
     sequence: int = Field(
@@ -125,14 +125,14 @@ class Model(Section):
     )
     tied: bool = Field(
         default=False,
-        description="Whether the last layer has the weights of the first one.",
+        description="Whether the last layer shares the weights of the first one.",
         json_schema_extra=IN_PLACE,
     )
     experts: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="How many experts each layer has, with those that all tokens use; 0: none.",
+        description="Number of experts in each layer, including shared ones; 0: none.",
         json_schema_extra=IN_PLACE,
     )
     experts_per_token: int = Field(
@@ -153,7 +153,7 @@ class Model(Section):
         default=0,
         ge=0,
         le=100_000_000,
-        description="How wide that feed-forward layer is inside.",
+        description="Inner width of that feed-forward layer.",
         json_schema_extra=IN_PLACE,
     )
     active: Count = Field(
@@ -168,7 +168,7 @@ class Training(Section):
 
     layout: Literal["ddp", "fsdp", "hsdp", "tp"] = Field(
         default="fsdp",
-        description="How a model is spread over ranks: copied, split, split within a node, or split in each layer.",
+        description="Layout of the model on ranks: copied, sharded, sharded within a node, or split in each layer.",
         json_schema_extra=IN_PLACE,
     )
     tensor_parallel: int = Field(
@@ -187,17 +187,17 @@ class Training(Section):
         default=0,
         ge=0,
         le=64,
-        description="How many ranks a node has; 0 for one with each accelerator, or one where there is none.",
+        description="Number of ranks per node; 0 for one per accelerator, or one without accelerators.",
         json_schema_extra=IN_PLACE,
     )
     steps: int = Field(
-        default=100, ge=1, le=100_000_000, description="How many steps a run has.", json_schema_extra=IN_PLACE
+        default=100, ge=1, le=100_000_000, description="Number of steps of a run.", json_schema_extra=IN_PLACE
     )
     batch: int = Field(
         default=16,
         ge=1,
         le=100_000_000,
-        description="How many samples a step has, of all ranks together; a declared model has one a copy or more.",
+        description="Samples of a step over all ranks; a declared model needs at least one per copy.",
         json_schema_extra=IN_PLACE,
     )
     tracker: Tracker = Field(

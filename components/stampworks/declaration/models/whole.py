@@ -58,7 +58,7 @@ class Declaration(Section):
     network: Network = Field(default=Network(), description="Addresses of the cluster.", json_schema_extra=REFUSE)
     account: AccountTerms = Field(
         default=AccountTerms(),
-        description="What the owners of a cloud account ask of everything that is made in it.",
+        description="Requirements of the cloud account for everything that the cluster creates.",
         json_schema_extra=REFUSE,
     )
     pools: Annotated[tuple[Pool, ...], FromList] = Field(
@@ -93,7 +93,7 @@ class Declaration(Section):
         description="Proof that the cluster passes before anything may rely on it.",
         json_schema_extra=IN_PLACE,
     )
-    roll: Roll = Field(default=Roll(), description="How running nodes are replaced.", json_schema_extra=IN_PLACE)
+    roll: Roll = Field(default=Roll(), description="Replacement of running nodes.", json_schema_extra=IN_PLACE)
     training: Training = Field(
         default=Training(),
         description="Defaults of training runs.",

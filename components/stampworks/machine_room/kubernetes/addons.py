@@ -67,7 +67,7 @@ def names(asked_for: Sequence[str]) -> tuple[str, ...]:
 
 def parts(folder: Path, asked_for: Sequence[str]) -> list[Daemon]:
     """Return the daemons. Their settings have to be written first."""
-    found = [*_always(folder), *_asked(folder)]
+    found = [*_always(folder), *_trainer(folder)]
     return [each for each in found if each.name in names(asked_for)]
 
 
@@ -109,7 +109,7 @@ def _always(folder: Path) -> list[Daemon]:
     ]
 
 
-def _asked(folder: Path) -> list[Daemon]:
+def _trainer(folder: Path) -> list[Daemon]:
     config, settings = {"KUBECONFIG": str(folder / "addons.conf")}, folder / "trainer.yaml"
     certificates = folder / _OF_TRAINER
     return [
@@ -259,7 +259,9 @@ def _conversions(name: str) -> Iterator[dict[str, Any]]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(file.read_text(), yaml.CSafeLoader)  # the C loader, for megabytes of them
+    found: dict[str, Any] = yaml.load(
+        file.read_text(), yaml.CSafeLoader
+    )  # the manifests have megabytes: use the C loader
     return found
 
 

@@ -45,6 +45,8 @@ _RATE = ("--kube-api-qps=300", "--kube-api-burst=600")
 
 @dataclass(frozen=True)
 class Addresses:
+    """Addresses and ranges of a Kubernetes in a room."""
+
     gateway: str
     """Address of the room, at which nodes reach the server."""
     services: str
@@ -98,7 +100,7 @@ def read(cluster: str, addresses: Addresses, asked_for: Sequence[str] = ()) -> C
         drift.append("nothing leads to its server from outside the room")
     if certificates.outdated(folder / "pki", _parties(addresses)):
         drift.append("some of its certificates have ended, or will within a month, or name other addresses")
-    return _found(folder, tuple(drift))
+    return _state(folder, tuple(drift))
 
 
 def end(cluster: str, claim: str) -> None:
@@ -188,7 +190,7 @@ def _ensure(
     there = addons.install(room, folder, asked, asked_for)
     _see_that_they_run(room, _names(addresses, asked_for))
     progress(f"{there} answer")
-    return _found(folder, ())
+    return _state(folder, ())
 
 
 def _answer_for_names(room: Room, folder: Path) -> None:
@@ -214,7 +216,7 @@ def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
         raise RoomError(room.name, f"{name} has ended", daemons.last_words(room, name), AGAIN)
 
 
-def _found(folder: Path, drift: tuple[str, ...]) -> ControlPlaneState:
+def _state(folder: Path, drift: tuple[str, ...]) -> ControlPlaneState:
     bootstrap = folder / "bootstrap.conf"
     said = bootstrap.read_text() if bootstrap.exists() else ""
     # The signing key of service accounts is made once, and goes with all other data of the cluster.
@@ -277,7 +279,7 @@ def _parts(room: Room, addresses: Addresses) -> list[Daemon]:
             (
                 program("kube-apiserver"),
                 f"--etcd-servers=http://127.0.0.1:{_ETCD_PORT}",
-                "--bind-address=0.0.0.0",  # in the room's network, which nothing outside reaches
+                "--bind-address=0.0.0.0",  # the room's network cannot be reached from outside
                 f"--secure-port={API_PORT}",
                 f"--advertise-address={addresses.gateway}",
                 "--endpoint-reconciler-type=none",

@@ -62,7 +62,7 @@ def admit(cluster: str, pool: JoinedPool, progress: Progress) -> None:
     deadline = time.monotonic() + _READY_S
     while True:
         _vouch(asked, pool)
-        found = _found(asked, pool)
+        found = _pool_nodes(asked, pool)
         _label(asked, pool, found)
         _lead(room, pool, found)
         wrong = list(_drift(pool, found)) or list(_unreached(asked, pool))
@@ -82,7 +82,7 @@ def drift(cluster: str, pool: JoinedPool) -> list[tuple[str, str]]:
         return unknown
     asked = control_plane.kubectl(cluster)
     try:
-        return [*_drift(pool, _found(asked, pool)), *_unvouched(asked, pool)]
+        return [*_drift(pool, _pool_nodes(asked, pool)), *_unvouched(asked, pool)]
     except RoomError:  # the repair of the server repairs this, too
         return unknown
 
@@ -160,14 +160,14 @@ def _unvouched(asked: Kubectl, pool: JoinedPool) -> Iterator[tuple[str, str]]:
         yield request["spec"]["username"].removeprefix("system:node:"), "waiting for a certificate to serve with"
 
 
-def _found(asked: Kubectl, pool: JoinedPool) -> dict[str, dict[str, Any]]:
+def _pool_nodes(asked: Kubectl, pool: JoinedPool) -> dict[str, dict[str, Any]]:
     there = asked.listed("cannot look at nodes", "nodes")
     return {node["metadata"]["name"]: node for node in there if node["metadata"]["name"] in pool.addresses}
 
 
 def _label(asked: Kubectl, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> None:
     """Label nodes that are known. An object for a node that never came would count as that node."""
-    late = [name for name, node in found.items() if any(_said(pool, name, node))]
+    late = [name for name, node in found.items() if any(_node_drift(pool, name, node))]
     if late:
         asked.apply("cannot label nodes", [_node(pool, name) for name in late])
     for name, node in found.items():
@@ -205,12 +205,12 @@ def _drift(pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> Iterator
         if node is None:
             yield name, "not known to Kubernetes"
             continue
-        yield from ((name, what) for what in (*_said(pool, name, node), *_counted(pool, node)))
+        yield from ((name, what) for what in (*_node_drift(pool, name, node), *_counted(pool, node)))
         if not any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"]):
             yield name, "not ready"
 
 
-def _said(pool: JoinedPool, name: str, node: Mapping[str, Any]) -> Iterator[str]:
+def _node_drift(pool: JoinedPool, name: str, node: Mapping[str, Any]) -> Iterator[str]:
     said = node["metadata"].get("labels", {})
     for key, value in {POOL: pool.name, **pool.labels[name]}.items():
         if said.get(key) != value:

@@ -23,6 +23,8 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Kubectl:
+    """kubectl with the administrator's configuration of one cluster."""
+
     where: str
     """Name of the cluster in messages."""
     config: Path
@@ -43,12 +45,14 @@ class Kubectl:
         self.said(what, [*_APPLY, "--filename=-"], text)
 
     def listed(self, what: str, *words: str) -> list[dict[str, Any]]:
+        """Return the items of a list of objects. `what` names the request in errors."""
         found: list[dict[str, Any]] = json.loads(self.said(what, ["get", *words, "-o", "json"], limit_s=_LOOK_S))[
             "items"
         ]
         return found
 
     def said(self, what: str, words: Iterable[str], text: str = "", limit_s: float = _TIMEOUT_S) -> str:
+        """Run kubectl and return its output. Raise RoomError with the reason if it fails."""
         done = self._run(words, text, limit_s)
         if done.returncode:
             raise RoomError(self.where, what, _why(done), AGAIN)

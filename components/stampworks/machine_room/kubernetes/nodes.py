@@ -50,8 +50,8 @@ def ensure(cluster: str, pool: SimulatedPool, leave: Sequence[str], progress: Pr
 
 
 def leaving(cluster: str, pool: SimulatedPool) -> list[str]:
-    """Return the nodes that are no longer wanted, or whose machine differs."""
-    found = {node["metadata"]["name"]: node for node in _found(control_plane.kubectl(cluster), pool.name)}
+    """Return the nodes that are no longer declared, or whose machine differs."""
+    found = {node["metadata"]["name"]: node for node in _pool_nodes(control_plane.kubectl(cluster), pool.name)}
     return [name for name, node in found.items() if name not in pool.labels or _other_machine(node, pool)]
 
 
@@ -61,7 +61,7 @@ def drift(cluster: str, pool: SimulatedPool) -> list[tuple[str, str]] | None:
     if not control_plane.answers(cluster):
         return unknown
     try:
-        found = {node["metadata"]["name"]: node for node in _found(control_plane.kubectl(cluster), pool.name)}
+        found = {node["metadata"]["name"]: node for node in _pool_nodes(control_plane.kubectl(cluster), pool.name)}
     except RoomError:  # the repair of the server repairs this, too
         return unknown
     if not found and pool.labels:
@@ -88,10 +88,12 @@ def _wrong(node: Mapping[str, Any], pool: SimulatedPool, name: str) -> Iterator[
 
 
 def members(cluster: str, name: str) -> list[str]:
-    return [node["metadata"]["name"] for node in _found(control_plane.kubectl(cluster), name)]
+    """Return the names of a group's simulated nodes."""
+    return [node["metadata"]["name"] for node in _pool_nodes(control_plane.kubectl(cluster), name)]
 
 
 def delete(cluster: str, name: str) -> None:
+    """Delete a group's simulated nodes."""
     _delete(control_plane.kubectl(cluster), members(cluster, name))
 
 
@@ -100,7 +102,7 @@ def _delete(asked: Kubectl, names: Sequence[str]) -> None:
         asked.said("cannot remove nodes", ["delete", "node", "--ignore-not-found", "--wait=false", *names])
 
 
-def _found(asked: Kubectl, pool: str) -> list[dict[str, Any]]:
+def _pool_nodes(asked: Kubectl, pool: str) -> list[dict[str, Any]]:
     return asked.listed("cannot look at nodes", "nodes", f"--selector={_POOL}={pool}")
 
 

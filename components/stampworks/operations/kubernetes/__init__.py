@@ -1,1 +1,1 @@
-"""Kubernetes: the client, and what operations ask of a scheduler."""
+"""Operations on a cluster whose scheduler is Kubernetes."""

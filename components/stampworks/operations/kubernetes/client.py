@@ -1,4 +1,4 @@
-"""The server of a Kubernetes, asked through kubectl, and what its objects say."""
+"""Ask the server of a Kubernetes through kubectl, and read its objects."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _TIMEOUT_S = 120
 _SOON_S, _AT_MOST_S = 5, 20
 """Limit for one request, and for the several that kubectl makes of one command."""
 _NEW_S, _AGAIN_S = 300.0, 5.0
-"""How long one that was just made may be silent."""
+"""Seconds that a new server may be silent, and seconds between tries."""
 _FAILED_THERE = "command terminated with exit code"
 _UNHEARD = {
     "The connection to the server": "does not answer",
     "Unable to connect to the server": "does not answer",
     "error: You must be logged in to the server": "does not accept the credentials",
 }
-"""How a line begins with which kubectl says that nothing was heard, and what that means."""
+"""Beginnings of kubectl's messages about a silent server, and their meaning."""
 Manifest = Mapping[str, Any]
 OURS_ONLY = "--selector=" + ",".join(f"{key}={value}" for key, value in OURS.items())
-"""Chooses what the toolkit has made among what there is."""
+"""Selector of the toolkit's own objects."""
 
 
 class NotRunningError(OperationError):
-    """There is none to ask."""
+    """The cluster has no server to ask."""
 
 
 class RefusedError(OperationError):
-    """The server answered, and did not do what it was asked to."""
+    """The server refused a request."""
 
 
 def kubectl(plan: Plan) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def kubectl(plan: Plan) -> tuple[str, ...]:
 
 
 def reach(cluster: str, cloud: str, region: str) -> tuple[str, ...]:
-    """The same, of a cluster whose scheduler is Kubernetes."""
+    """Return the prefix of a kubectl command for a cluster whose scheduler is Kubernetes."""
     access = _access(cloud)
     command = access.kubectl(cluster, region) if access else ()
     if not command:
@@ -110,11 +110,11 @@ class KubernetesApi:
         return cls(plan.name, plan.cloud, plan.region, config_of(roster))
 
     def nodes(self) -> dict[str, dict[str, Any]]:
-        """By their names."""
+        """Return the nodes by name."""
         return {name_of(node): node for node in self.listed("nodes")}
 
     def listed(self, kinds: str, *more: str, limit_s: float = _TIMEOUT_S) -> list[dict[str, Any]]:
-        """Objects of these kinds; what has none, or no name, is none."""
+        """Return objects of these kinds; objects without a kind or name are left out."""
         text = self.said(["get", kinds, *more, "--output=json"], limit_s=limit_s)
         try:
             items = json.loads(text)["items"]
@@ -126,8 +126,7 @@ class KubernetesApi:
         return [each for each in items if text_at(each, "kind") and text_at(each, "metadata", "name")]
 
     def awaited(self, progress: Callable[[str], None]) -> None:
-        """Returns when it answers. A cloud says that a new one is there before its name is known everywhere, or before
-        it hears anybody."""
+        """Wait until the server answers. A cloud reports a new one before its name resolves, or before it listens."""
         _ = self._kubectl  # waiting does not help where it is missing
         until = time.monotonic() + _NEW_S
         while True:
@@ -142,7 +141,7 @@ class KubernetesApi:
                 return
 
     def listed_soon(self, kinds: str, *more: str) -> list[dict[str, Any]]:
-        """For who only looks: a server that cannot be reached from here is no reason to wait."""
+        """Return objects within a short time limit, for commands that only read."""
         return self.listed(kinds, *more, f"--request-timeout={_SOON_S}s", limit_s=_AT_MOST_S)
 
     def create(self, manifest: Manifest) -> None:
@@ -160,6 +159,7 @@ class KubernetesApi:
         return str(items[-1].get("message", "")) if items else ""
 
     def said(self, words: Sequence[str], given: str = "", limit_s: float = _TIMEOUT_S) -> str:
+        """Run kubectl and return its output. Raise an error that names the cluster."""
         command = [*self._kubectl, *words]
         whole = f"the Kubernetes of cluster {self.cluster}"
         try:
@@ -168,7 +168,7 @@ class KubernetesApi:
                 input=given,
                 capture_output=True,
                 encoding="utf-8",
-                errors="replace",  # a program in a pod may say what is no text
+                errors="replace",  # output of a program in a pod may not be text
                 timeout=limit_s,
                 check=False,
             )
@@ -193,6 +193,7 @@ class KubernetesApi:
 
 
 def name_of(each: Manifest) -> str:
+    """Return the name of an object."""
     return str(each["metadata"]["name"])
 
 
@@ -202,21 +203,23 @@ def conditions(each: Manifest) -> dict[str, Manifest]:
 
 
 def is_true(each: Manifest, kind: str) -> bool:
+    """Whether the condition of this type is true; a missing one is not."""
     return conditions(each).get(kind, {}).get("status") == "True"
 
 
 def ready(node: Manifest) -> bool:
+    """Whether the node's kubelet reports it as ready."""
     return is_true(node, "Ready")
 
 
 def owner(metadata: Manifest) -> str:
-    """Return the object that a workload stands for, whose name a person has chosen."""
+    """Return the object that a workload stands for, whose name a user has chosen."""
     owners = maps_at(metadata, "ownerReferences")
     return text_at(owners[0] if owners else metadata, "name")
 
 
 def looks_at_files(each: Manifest) -> bool:
-    """Whether a workload or a pod is where a user looks at files: it is no job, and ends by itself."""
+    """Return whether a workload or pod is only for reading files: it is no job, and ends by itself."""
     return owner(each["metadata"]).startswith(FILES)
 
 
@@ -231,7 +234,7 @@ def holds(workload: Manifest) -> tuple[str, ...]:
 
 
 def placed(workload: Manifest) -> tuple[str, ...]:
-    """Where its pods are to be, in the order of their ranks."""
+    """Return the nodes of its pods, in the order of ranks."""
     found: list[str] = []
     for pods in maps_at(workload, "status", "admission", "podSetAssignments"):
         levels = texts_at(pods, "topologyAssignment", "levels")

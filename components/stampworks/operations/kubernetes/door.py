@@ -1,4 +1,4 @@
-"""Where the folders of runs are looked at, when no node has programs of ours: in a pod that sees what pods of runs see.
+"""Read folders of runs in a pod with the same mounts as their pods, when nodes have no programs of ours.
 
 It is in the namespace of proofs, on whichever node, takes nothing of it, and ends by itself. Its name has a digest of
 what it is made from: one from another image, or with other claims, serves those who declare that. It has the time, too:
@@ -37,23 +37,24 @@ def ask(plan: Plan, uid: int, argv: Sequence[str], limit_s: float, given: str = 
 
 
 def close(server: KubernetesApi) -> None:
-    """Whatever it is made from, and those of users; who looks next opens one of what is there then."""
+    """Close the pods of any image, including those of users; the next command opens a new one."""
     server.said(["delete", "pods", *_WHERE, _ALL, "--ignore-not-found", "--grace-period=1", "--wait=false"])
     close_of_users(server)
 
 
 def close_of_users(server: KubernetesApi) -> None:
+    """Delete the pods that look at files for users."""
     which = ["jobs.batch", "--all-namespaces", f"--selector={FILES_LABEL}"]
     server.said(["delete", *which, "--ignore-not-found", "--wait=false"])
 
 
 def _open(server: KubernetesApi, plan: Plan) -> str:
-    """One that is there and has not ended serves everybody. Returns its name."""
+    """Return the name of a running pod, which serves all commands; start one if needed."""
     pod = _pod(plan)
     name = name_of(pod)
     there = {name_of(each): each for each in server.listed("pods", *_WHERE, _ALL)}
     if old := [each for each in there if _is_over(there[each])]:
-        # a node may be lost, and would never say that its own is gone
+        # The node may be lost, and could then not confirm the end of its pod.
         server.said(["delete", "pods", *old, *_WHERE, "--ignore-not-found", "--force", "--grace-period=0"])
     if name in old or name not in there:
         server.create(pod)

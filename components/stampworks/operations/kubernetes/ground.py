@@ -50,7 +50,7 @@ _SAID = re.compile(r"\[pod/[a-z0-9-]+-(\d{1,6})/program\] (.*)")
 _ENDED = ("Succeeded", "Failed")
 _NEVER_BEGUN = ("ContainerCannotRun", "StartError")
 _LATE_S = 20.0
-"""So much longer than its program may take, a pod may take to start and to end."""
+"""Seconds that a pod may take to start and end, besides the time of its program."""
 _ENTER, _STAY, _WORD = 'nsenter --target 1 --mount -- sh -c "$1" sh', 'sh -c "$1" sh', '"$WORD_{}"'
 _AS_JOBS = """\
 [ -r /etc/stampworks/collectives.env ] || exec "$@"
@@ -61,11 +61,11 @@ exec "$@"
 """
 """Environment of jobs, in which proofs run, too."""
 _OFFERED_S = 300.0
-"""So long a node may take, after it has joined, until what hands out its devices runs there."""
+"""Seconds after joining until the device plugin of a node must run."""
 _FETCHED_S = 900.0
-"""So long a node may take to fetch the image: it has torch, and a new node has nothing of it."""
+"""Seconds for the image: it contains torch, and a new node has no layer of it."""
 _HOPELESS_S = 60.0
-"""So long a kubelet may say that a pod cannot start, until it is believed: it has tried three times by then."""
+"""Seconds of a kubelet's complaints until a pod counts as unable to start: three tries."""
 # States in which a kubelet tries again, and errors that no retry mends (Kubernetes 1.35, pkg/kubelet/images/types.go
 # and kuberuntime/kuberuntime_container.go, read 2026-11-25). From 1.32 on, a kubelet that waits to pull an image shows
 # the registry's answer: it may be a fault of the network, and the next pull succeeds.
@@ -85,6 +85,8 @@ Manifest = Mapping[str, Any]
 
 
 class KubernetesGround:
+    """The proving ground of a Kubernetes, held by a Lease."""
+
     scheduler = "Kubernetes"
 
     def __init__(self, subject: Subject, roster: Roster) -> None:
@@ -95,13 +97,14 @@ class KubernetesGround:
         """The lease of a proof that was killed, to be taken over."""
         self._holder = ""
         self._until = 0.0
-        """By our clock."""
+        """End of the lease on our clock."""
         self._stuck: dict[str, str] = {}
-        """On which nodes no pod has started, the last time that one was to."""
+        """Nodes on which the last pod did not start, with the reasons."""
         self._hopeless: dict[str, tuple[float, str]] = {}
-        """Nodes whose kubelet has given up, since when, and why."""
+        """Nodes whose kubelet reports a permanent failure: since when, and why."""
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
+        """Wait until no other proof runs. Raise OperationError when patience is over."""
         until = time.monotonic() + patience_s
         while True:
             self._left = self._lease()
@@ -127,6 +130,7 @@ class KubernetesGround:
         return {name: _standing(node, runs.get(name, ()), at_work) for name, node in self._server.nodes().items()}
 
     def held(self) -> dict[str, DrainReason]:
+        """Return the nodes that take no pods, with the reasons."""
         at_work = self._at_work()
         found = {name: _standing(node, (), at_work).held for name, node in self._server.nodes().items()}
         return {name: why for name, why in found.items() if why}
@@ -136,10 +140,11 @@ class KubernetesGround:
         return lease is not None and not _is_over(lease)
 
     def take(self, names: Sequence[str]) -> bool:
+        """Take the lease; False when another proof was faster."""
         self._holder = holder.ourselves()
         lease = _lease(self._holder, LEASE_S)
         verb = "create"
-        if self._left:  # only as long as nobody else has taken it over
+        if self._left:  # replace only the lease that we have seen, in case another proof has taken it
             verb = "replace"
             lease["metadata"]["resourceVersion"] = self._left["metadata"]["resourceVersion"]
         try:
@@ -164,6 +169,7 @@ class KubernetesGround:
         return True
 
     def extend(self, seconds: float) -> None:
+        """Renew the lease if it would end within this time. Raise OperationError if it is lost."""
         if time.monotonic() + seconds + 60 > self._until:
             lasts, lease = int(seconds) + LEASE_S, self._lease()
             if not lease or _holder(lease) != self._holder:
@@ -175,7 +181,7 @@ class KubernetesGround:
             self._until = time.monotonic() + lasts
 
     def give_back(self) -> None:
-        """Only as long as it is still ours. Nodes are free before the next proof begins."""
+        """Delete the lease if it is still ours. Nodes are free before the next proof starts."""
         lease = self._lease()
         if lease and _holder(lease) == self._holder:
             self._forget(OURS_ONLY)
@@ -190,7 +196,8 @@ class KubernetesGround:
             self._server.said(["taint", "node", *names, f"{PROOF_TAINT}-"])
 
     def _forget(self, which: str, wait: bool = False) -> None:
-        """With devices they are waited for: as long as a pod has them, its node refuses the next one that names it."""
+        """Delete pods. Wait for pods with devices: their node refuses the next pod that names it until they are
+        gone."""
         until = ["--wait=true", "--timeout=60s"] if wait else ["--wait=false"]
         self._server.said(["delete", "pods,configmaps", which, *_WHERE, "--grace-period=1", *until])
 
@@ -199,18 +206,21 @@ class KubernetesGround:
         return json.loads(text) if text.strip() else None
 
     def let_in(self, names: Sequence[str]) -> None:
-        """Their taint of the proof keeps pods away for as long as it takes, and outlives us."""
+        """Uncordon nodes, and remove the taint of unproven ones."""
         kubernetes_nodes.let_in(self._server, names)
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        """Cordon nodes that are not held yet."""
         known = self._server.nodes() if reasons else {}
         free = [name for name in reasons if name in known and not known[name]["spec"].get("unschedulable")]
         kubernetes_nodes.hold(self._server, {name: reasons[name] for name in free})
 
     def busy(self) -> dict[str, str]:
+        """Return the nodes on which pods of users run, with a sentence about each."""
         return {name: f"{what[0]} is on it" for name, what in kubernetes_nodes.runs(self._server).items()}
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
+        """Return the nodes that cannot be measured, with the reasons."""
         begun = time.monotonic()
         while True:
             nodes = self._server.nodes()
@@ -256,20 +266,23 @@ class KubernetesGround:
         program: Sequence[str],
         limit_s: float,
     ) -> Ended:
+        """Run a program in pods on all of these nodes, and return its end."""
         return self._start(nodes, accelerators, program, limit_s)
 
     def prepare(self, names: Sequence[str], progress: Progress) -> None:
+        """Fetch the image of the programs, apart from the time of measurements."""
         if self._subject.image and names:
             what = f"{fold(names)} fetch {self._subject.image}, where they lack it"
             self.extend(_FETCHED_S)
             self._start(names, None, ["true"], _FETCHED_S, lambda said: progress(": ".join(filter(None, (what, said)))))
-            if self._believed().issuperset(names):  # not for one of them: that one is out of order
+            # a single node in this state is out of order; all nodes in it have the wrong image
+            if self._believed().issuperset(names):
                 image, why = self._subject.image, " ".join(self._hopeless[names[0]][1].split())
                 what = f"no node of cluster {self._server.cluster} starts a pod from {image}: {names[0]}: {why}"
                 raise OperationError(what, _OTHER_IMAGE)
 
     def _believed(self) -> set[str]:
-        """On which nodes a pod has not been able to start for so long that it never will."""
+        """Return the nodes whose pod has failed to start for so long that it never will."""
         now = time.monotonic()
         return {name for name, (since, _) in self._hopeless.items() if now - since >= _HOPELESS_S}
 
@@ -301,7 +314,7 @@ class KubernetesGround:
         return Ended(*_how(nodes, there, output))
 
     def _ended(self, ask: str, count: int, limit_s: float, progress: Progress) -> list[dict[str, Any]]:
-        """Its pods, once all have ended or never will begin, or the time is up."""
+        """Return the pods when all have ended, some cannot start, or the time is up."""
         until = time.monotonic() + limit_s + _LATE_S
         self._hopeless = {}
         while True:
@@ -356,7 +369,7 @@ class KubernetesGround:
         spec = {
             "nodeName": nodes[rank],
             "restartPolicy": "Never",
-            "activeDeadlineSeconds": math.ceil(limit_s + _LATE_S),  # whatever becomes of us
+            "activeDeadlineSeconds": math.ceil(limit_s + _LATE_S),  # this applies even if this process ends
             "terminationGracePeriodSeconds": 1,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -381,7 +394,7 @@ class KubernetesGround:
 
 def _entering(container: Manifest) -> dict[str, Any]:
     """Configure a container that enters its node and sees all that the node has."""
-    usr = {"name": "usr", "mountPath": "/usr", "readOnly": True}  # with what it enters the node
+    usr = {"name": "usr", "mountPath": "/usr", "readOnly": True}  # needed to enter the node's namespaces
     program = {**container, "securityContext": {"privileged": True}, "volumeMounts": [usr]}
     return {
         "hostIPC": True,
@@ -416,7 +429,7 @@ def _holder(lease: Manifest) -> str:
 
 
 def _is_over(lease: Manifest) -> bool:
-    """Its time is up, or its process is no more."""
+    """Return whether its time is up or its process has ended."""
     spec = lease["spec"]
     renewed = datetime.fromisoformat(spec.get("renewTime") or "1970-01-01T00:00:00Z")
     lasts = spec.get("leaseDurationSeconds") or 0
@@ -424,7 +437,8 @@ def _is_over(lease: Manifest) -> bool:
 
 
 def _standing(node: Manifest, runs: Sequence[str], at_work: bool) -> NodeStanding:
-    """`at_work`: whether a proof is; else what one has left there says that it was broken off."""
+    """Return the state of a node. Without a running proof (`at_work`), the marks of one mean that it was
+    interrupted."""
     found = kubernetes_nodes.standing(node, runs)
     if found.held or PROOF_TAINT not in taints(node) or at_work:
         return found
@@ -432,7 +446,7 @@ def _standing(node: Manifest, runs: Sequence[str], at_work: bool) -> NodeStandin
 
 
 def _terminated(pod: Manifest) -> Manifest | None:
-    """How its program ended; nothing where none has begun."""
+    """Return the end of the program; None if it has not started."""
     found: Manifest | None = _state(pod).get("terminated")
     return None if found and found.get("reason") in _NEVER_BEGUN else found
 
@@ -469,7 +483,7 @@ def _waits(pod: Manifest) -> str:
 
 
 def _how(nodes: Sequence[str], pods: Sequence[Manifest], output: str) -> tuple[int, str, str]:
-    """The exit code of all together, what they printed, and why they did not end well."""
+    """Return the exit status of all pods together, their output, and the reason of a failure."""
     if gone := set(nodes) - {_node_of(pod) for pod in pods}:
         return -1, output, f"{min(gone)}: its pod is gone"
     bad = [pod for pod in pods if pod["status"].get("phase") != "Succeeded"]

@@ -1,4 +1,4 @@
-"""Runs as JobSets of Kubernetes, which Kueue lets start."""
+"""Runs as JobSets of Kubernetes, which Kueue admits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BESIDE = {"trainjob.trainer.kubeflow.org": ("trainingruntimes.trainer.kubeflow.
 """Objects that are printed with a kind; a ConfigMap always is."""
 _GONE_S = 60
 MANIFEST = "jobset.json"
-"""In the folder of a user's job: its JobSet, as it was submitted."""
+"""File in the folder of a user's job: its JobSet as submitted."""
 _OF_JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _NOT_STARTED = (
     *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
@@ -42,6 +42,8 @@ _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 
 
 class KubernetesJobs:
+    """The jobs of a cluster whose scheduler is Kubernetes."""
+
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
         self._server = kubernetes.KubernetesApi.of(plan, roster)
@@ -75,7 +77,7 @@ class KubernetesJobs:
         if secrets:
             try:
                 self._server.said(["create", "--filename=-"], json.dumps(pods.secret(job, of, dict(secrets), uid)))
-            except BaseException:  # without them its pods would wait for ever, on nodes that they hold
+            except BaseException:  # clean up, or pods would wait forever and hold their nodes
                 self._server.said(["delete", _KIND, of.name, f"--namespace={of.team}", "--wait=false"])
                 raise
         return f"{of.team}/{of.name}"
@@ -100,7 +102,7 @@ class KubernetesJobs:
             raise OperationError(left, "their nodes may be lost: see stampworks status, and submit it again") from error
 
     def every_job(self, ended: bool) -> tuple[Job, ...]:  # noqa: ARG002
-        """Also those that came to Kueue by another way."""
+        """Return all jobs, including workloads that were not submitted by the toolkit."""
         ours = self.jobs()
         ids = {job.id for job in ours}
         gangs = kubernetes_status.status(self._plan, self._roster).gangs
@@ -139,8 +141,8 @@ class KubernetesJobs:
         return found
 
     def cancel(self, job: Job) -> None:
-        """The programs are asked to end; those that do not are ended. Whoever makes its JobSet would make another one,
-        and so is what is deleted; what was printed beside it goes, too."""
+        """Ask the programs to end, and end those that do not. Delete the object that created the JobSet, because it
+        would create another one, and objects printed with it."""
         team, _, name = str(job.id).partition("/")
         where = (f"--namespace={team}", "--wait=false", "--cascade=foreground")
         there = self._server.listed(_KIND, f"--namespace={team}")
@@ -210,7 +212,7 @@ def ask_storage(plan: Plan, roster: Roster, user: str, argv: Sequence[str], limi
 
 
 def _team(plan: Plan, user: User | None) -> str:
-    """Return the team of a user; the user who is not in the plan is root."""
+    """Return the team of a user; a user outside of the plan is root."""
     if user and user.accounts:
         return user.accounts[0]
     if user and plan.scheduler.accounts:
@@ -230,8 +232,8 @@ def _devices(plan: Plan, wanted: JobRequest) -> dict[str, str]:
 
 
 def _room(machine: Machine) -> dict[str, str]:
-    """Most of a node, so that nobody's pods without accelerators are put beside a run; the rest is for the node's own.
-    A simulated one has no cores of its own."""
+    """Return requests for most of a node, so that no pods without accelerators join the run; the rest is for the node's
+    own pods. A simulated node has no cores of its own."""
     amounts = (("cpu", machine.cpus, ""), ("memory", machine.memory_mib, "Mi"))
     return {name: f"{most * 4 // 5}{unit}" for name, most, unit in amounts if most and not machine.simulated}
 
@@ -241,8 +243,8 @@ def _of(each: Any, field: str) -> str:
 
 
 def _made_by(made: Any) -> tuple[str, str]:
-    """The kind and the name of what a JobSet is there for: where nobody else makes it, of itself. Only of kinds that
-    are known: whoever makes a JobSet can say that anything is its owner, and that would be deleted."""
+    """Return kind and name of the object that owns a JobSet, or the JobSet's own. Only known kinds count: an owner can
+    be forged, and would be deleted."""
     for each in maps_at(made, "metadata", "ownerReferences"):
         group = text_at(each, "apiVersion").partition("/")[0]
         kind = f"{text_at(each, 'kind').lower()}.{group}"
@@ -256,12 +258,12 @@ def _owner(job: Any) -> tuple[str, str]:
 
 
 def _through(job: Any) -> bool:
-    """Its first program has ended well: what is left waits for pods of nodes that do not answer any more."""
+    """Return whether its first program has succeeded: the rest waits for pods of nodes that no longer answer."""
     return kubernetes.is_true(job, "SuccessCriteriaMet")
 
 
 def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
-    """Whatever shape it has: anybody of a team may make a JobSet with our label."""
+    """Return the job of a JobSet of any shape: members of a team may create one with our label."""
     state: State = _ENDED.get(text_at(found, "status", "terminalState"), "waiting")
     if _of(found, "deletionTimestamp"):
         state = "ending"
@@ -301,7 +303,7 @@ def _seconds(when: str) -> int | None:
 
 
 def _pods(job: Any) -> int:
-    """As many as are there at a time."""
+    """Return the number of pods that run at a time."""
     at_a_time = count_at(job, "template", "spec", "parallelism", otherwise=1)
     return count_at(job, "replicas", otherwise=1) * at_a_time
 

@@ -33,7 +33,7 @@ def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.RunRequest) -> 
 
 
 def _expect_fit_for_mpi(plan: Plan, image: str, user: str) -> None:
-    """Nodes that playbooks make have what it takes, with their users; of an image nobody knows more than its name."""
+    """Refuse an MPIJob from an image: its programs and users are unknown. Nodes of playbooks have both."""
     if not image and plan.managed:
         what = "an MPIJob needs an image with mpirun and sshd, for nodes of the cloud do not bring programs"
         raise InputError(what, "build one (workloads/Containerfile), and say --image IMAGE")
@@ -43,7 +43,7 @@ def _expect_fit_for_mpi(plan: Plan, image: str, user: str) -> None:
 
 
 def _as_declared(plan: Plan) -> Roster:
-    """As if all of it were there. What nodes are called is no matter, and a plan need not know it."""
+    """Return a roster in which all declared nodes exist. Their names do not matter, and the plan may not know them."""
     members = tuple(
         Member(f"{group.name}-{number}", group.name, "", "", (), "")
         for group in plan.pools

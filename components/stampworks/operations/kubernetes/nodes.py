@@ -1,4 +1,4 @@
-"""Nodes of a Kubernetes in and out of service: who keeps pods from them, and what runs there."""
+"""Nodes of a Kubernetes in and out of service: holders of nodes, and their running work."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ from stampworks.schedulers.topology.kubernetes import POOL
 from stampworks.text.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, parsed, written
 
 HELD = "stampworks/held"
-"""The annotation that says who has cordoned a node, in the form of `stampworks.text.reasons`."""
+"""Annotation with the reason of a cordon, in the form of `stampworks.text.reasons`."""
 _REQUEUED = "stampworks/requeued"
 """The annotation of a gang that a roll has stopped, for as long as it may not start again."""
 _JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _SYSTEM = "kube-system"
-"""Whose pods nobody of a team has started: what looks after an add-on of a cloud is on whichever node has room."""
+"""Namespace of the system's pods, which no team has started: add-ons of a cloud run on any node with room."""
 _STOPPED_S, _POLL_S, _GATHER_S = 60.0, 0.5, 10.0
 _SEE = "see stampworks status, and the cloud's console"
 _ANYBODY = DrainReason("person", "somebody", "cordoned")
 _ENDED = ("Succeeded", "Failed")
-# The driver of buckets starts a pod of its own, owned by nobody, on each node where somebody's pod sees a bucket, and
-# ends it after the last one of these (aws-mountpoint-s3-csi-driver 2.7, mountpoint-s3-csi-driver 57c6bedb,
-# pkg/podmounter/mppod/creator.go and docs/MOUNTPOINT_POD_SHARING.md, read 2026-11-25). Its label is nothing by itself:
-# whoever may start pods may write it.
+# The driver of buckets starts its own pod, without an owner, on each node where a pod mounts a bucket, and ends it
+# after the last of these (aws-mountpoint-s3-csi-driver 2.7, mountpoint-s3-csi-driver 57c6bedb,
+# pkg/podmounter/mppod/creator.go and docs/MOUNTPOINT_POD_SHARING.md, read 2026-11-25). The label alone proves nothing:
+# anybody who may start pods can write it.
 _BUCKET = "s3.csi.aws.com/mountpoint-version"
 
 
 @dataclass(frozen=True)
 class KubernetesNodeState:
+    """A node as the server reports it."""
+
     name: str
     ready: bool
     held: DrainReason | None
@@ -50,6 +52,7 @@ class KubernetesNodeState:
 
 
 def states(plan: Plan, names: Iterable[str]) -> tuple[KubernetesNodeState, ...]:
+    """Return the state of each of these nodes that the server knows."""
     server = KubernetesApi.of(plan)
     known, busy = server.nodes(), runs(server)
     return tuple(
@@ -69,7 +72,7 @@ def roster(cluster: str, of: str, region: str, pools: Iterable[str]) -> Roster:
 
 
 def _machine(node: Manifest) -> str:
-    """Another one when the node is another machine, or was started anew."""
+    """Return an id that changes when the node is another machine, or has restarted."""
     return f"{node['metadata'].get('uid', '')}/{node['status'].get('nodeInfo', {}).get('bootID', '')}"
 
 
@@ -81,8 +84,8 @@ def _address(node: Manifest) -> str:
 def gather(
     cluster: str, of: str, region: str, counts: Mapping[str, int], progress: Progress, patience_s: float
 ) -> Roster:
-    """All that are there, once each pool has as many nodes that answer as it is to have. What the cloud says of those
-    that have fewer is told: it may be mended, or pass, while they are waited for."""
+    """Return all members, once each pool has enough nodes that answer. Report the cloud's reasons for missing ones:
+    they may disappear during the wait."""
     server, until = KubernetesApi(cluster, of, region), time.monotonic() + patience_s
     while True:
         answering = Counter(
@@ -102,13 +105,13 @@ def gather(
 
 
 def drain(server: KubernetesApi, plan: Plan, names: Sequence[str], reason: DrainReason) -> None:
-    """Nodes of the plan take no new pods, those on them go on. It takes over what was held for another reason."""
+    """Cordon nodes of the plan; their pods continue. Replace an earlier reason."""
     check(plan, names, server.nodes())
     hold(server, dict.fromkeys(names, reason))
 
 
 def give_back(server: KubernetesApi, plan: Plan, names: Sequence[str], force: bool = False) -> None:
-    """Nodes take pods again, all of the named or none; what the toolkit holds itself only by force."""
+    """Uncordon all of these nodes or none. Nodes that the toolkit holds need force."""
     known = server.nodes()
     check(plan, names, known)
     why = {name: reason for name in dict.fromkeys(names) if (reason := held(known[name]))}
@@ -131,7 +134,7 @@ def wait_until_free(
     poll_s: float = 1.0,
     else_: str = DRAINED,
 ) -> None:
-    """Returns once no pod runs on the named nodes; `else_` says what becomes of them when time is up."""
+    """Wait until no pod runs on these nodes. `else_` is the hint after the time limit."""
     until = time.monotonic() + 60 * timeout_minutes
     while busy := {name: what for name, what in runs(server).items() if name in names}:
         if time.monotonic() > until:
@@ -190,20 +193,20 @@ def _gang_of(pod: Manifest) -> str:
 
 
 def _is_on(workload: Manifest, names: Sequence[str], gangs: Collection[tuple[str, str]]) -> bool:
-    """Kueue says where it has placed one, but for one whose place is nobody's wish: that is where its pods are."""
+    """Return whether a workload is on these nodes: by Kueue's assignment, or by its pods if it has no topology."""
     here = (workload["metadata"]["namespace"], kubernetes.owner(workload["metadata"])) in gangs
     return kubernetes.has_started(workload) and (here or not set(names).isdisjoint(kubernetes.placed(workload)))
 
 
 def _still(server: KubernetesApi, stopped: Sequence[Manifest]) -> bool:
-    """Whether Kueue has not stopped one of them yet: who is active again before that goes on as if nothing had been."""
+    """Return whether Kueue has not stopped one of them yet: reactivated earlier, it would simply continue."""
     which = {_where(each) for each in stopped}
     there = server.listed("workloads.kueue.x-k8s.io", "--all-namespaces")
     return any(_where(each) in which and kubernetes.has_started(each) for each in there)
 
 
 def _set_active(server: KubernetesApi, workload: Manifest, *, active: bool) -> None:
-    """Unless it is gone by now."""
+    """Reactivate a workload, unless it has been deleted."""
     mark = None if active else "true"
     patch = json.dumps({"metadata": {"annotations": {_REQUEUED: mark}}, "spec": {"active": active}})
     team, name = _where(workload)
@@ -224,6 +227,7 @@ def _annotations(each: Manifest) -> Manifest:
 
 
 def standing(node: Manifest, runs: Sequence[str]) -> NodeStanding:
+    """Return whether a node runs pods and takes new ones."""
     silent, why = not kubernetes.ready(node), held(node)
     return NodeStanding(
         busy=f"{runs[0]} is on it" if runs else "",
@@ -254,11 +258,12 @@ def held(node: Manifest) -> DrainReason | None:
 
 
 def taints(node: Manifest) -> dict[str, Manifest]:
+    """Return the taints of a node by key."""
     return {text_at(taint, "key"): taint for taint in maps_at(node, "spec", "taints")}
 
 
 def hold(server: KubernetesApi, reasons: Mapping[str, DrainReason]) -> None:
-    """Nodes take no new pods, each for its own reason; whose it may take over is the caller's to know."""
+    """Cordon nodes with a reason each. The caller decides whose reasons may be replaced."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
         if reason == UNPROVEN:
@@ -270,14 +275,14 @@ def hold(server: KubernetesApi, reasons: Mapping[str, DrainReason]) -> None:
 
 
 def let_in(server: KubernetesApi, names: Sequence[str]) -> None:
-    """Nodes take pods, whoever held them."""
+    """Uncordon nodes, and remove the taint of unproven ones."""
     known = _uncordon(server, names)
     if new := [name for name in names if name in known and UNPROVEN_TAINT in taints(known[name])]:
         server.said(["taint", "node", *new, f"{UNPROVEN_TAINT}-"])
 
 
 def _uncordon(server: KubernetesApi, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Returns all nodes as they were before."""
+    """Uncordon nodes, and return all nodes as they were before."""
     known = server.nodes()
     there = [name for name in names if name in known]
     if out := [name for name in there if known[name]["spec"].get("unschedulable")]:
@@ -288,10 +293,9 @@ def _uncordon(server: KubernetesApi, names: Sequence[str]) -> dict[str, dict[str
 
 
 def runs(server: KubernetesApi) -> dict[str, tuple[str, ...]]:
-    """By node, what somebody runs there: gangs that were let start, whose pods may be about to come, and other pods:
-    those of a gang among them that has to make room, and saves what it has. A gang that goes on without some of its
-    nodes keeps them to its end in Kueue's books, and runs nothing there; and no pod of one comes to a node that is not
-    proven, for which it waits."""
+    """Return the work on each node: admitted gangs, even before their pods start, and other pods, including those of
+    gangs that make room and save their state. Kueue reserves all nodes of a gang until it ends, but a node that the
+    gang has lost runs nothing. Gangs do not count on unproven nodes: they wait there."""
     found: dict[str, list[str]] = {}
     gangs: set[tuple[str, str, str]] = set()
     there = server.listed("nodes,pods,workloads.kueue.x-k8s.io", "--all-namespaces")
@@ -315,7 +319,7 @@ def runs(server: KubernetesApi) -> dict[str, tuple[str, ...]]:
 
 
 def _left(pods: Iterable[Manifest]) -> dict[tuple[str, str], set[str]]:
-    """By gang, the nodes on which its pods have ended while others of its pods go on."""
+    """Return the nodes of each gang on which its pods have ended while others continue."""
     ended: dict[tuple[str, str], set[str]] = {}
     at_work: dict[tuple[str, str], set[str]] = {}
     for pod in pods:
@@ -326,7 +330,7 @@ def _left(pods: Iterable[Manifest]) -> dict[tuple[str, str], set[str]]:
 
 
 def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
-    """Whether it is one of a gang that was said to be there."""
+    """Return whether a pod belongs to one of the listed gangs."""
     return (team, _gang_of(pod), pod["spec"].get("nodeName", "")) in gangs
 
 
@@ -344,6 +348,7 @@ def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
 
 
 def check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> None:
+    """Raise InputError for a name that is no worker, or that has not joined yet."""
     of_pools = {pool.name for pool in pools(plan)}
     ours = {name for name, node in known.items() if node["metadata"].get("labels", {}).get(POOL) in of_pools}
     check_names(plan, names, ours if plan.managed else {node.name for pool in pools(plan) for node in pool.nodes})

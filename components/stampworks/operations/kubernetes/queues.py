@@ -26,8 +26,8 @@ _SHOWN = 10
 
 
 def keep(server: KubernetesApi, queues: Queues) -> None:
-    """Refuses to go on while gangs are in what goes when there are these queues: a team's namespace would take them
-    along, and Kueue keeps a ClusterQueue until its gangs have ended. Where users look at files is no reason to wait."""
+    """Raise BusyError while gangs are in teams or queues to be removed: the namespace of a team would take them along,
+    and Kueue keeps a ClusterQueue until its gangs have ended. Pods for reading files do not count."""
     if found := in_what_goes(server, queues):
         more = [f"... ({len(found)} in all)"] if len(found) > _SHOWN else []
         lines = [f"  {each}" for each in (*found[:_SHOWN], *more)]
@@ -40,7 +40,7 @@ def keep(server: KubernetesApi, queues: Queues) -> None:
 
 
 def in_what_goes(server: KubernetesApi, queues: Queues) -> list[str]:
-    """In words: each gang that has not ended and is in a team or a queue of this cluster that is none of these."""
+    """Return a sentence about each gang that has not ended and whose team or queue is to be removed."""
     try:
         there = server.listed_soon(_KINDS, "--all-namespaces")
     except RefusedError as error:
@@ -55,7 +55,7 @@ def in_what_goes(server: KubernetesApi, queues: Queues) -> list[str]:
 
 
 def _team(each: Manifest, cluster: str) -> str:
-    """Whose quota it is; several clusters may share a Kubernetes."""
+    """Return the team of a quota; several clusters may share a Kubernetes."""
     ours = each["kind"] == "Cohort" and text_at(each, "spec", "parentName") == cluster
     return name_of(each).removeprefix(f"{cluster}-") if ours else ""
 

@@ -1,4 +1,4 @@
-"""A cluster whose scheduler is Kubernetes: its nodes, its teams and what they wait for, as the server says it."""
+"""State of a cluster whose scheduler is Kubernetes: nodes, teams, and reasons for waiting."""
 
 from __future__ import annotations
 
@@ -43,9 +43,11 @@ _DRAIN = "stampworks drain keeps jobs from there"
 
 @dataclass(frozen=True)
 class PoolStatus:
+    """A pool: nodes and accelerators in use."""
+
     name: str
     nodes: int
-    """As planned."""
+    """Number of planned nodes."""
     ready: int
     accelerators: int
     used: int
@@ -54,6 +56,8 @@ class PoolStatus:
 
 @dataclass(frozen=True)
 class TeamStatus:
+    """A team: accelerators in use and waiting jobs."""
+
     name: str
     own: int
     """Accelerators that are its own."""
@@ -62,6 +66,7 @@ class TeamStatus:
 
     @property
     def borrowed(self) -> int:
+        """Accelerators in use beyond its own."""
         return max(0, self.used - self.own)
 
 
@@ -76,17 +81,19 @@ class Gang:
     state: State
     pods: int
     nodes: tuple[str, ...]
-    """Its nodes, in the order of its ranks; none while it waits."""
+    """Nodes of the gang in the order of ranks; empty while it waits."""
     domains: tuple[str, ...]
-    """Where they stand, on the level right above nodes."""
+    """Domains of the nodes on the level right above them."""
     why: str
     """Why it waits."""
     since: int | None
-    """When it was let start, in seconds of Unix time; None while it waits."""
+    """Time of admission in seconds of Unix time; None while it waits."""
 
 
 @dataclass(frozen=True)
 class KubernetesStatus:
+    """The state of a cluster whose scheduler is Kubernetes."""
+
     cluster: str
     cloud: str
     verdict: Verdict
@@ -96,11 +103,12 @@ class KubernetesStatus:
     teams: tuple[TeamStatus, ...]
     gangs: tuple[Gang, ...]
     endings: tuple[Ending, ...] = ()
-    """When capacity ends that nodes are in, as the cloud says it."""
+    """Ends of the capacity of nodes, as the cloud reports them."""
     scheduling_only: ClassVar[tuple[str, ...]] = ()
     """Nodes for scheduling only are nodes as all others here."""
 
     def tables(self) -> tuple[StatusTable, ...]:
+        """Return tables of pools, teams and gangs."""
         pools = [
             (each.name, f"{each.ready} of {each.nodes}", f"{each.used} of {each.accelerators}") for each in self.pools
         ]
@@ -122,6 +130,7 @@ def _cells(gang: Gang) -> tuple[object, ...]:
 
 
 def nodes(plan: Plan, names: Sequence[str]) -> NodesStatus:
+    """Return the state of these nodes as a table."""
     found = states(plan, names)
     rows = [
         (
@@ -135,7 +144,7 @@ def nodes(plan: Plan, names: Sequence[str]) -> NodesStatus:
 
 
 def status(plan: Plan, roster: Roster | None = None) -> KubernetesStatus:
-    """Asks the server; where it does not answer nothing is known. A user sees her own teams and their gangs."""
+    """Ask the server for the state; without an answer it is unknown. A user sees only her own teams and their gangs."""
     found = _objects(plan, roster)
     nodes = [each for each in found if each["kind"] == "Node"]
     queues = [each for each in found if each["kind"] == "ClusterQueue"]
@@ -162,7 +171,7 @@ def status(plan: Plan, roster: Roster | None = None) -> KubernetesStatus:
 
 
 def teams_of(plan: Plan, roster: Roster | None) -> tuple[Account, ...]:
-    """Return the teams in whose namespaces the user of a roster has rights: an administrator has them in all."""
+    """Return the teams whose namespaces the user may read: all of them for an administrator."""
     found = kubernetes.teams(plan)
     return tuple(team for team in found if roster.user in team.users) if roster and config_of(roster) else found
 
@@ -183,7 +192,7 @@ def _objects(plan: Plan, roster: Roster | None) -> list[dict[str, Any]]:
         found = server.listed_soon(kinds)
         for where in namespaces(plan, roster):
             found += server.listed_soon(of_teams, where)
-    except RefusedError as error:  # its cluster may be well all the same
+    except RefusedError as error:  # the cluster itself may be healthy
         why = str(error).splitlines()[0]
         raise UnknownError(why, server.remedy(why)) from None
     return found
@@ -207,7 +216,7 @@ def _wrong(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
 
 
 def _too_few(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
-    """Where the cloud names nodes, they are counted, by what they are labelled with."""
+    """Yield pools with missing nodes, counted by label where the cloud names nodes."""
     for pool in kubernetes.pools(plan):
         own = _own(pool, nodes)
         if len(own) != pool.count:
@@ -219,7 +228,7 @@ def _too_few(plan: Plan, nodes: Sequence[Manifest]) -> Iterator[str]:
 
 
 def _ill(nodes: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Nodes that the agent of their cloud does not call well, by why: they take pods until somebody drains them."""
+    """Return the nodes that the cloud's agent calls unhealthy, by reason: they take pods until they are drained."""
     watched = {kind for each in catalog.cloud_nodes().values() for kind in each.health_conditions}
     found: dict[str, list[str]] = {}
     for node in nodes:
@@ -307,7 +316,7 @@ def _seconds(time: str) -> int | None:
 
 
 def _why(workload: Manifest, called: Mapping[str, str]) -> str:
-    """Why Kueue does not let it start; of one that made room, also for whom, by the name that people know."""
+    """Return the reason why Kueue does not admit it; after a preemption also the preempting run."""
     said = conditions(workload)
     texts = [text_at(said, "Evicted", "message")] if is_true(workload, "Evicted") else []
     texts += [text_at(said, "QuotaReserved", "message")] if "QuotaReserved" in said else ["not judged yet"]

@@ -1,4 +1,4 @@
-"""Where a user looks at files of the cluster: in the pod of a Job of her own, in the namespace of her team.
+"""Read files of a cluster as a user: in the pod of a Job of that user, in the namespace of the team.
 
 It has her number, and sees the storage that pods of runs see. It asks for little, so that it starts beside jobs that
 have all accelerators, and ends by itself. Its name begins as the policy `users` wants it: she may start programs in

@@ -1,1 +1,1 @@
-"""Slurm: the client, and what operations ask of a scheduler."""
+"""Operations on a cluster whose scheduler is Slurm."""

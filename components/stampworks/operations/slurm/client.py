@@ -20,24 +20,26 @@ HOLDING = "running,completing,configuring,suspended,signaling,stage_out,stopped"
 _NAMES_MAX = 1 << 20
 """Over all jobs: a thousand that each hold a thousand nodes."""
 _TEXT_MAX = 16384
-"""Nothing that Slurm writes into one field is as long; a longer one is not worth the time that patterns take on it."""
+"""Maximum characters of a field. Slurm writes none as long, and patterns would take too much time on it."""
 ACCOUNTED_DAYS = 7
-"""So long jobs that have ended are listed, where there is an accounting."""
+"""Days of ended jobs that are listed, with accounting."""
 _POLL_S = 0.5
 ANSWER_S = 30.0
-"""How long a node is waited for that is about to answer."""
+"""Seconds to wait for a node that may answer soon."""
 _TIME_END = 1 << 37  # beyond, there is no such date
 
 
 @dataclass(frozen=True)
 class SlurmNode:
+    """A node as Slurm reports it."""
+
     name: str
     states: tuple[str, ...]
-    """Base state first, flags behind it, in lower case."""
+    """Base state first, then flags, in lower case."""
     reason: DrainReason
     """Slurm keeps the last one for ever: it says something only about a node that takes no jobs."""
     since: int | None
-    """When the reason was set, in seconds of Unix time; None where Slurm did not say."""
+    """Time of the reason in seconds of Unix time; None if Slurm does not report it."""
     gpus: int | None
     gpus_allocated: int | None
     """None where Slurm's answer could not be read."""
@@ -45,6 +47,8 @@ class SlurmNode:
 
 @dataclass(frozen=True)
 class SlurmJob:
+    """A running job as Slurm reports it."""
+
     id: int
     user: str
     nodes: tuple[str, ...]
@@ -60,12 +64,12 @@ class Queued:
     queue: str
     comment: str
     states: tuple[str, ...]
-    """Base state first, flags behind it, in lower case."""
+    """Base state first, then flags, in lower case."""
     reason: str
     """Slurm's word for why it waits."""
     nodes: tuple[str, ...]
     wanted: int | None
-    """How many nodes it asks for."""
+    """Number of requested nodes."""
     started: int | None
     """Seconds of Unix time; of a job that waits, when Slurm expects it to start."""
     account: str
@@ -167,6 +171,7 @@ class SlurmSnapshot:
 
 
 def look(roster: Roster) -> SlurmSnapshot:
+    """Return nodes and jobs. A job may have ended between the two requests."""
     return SlurmSnapshot(nodes(roster), jobs(roster))
 
 

@@ -20,12 +20,14 @@ from stampworks.plan import Roster
 from stampworks.text.reasons import DrainReason
 
 _START_S = 10.0
-"""The nodes are free and nobody else's: what does not start by then does not start."""
+"""Seconds to start: the nodes are free and reserved, so that a program that has not started by then never will."""
 _LATE_S = 20.0
-"""Where a node is not well, srun may wait so long for those that are: who is not is drained by then."""
+"""Seconds that srun may wait for healthy nodes when a node fails: the failed node is drained by then."""
 
 
 class SlurmGround:
+    """The proving ground of a Slurm, held by a reservation."""
+
     scheduler = "Slurm"
 
     def __init__(self, roster: Roster) -> None:
@@ -33,6 +35,7 @@ class SlurmGround:
         self._lease: Lease | None = None
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
+        """Wait until no other proof runs. Raise OperationError when patience is over."""
         reservation.await_turn(self._roster, patience_s, progress)
 
     def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
@@ -49,32 +52,40 @@ class SlurmGround:
         return {name: standing(node, busy.get(name, "")) for name, node in found.nodes.items()}
 
     def held(self) -> dict[str, DrainReason]:
+        """Return the drained nodes with the reasons."""
         return {name: node.reason for name, node in slurm.nodes(self._roster).items() if "drain" in node.states}
 
     def take(self, names: Sequence[str]) -> bool:
+        """Make the reservation; False when another proof was faster."""
         self._lease = reservation.take(self._roster, names)
         return self._lease is not None
 
     def extend(self, seconds: float) -> None:
+        """Extend the reservation to this time from now."""
         if self._lease:
             self._lease.extend(seconds)
 
     def give_back(self) -> None:
+        """Delete the reservation."""
         if self._lease:
             self._lease.give_back()
 
     def let_in(self, names: Sequence[str]) -> None:
+        """Resume nodes."""
         self._ask(["scontrol", "update", f"nodename={','.join(names)}", "state=resume"])
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
+        """Drain nodes that are not drained yet."""
         known = slurm.nodes(self._roster) if reasons else {}
         free = [name for name in reasons if name in known and "drain" not in known[name].states]
         hold(self._roster, {name: reasons[name] for name in free})
 
     def busy(self) -> dict[str, str]:
+        """Return the nodes on which jobs run, with a sentence about each."""
         return busy_nodes(slurm.jobs(self._roster))
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
+        """Return the nodes that cannot be measured, with the reasons."""
         known = slurm.answered(self._roster, names, limit_s, progress)
         out = {name: out_of_order(known[name]) if name in known else "Slurm does not know it" for name in names}
         return {name: why for name, why in out.items() if why}
@@ -85,6 +96,7 @@ class SlurmGround:
     def start(
         self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float
     ) -> Ended:
+        """Run a program on all of these nodes with srun, and return its end."""
         name = f"{reservation.NAME}-{secrets.token_hex(4)}"
         command = ["timeout", "--kill-after=5", f"{limit_s:.0f}", *_srun(name, queue, nodes, accelerators), *program]
         try:
@@ -101,7 +113,7 @@ class SlurmGround:
 
 
 def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> list[str]:
-    """How a job of ours with a rank on each node begins."""
+    """Return the beginning of an srun command with a rank on each node."""
     return [
         "srun",
         f"--reservation={reservation.NAME}",
@@ -118,7 +130,7 @@ def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> lis
         "--label",
         "--kill-on-bad-exit=0",
         f"--immediate={_START_S:.0f}",
-        "--wait=0",  # a rank may end long before the last one; how long all may take is said apart
+        "--wait=0",  # a rank may end long before the last one; the limit of all is set elsewhere
         "--",
     ]
 

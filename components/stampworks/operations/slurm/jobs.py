@@ -52,6 +52,8 @@ _REASONS = {
 
 
 class SlurmJobs:
+    """The jobs of a cluster whose scheduler is Slurm."""
+
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
 
@@ -215,12 +217,12 @@ def _hours(job: slurm.Queued, state: State) -> float | None:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Nothing where one of them is not known."""
+    """Return the sum, or None if a value is unknown."""
     known = list(values)
     return None if None in known else sum(value for value in known if value is not None)
 
 
 def _why(reason: str) -> str:
-    """Slurm's word for why a job waits, in plain words where they are known."""
+    """Return why a job waits: a sentence for known reasons of Slurm, otherwise Slurm's word."""
     word = reason.partition(",")[0].partition(":")[0]
     return _REASONS.get(word, reason or _REASONS["None"])

@@ -1,4 +1,4 @@
-"""Nodes of a Slurm in and out of service: who keeps jobs from them, and which jobs run there."""
+"""Nodes of a Slurm in and out of service: holders of nodes, and their running jobs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from stampworks.text.reasons import DrainReason, written
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _OUT = {"drain", "down", "fail"}
-"""States from which Slurm takes a node back when it is told to."""
-# A node with any other state takes no new job: a state that nobody here has heard of counts as one of those.
+"""States from which Slurm resumes a node on request."""
+# A node in any other state takes no new job; this includes states that are not known here.
 TAKES_JOBS = frozenset(
     {"idle", "allocated", "mixed", "completing", "planned", "reserved", "cloud", "dynamic_norm", "powered_up"}
 )
 
 
 def drain(plan: Plan, roster: Roster, names: Sequence[str], reason: DrainReason) -> None:
-    """Nodes of the plan take no new jobs, those on them go on. It takes over what was drained for another reason."""
+    """Drain nodes of the plan; their jobs continue. Replace an earlier reason."""
     check_nodes(plan, roster, names, slurm.nodes(roster))
     hold(roster, dict.fromkeys(names, reason))
 
 
 def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = False) -> None:
-    """Nodes take jobs again, all of the named or none; what the toolkit holds itself only by force."""
+    """Resume all of these nodes or none. Nodes that the toolkit holds need force."""
     known = slurm.nodes(roster)
     check_nodes(plan, roster, names, known)
     out = [name for name in dict.fromkeys(names) if _OUT.intersection(known[name].states)]
@@ -64,19 +64,19 @@ def wait_until_free(
     poll_s: float = 1.0,
     else_: str = DRAINED,
 ) -> None:
-    """Returns once no job runs on the named nodes; `else_` says what becomes of them when time is up."""
+    """Wait until no job runs on these nodes. `else_` is the hint after the time limit."""
     started = time.monotonic()
     while busy := _busy(roster, names):
         if time.monotonic() - started >= timeout_minutes * 60:
             raise _still_busy(busy, timeout_minutes, else_)
         jobs = sorted({job.id for _, job in busy})
-        # at every look, for this is also where whoever asked can interrupt the wait
+        # Report at every look: here the caller can interrupt the wait.
         progress(f"waiting for {_jobs(jobs)} on {', '.join(sorted({name for name, _ in busy}))}")
         time.sleep(poll_s)
 
 
 def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str, slurm.SlurmNode]) -> None:
-    """Refuses what is no node that runs jobs: the plan's names, and those that it has no names for yet."""
+    """Refuse names that are no workers: those of the plan, and of nodes that the plan cannot name."""
     pools = {pool.name for pool in plan.pools}
     nodes = {node.name for pool in plan.pools for node in pool.nodes}
     check_names(plan, names, nodes | {member.name for member in roster.members if member.group in pools})
@@ -101,7 +101,7 @@ def _configured(roster: Roster) -> bool:
 
 
 def _expect_no_steps(roster: Roster, names: Iterable[str]) -> None:
-    """Jobs go on without a head. Where no scheduler can be asked for them, the nodes themselves are."""
+    """Raise UnknownError if job steps run on nodes and no scheduler can be asked. Jobs continue without a head."""
     there = {member.name for member in roster.members}
     running = [name for name in names if name in there and _runs_steps(roster, name)]
     if running:
@@ -112,7 +112,8 @@ def _expect_no_steps(roster: Roster, names: Iterable[str]) -> None:
 
 
 def _runs_steps(roster: Roster, node: str) -> bool:
-    """One of these processes runs no step: it keeps the control groups of all, and is told so."""
+    """Return whether a job step runs on the node. Slurm's infinite process, which only keeps the control groups, does
+    not count."""
     code, found, said = remote.hear(roster, node, ["pgrep", "-x", "-a", "slurmstepd"], remote.TIMEOUT_S)
     if code > 1:
         raise UnknownError(f"{node}: pgrep ended with exit code {code}: {said}", f"look there: stampworks ssh {node}")
@@ -120,7 +121,7 @@ def _runs_steps(roster: Roster, node: str) -> bool:
 
 
 def hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
-    """Nodes take no new jobs, each for its own reason; whose drain may be taken over is the caller's to know."""
+    """Drain nodes with a reason each. The caller decides whose drains may be replaced."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
         # scontrol takes one quotation mark off either end, which would otherwise be one of the reason's own
@@ -128,14 +129,14 @@ def hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
 
 
 def requeue(roster: Roster, names: Sequence[str]) -> None:
-    """Has jobs start anew elsewhere; those that must not, or cannot, come to their end here."""
+    """Requeue jobs on these nodes; jobs that do not allow it run to their end."""
     for number in sorted({job.id for _, job in _busy(roster, names)}):
         with contextlib.suppress(OperationError):
             remote.ask(roster, remote.head(roster).name, ["scontrol", "requeue", str(number)])
 
 
 def give_back_own(roster: Roster, names: Iterable[str]) -> None:
-    """Nodes take jobs again; only what is still ours: somebody may have found a reason of their own in the meantime."""
+    """Resume nodes that still have the toolkit's reason: a user may have given another one meanwhile."""
     known = slurm.nodes(roster)
     _set_state(roster, [name for name in names if name in known and known[name].reason.by == "stampworks"], "undrain")
 
@@ -174,10 +175,12 @@ def _jobs(numbers: Sequence[int]) -> str:
 
 
 def busy_nodes(jobs: Sequence[slurm.SlurmJob]) -> dict[str, str]:
+    """Return the nodes on which jobs run, with a sentence about each."""
     return {name: f"job {job.id} runs on it" for job in jobs for name in job.nodes}
 
 
 def standing(node: slurm.SlurmNode, busy: str) -> NodeStanding:
+    """Return whether a node runs jobs and takes new ones."""
     held = node.reason if "drain" in node.states else None
     return NodeStanding(busy, held, out_of_order(node), "not_responding" in node.states)
 
@@ -186,7 +189,7 @@ def out_of_order(node: slurm.SlurmNode) -> str:
     """Return the reason why a node takes no jobs; empty for none."""
     if TAKES_JOBS.issuperset(node.states):
         return ""
-    if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # an old reason does not count any more
+    if TAKES_JOBS.issuperset({*node.states} - {"not_responding"}):  # its old reason no longer counts
         return "it does not answer Slurm"
     states = "+".join(state for state in node.states if state not in TAKES_JOBS)
     return f"{states}: {node.reason.text}" if node.reason.text else states

@@ -1,4 +1,4 @@
-"""Nodes that are one proof's alone for a while: Slurm's reservation, and who holds it.
+"""Nodes reserved for a proof: Slurm's reservation, and its holder.
 
 There is one by this name, and Slurm makes it once, so that two proofs take turns. It is a lease: whoever holds it goes
 on extending it, so that nodes of one that was killed are free again soon.
@@ -30,24 +30,24 @@ class Lease:
     roster: Roster
     holder: str
     until: float
-    """By our clock."""
+    """End of the reservation on our clock."""
 
     def extend(self, seconds: float) -> None:
-        """Makes sure that it holds for so much longer."""
+        """Make sure that the reservation lasts this much longer."""
         if time.monotonic() + seconds + 60 > self.until:
             minutes = int(seconds // 60) + LEASE_MINUTES
             _scontrol(self.roster, "update", f"endtime=now+{minutes}minutes")
             self.until = time.monotonic() + 60 * minutes
 
     def give_back(self) -> None:
-        """Only what is still ours; what is left ends with its time."""
+        """Delete what is still ours; the rest ends at its time limit."""
         with contextlib.suppress(OperationError):
             if _holder(self.roster) == self.holder:
                 _scontrol(self.roster, "delete")
 
 
 def take(roster: Roster, nodes: Sequence[str]) -> Lease | None:
-    """Nobody else's job starts on these nodes from now on; None when another proof was quicker."""
+    """Reserve these nodes: no other job starts on them. Return None when another proof was faster."""
     ours = holder.ourselves()
     settings = ["starttime=now", f"duration={LEASE_MINUTES}", "users=root", "flags=ignore_jobs", f"comment={ours}"]
     try:
@@ -60,7 +60,7 @@ def take(roster: Roster, nodes: Sequence[str]) -> Lease | None:
 
 
 def await_turn(roster: Roster, patience_s: float, progress: Progress) -> None:
-    """Returns once no other proof is at work; takes away what one that was killed has left."""
+    """Wait until no other proof runs, and remove the remains of a killed one."""
     until = time.monotonic() + patience_s
     while (found := _holder(roster)) is not None:
         if holder.is_gone(found):

@@ -21,10 +21,13 @@ IMMEDIATE_S = 60
 
 
 class SlurmCommands:
+    """Commands of users as jobs of Slurm."""
+
     def __init__(self, plan: Plan, roster: Roster) -> None:
         self._plan, self._roster = plan, roster
 
     def prepare(self, argv: Sequence[str], asked: RunOptions) -> CommandRun:
+        """Return the command as srun takes it. Raise InputError if the nodes do not exist."""
         queue = queue_of(self._plan, asked.pool)
         pools = [pool for pool in self._plan.pools if pool.name in ((asked.pool,) if asked.pool else queue.pools)]
         of = f"pool {asked.pool}" if asked.pool else f"queue {queue.name}"
@@ -56,10 +59,12 @@ class SlurmCommands:
         return CommandRun(name, tuple(command), () if asked.nodes else _lines(left_out))
 
     def cancel(self, run: CommandRun) -> None:
+        """Cancel the job of an interrupted command; an error is ignored."""
         with contextlib.suppress(OperationError):
             self._ask(["scancel", f"--name={run.job_name}"])
 
     def expect_reachable(self) -> None:
+        """Raise OperationError if the head does not answer."""
         self._ask(["true"])
 
     def _ask(self, command: list[str]) -> None:
@@ -103,7 +108,7 @@ class SlurmCommands:
 
 
 def _gpus(of: str, pools: Sequence[Group], asked: int | None) -> int:
-    """Accelerators that each node gives: as many as all of the pools have, where nobody asks for a number."""
+    """Return the accelerators of each node for a command: by default as many as all pools have."""
     counts = [pool.machine.accelerators for pool in pools]
     if asked is None:
         return min(counts)
@@ -113,7 +118,7 @@ def _gpus(of: str, pools: Sequence[Group], asked: int | None) -> int:
 
 
 def _is_busy(node: slurm.SlurmNode, gpus: int) -> bool:
-    """Whether jobs have what a task with so many accelerators takes; what Slurm does not say is taken as free."""
+    """Return whether jobs use what a task with this many accelerators needs; unknown counts as free."""
     free = None if node.gpus is None or node.gpus_allocated is None else node.gpus - node.gpus_allocated
     return not {"allocated", "reserved"}.isdisjoint(node.states) or (free is not None and free < gpus)
 
@@ -124,7 +129,7 @@ def _too_few(of: str, able: int, wanted: int, left_out: Mapping[str, str], hint:
 
 
 def _lines(left_out: Mapping[str, str]) -> tuple[str, ...]:
-    """One line a reason, with all nodes that have it."""
+    """Return one line for each reason, with all nodes that have it."""
     reasons: dict[str, list[str]] = {}
     for name, why in left_out.items():
         reasons.setdefault(why, []).append(name)

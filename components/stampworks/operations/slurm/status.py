@@ -1,4 +1,4 @@
-"""The state of a cluster whose scheduler is Slurm: the plan, the roster and what Slurm says, side by side."""
+"""State of a cluster whose scheduler is Slurm: the plan, the roster and Slurm's answers side by side."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _HEADER = ("node", "pool", "address", "state", "jobs", "GPUs used", "rails", "he
 
 @dataclass(frozen=True)
 class NodeStatus:
+    """A node in the plan, the roster and Slurm."""
+
     name: str
     pool: str
     address: str
@@ -38,6 +40,8 @@ class NodeStatus:
 
 @dataclass(frozen=True)
 class Status:
+    """The state of a cluster whose scheduler is Slurm."""
+
     cluster: str
     cloud: str
     verdict: Verdict
@@ -48,15 +52,16 @@ class Status:
     scheduling_only: tuple[str, ...]
     """Nodes that are declared and intentionally absent, a sentence for each pool."""
     endings: tuple[Ending, ...] = ()
-    """Capacity whose end ends nodes: no verdict on their state, and a reason to save running work."""
+    """Ends of nodes' capacity: no part of the verdict, and a reason to save running work."""
 
     def tables(self) -> tuple[StatusTable, ...]:
+        """Return the table of nodes."""
         return (_table(self.nodes),)
 
 
 def status(plan: Plan, roster: Roster) -> Status:
-    """Asks the scheduler on the head; what it does not answer is unknown, never guessed."""
-    # the cloud answers who has rights in its account
+    """Ask the scheduler on the head. Missing answers are unknown, never guessed."""
+    # the cloud answers only users with rights in its account
     ends = endings(roster.cloud, roster.cluster, roster.region) if roster.is_administered else ()
     try:
         look = slurm.look(roster)
@@ -75,6 +80,7 @@ def status(plan: Plan, roster: Roster) -> Status:
 
 
 def nodes(plan: Plan, roster: Roster, names: Sequence[str]) -> NodesStatus:
+    """Return the state of these nodes as a table with remarks."""
     found = [node for node in status(plan, roster).nodes if node.name in names]
     remarks = [sentence(node) for node in found if node.reason]
     return NodesStatus(found, [node.verdict for node in found], _table(found), remarks)
@@ -155,7 +161,7 @@ def _missing(group: Group, node: Node, known: slurm.SlurmNode | None) -> NodeSta
 
 
 def _short(group: Group, rows: list[NodeStatus]) -> str:
-    """Says when a group whose members have no planned names has too few of them; those above its least may be away."""
+    """Return a sentence about a group without planned names that has too few members; elastic ones may be away."""
     found = sum(row.pool == group.name for row in rows)
     return f"{group.name}: {found} of {group.counts} nodes" if found < group.count_min else ""
 

@@ -15,6 +15,7 @@ _TRAITS: Mapping[SchedulerKind, Traits] = MappingProxyType({"slurm": slurm.TRAIT
 
 
 def traits_of(kind: SchedulerKind) -> Traits:
+    """Return the properties that all schedulers of a kind share."""
     return _TRAITS[kind]
 
 

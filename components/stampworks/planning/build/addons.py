@@ -25,10 +25,10 @@ def build(
     if not traits_of(declaration.scheduler.kind).has_addons:
         return ()
     declared, rows = declaration.scheduler.addons, catalog.releases()[release.name].addons
-    there = {name: _wanted(name, row, declared, fabric, groups, choices) for name, row in rows.items()}
+    there = {name: _is_included(name, row, declared, fabric, groups, choices) for name, row in rows.items()}
     for name, row in reversed([*rows.items()]):
         needing = [each for each in there if there[each][0] and name in rows[each].needs]
-        if row.wanted == "needed" and _said(declared, name) is None and needing:
+        if row.wanted == "needed" and _declared_switch(declared, name) is None and needing:
             there[name] = True, f"for {' and '.join(needing)}"
     if declared.mig_profile != WHOLE:
         _expect_divisible(declared, groups, *there[GPU_OPERATOR], notes)
@@ -40,10 +40,10 @@ def build(
             if row.wanted in ("always", "hardware"):
                 notes.reason(path, f"not installed: {why}")
             continue
-        by, who = _by(name, row, declared, choices)
+        by, who = _installer(name, row, declared, choices)
         notes.reason(path, ", and ".join(filter(None, (why, who))))
         images = tuple(_image(part, image, declaration, choices) for part, image in row.images.items())
-        made.append(_made(name, row, by, images, declared, release, choices, notes))
+        made.append(_addon(name, row, by, images, declared, release, choices, notes))
     return tuple(made)
 
 
@@ -62,7 +62,7 @@ def _expect_divisible(declared: AddOns, groups: Sequence[Group], wanted: bool, w
             notes.problem(path, text, f"take mig_profile out, or choose a machine with one of {having}")
 
 
-def _said(declared: AddOns, name: str) -> bool | None:
+def _declared_switch(declared: AddOns, name: str) -> bool | None:
     return getattr(declared, field(name))  # type: ignore[no-any-return]
 
 
@@ -71,11 +71,11 @@ def field(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _wanted(
+def _is_included(
     name: str, row: catalog.AddOn, declared: AddOns, fabric: Fabric, groups: Sequence[Group], choices: Choices
 ) -> tuple[bool, str]:
     """Return whether the add-on is part of the cluster, and why."""
-    said = _said(declared, name)
+    said = _declared_switch(declared, name)
     if said is not None:
         return said, "declared" if said else "declared so"
     if row.wanted == "hardware":
@@ -109,7 +109,7 @@ def _accelerator(group: Group) -> str | Unknown:
     return catalog.machines()[group.machine.name].accelerator
 
 
-def _by(
+def _installer(
     name: str, row: catalog.AddOn, declared: AddOns, choices: Choices
 ) -> tuple[Literal["helm", "cloud", "hand"], str]:
     """Return the installer, with the reason when it is not Helm."""
@@ -122,7 +122,7 @@ def _by(
     return ("hand", choices.no_charts) if choices.no_charts else ("helm", "")
 
 
-def _made(
+def _addon(
     name: str,
     row: catalog.AddOn,
     by: Literal["helm", "cloud", "hand"],

@@ -27,11 +27,14 @@ GATEWAY, HEAD = 1, 2
 
 @dataclass(frozen=True)
 class AddressMap:
+    """The networks into which a cluster's range is cut."""
+
     networks: Mapping[str, IPv4Network]
     """Networks by name, all of one size; management is one of them."""
 
     @property
     def slot_size(self) -> int:
+        """Addresses of a slot. A group of nodes takes whole slots."""
         return self.networks[MANAGEMENT].num_addresses // SLOTS
 
     def capacity(self, slot: int) -> int:

@@ -104,7 +104,7 @@ def _check_forms(declared: Declared, choices: Choices, notes: Notes) -> None:
     if forms is None:
         return
     groups = declared.security_groups
-    named = [("vpc", declared.vpc, forms.vpc), *_of_subnets(declared, forms.subnet)]
+    named = [("vpc", declared.vpc, forms.vpc), *_subnet_problems(declared, forms.subnet)]
     named += [(f"security_groups.{name}", getattr(groups, name), forms.security_group) for name in ("nodes", "storage")]
     for path, id_, form in named:
         if id_ and not re.fullmatch(form, id_):
@@ -112,7 +112,7 @@ def _check_forms(declared: Declared, choices: Choices, notes: Notes) -> None:
             notes.problem(f"{WHERE}.{path}", problem, forms.hint.format(form.partition("-")[0]))
 
 
-def _of_subnets(declared: Declared, form: str) -> Iterator[tuple[str, str, str]]:
+def _subnet_problems(declared: Declared, form: str) -> Iterator[tuple[str, str, str]]:
     for index, each in enumerate(declared.subnets):
         yield f"subnets[{index}].id", each.id, form
 

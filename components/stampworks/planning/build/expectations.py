@@ -22,7 +22,9 @@ OPERATIONS: tuple[Operation, ...] = ("all_reduce", "all_gather", "reduce_scatter
 def expect(fabric: Fabric, groups: tuple[Group, ...], notes: Notes) -> tuple[Expectation, ...]:
     """Return expectations; for an unknown fact of a machine, note a reason that names the fact."""
     if fabric.kind != "simulated":
-        return tuple(each for group in groups if group.role == "worker" for each in _of_machines(group, fabric, notes))
+        return tuple(
+            each for group in groups if group.role == "worker" for each in _machine_expectations(group, fabric, notes)
+        )
     kind = catalog.fabrics()[fabric.kind]
     loads = [(rail, _loads(rail, fabric, groups)) for rail in fabric.rails]
     shared = [(rail, leaves) for rail, leaves in loads if sum(leaf.nodes for leaf in leaves) > 1]
@@ -33,12 +35,12 @@ def expect(fabric: Fabric, groups: tuple[Group, ...], notes: Notes) -> tuple[Exp
             _busbw(f"{rail.interface}.worst_order", links.worst_ring_ceiling(rail.rate_mbps, leaves, kind))
             for rail, leaves in spanning
         ),
-        *(each for group in groups for each in _of_pool(group, fabric, kind)),
+        *(each for group in groups for each in _pool_expectations(group, fabric, kind)),
         *_bisection(shared),
     )
 
 
-def _of_machines(group: Group, fabric: Fabric, notes: Notes) -> Iterator[Expectation]:
+def _machine_expectations(group: Group, fabric: Fabric, notes: Notes) -> Iterator[Expectation]:
     """Expect the bounds of one node and of the whole pool, from the vendors' link rates: the maximum, and the minimum
     of a sound machine."""
     row = catalog.machines()[group.machine.name]
@@ -65,7 +67,7 @@ def _trunks_of(group: Group, fabric: Fabric) -> list[LeafLoad]:
     return links.leaf_loads((node.leaf for node in group.nodes), trunks)
 
 
-def _of_pool(group: Group, fabric: Fabric, kind: catalog.Fabric) -> Iterator[Expectation]:
+def _pool_expectations(group: Group, fabric: Fabric, kind: catalog.Fabric) -> Iterator[Expectation]:
     rails = fabric.met_by(group)
     if not rails or group.count < 2:
         return

@@ -25,12 +25,13 @@ SIZES = "fabric.switches"
 
 
 def build(declaration: Declaration, layout: ClusterLayout, choices: Choices, notes: Notes) -> Fabric:
+    """Plan the fabric. Note a problem for NICs without a published rate where the plan numbers ports."""
     machines = [catalog.machines()[group.machine.name] for group in layout.groups if group.role == "worker"]
     kind = _kind(declaration, machines, notes)
     _check_accelerators(layout, notes)
     rates = _rates(declaration, machines, len(layout.rail_cidrs), notes)
     if not choices.numbers_ports:
-        return _of_a_cloud(declaration, layout, kind, rates, notes)
+        return _cloud_fabric(declaration, layout, kind, rates, notes)
     declared, leaf_nodes = declaration.fabric, leaf_size(declaration)
     if not rates and layout.rail_cidrs:
         notes.problem(
@@ -184,7 +185,7 @@ def _runs(layout: ClusterLayout, level: str, sizes: Mapping[str, int]) -> tuple[
     return tuple(Domain(name, tuple(nodes)) for name, nodes in found.items())
 
 
-def _of_a_cloud(
+def _cloud_fabric(
     declaration: Declaration, layout: ClusterLayout, kind: str, rates: Sequence[int], notes: Notes
 ) -> Fabric:
     """Return the rails of a cloud's own fabric. The cloud does not publish how it joins them."""

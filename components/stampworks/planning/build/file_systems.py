@@ -78,6 +78,8 @@ NOTHING_KNOWN = Delivered(UNKNOWN, UNKNOWN, UNKNOWN, {})
 
 @dataclass(frozen=True)
 class OptionChange:
+    """A changed option of a file system, and its effect."""
+
     option: str
     before: object
     after: object
@@ -89,6 +91,8 @@ class OptionChange:
 
 @dataclass(frozen=True)
 class Changed:
+    """The effect of all changed options of a file system together."""
+
     effect: Effect | Unknown | None
     """The worst effect of all options; None when nothing changes."""
     options: tuple[OptionChange, ...]
@@ -101,11 +105,12 @@ def check(options: Options, cloud: str) -> tuple[OptionFinding, ...]:
 
 def resolve(options: Options) -> FileSystemTier | None:
     """Return the catalog row that the options determine; None when they fit no row, or several."""
-    found = [row for row in _of_tier(options) if options.mbps_per_tib in (None, row.mbps_per_tib)]
+    found = [row for row in _tier_rows(options) if options.mbps_per_tib in (None, row.mbps_per_tib)]
     return found[0] if len(found) == 1 else None
 
 
 def delivered(options: Options, cloud: str) -> Delivered:
+    """Return the performance of a file system with these options; unknown if they are invalid."""
     row = resolve(options)
     if row is None or any(finding.verdict == "fail" for finding in check(options, cloud)):
         why = "throughput: unknown, for it cannot be made like this"
@@ -211,7 +216,7 @@ def _findings(options: Options, cloud: str) -> Iterator[OptionFinding]:
 def _which(options: Options, kind: FileSystem) -> Iterator[OptionFinding]:
     """Check that tier and throughput determine exactly one way to buy it."""
     tiers = list(dict.fromkeys(row.tier for row in tiers_of(kind.name)))
-    rows = _of_tier(options)
+    rows = _tier_rows(options)
     if not rows and options.tier is None:
         text = f"{kind.title} comes in more than one tier"
         yield OptionFinding("storage.tier", "fail", "tier", text, f"write tier: {alternatives(tiers)}")
@@ -250,7 +255,7 @@ def _capacity(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterat
             if getattr(options, need) is None:
                 text = f"{title} with EFA needs {need}"
                 yield OptionFinding("storage.efa", "fail", need, text, f"write {need}: automatic, or a number")
-        ranges = row.capacity_efa if row.capacity != () else ()  # none when it grows by itself
+        ranges = row.capacity_efa if row.capacity != () else ()  # none when it grows automatically
         title += " with EFA"
     yield from _number("storage.capacity", "capacity", options.capacity, ranges, title, kind.capacity_unit)
 
@@ -337,8 +342,8 @@ def _number(
 
 def _option_changes(before: Options, after: Options) -> Iterator[OptionChange]:
     old, new = resolve(before), resolve(after)
-    was = replace(before, tier=old.tier if old else before.tier, mbps_per_tib=_asked(old, before))
-    will = replace(after, tier=new.tier if new else after.tier, mbps_per_tib=_asked(new, after))
+    was = replace(before, tier=old.tier if old else before.tier, mbps_per_tib=_mbps_per_tib(old, before))
+    will = replace(after, tier=new.tier if new else after.tier, mbps_per_tib=_mbps_per_tib(new, after))
     for option in ("tier", "mbps_per_tib", "capacity", "throughput_mbps", "read_cache_gib", "metadata_iops", "efa"):
         if getattr(was, option) != getattr(will, option):
             yield _option_change(was, old, option, getattr(was, option), getattr(will, option))
@@ -411,7 +416,7 @@ def _metadata(options: Options) -> Bound | Unknown:
     return Bound(options.metadata_iops, f"{options.metadata_iops} metadata IOPS are bought")
 
 
-def _of_tier(options: Options) -> list[FileSystemTier]:
+def _tier_rows(options: Options) -> list[FileSystemTier]:
     rows = tiers_of(options.kind)
     if options.tier is not None:
         return [row for row in rows if row.tier == options.tier]
@@ -420,7 +425,7 @@ def _of_tier(options: Options) -> list[FileSystemTier]:
     return rows if len({row.tier for row in rows}) == 1 else []
 
 
-def _asked(row: FileSystemTier | None, options: Options) -> int | None:
+def _mbps_per_tib(row: FileSystemTier | None, options: Options) -> int | None:
     """Return the throughput per TiB, also when the tier has only one."""
     return row.mbps_per_tib if row and isinstance(row.mbps_per_tib, int) else options.mbps_per_tib
 

@@ -18,6 +18,8 @@ from stampworks.planning.build.placement import Alternatives, Placement, alterna
 
 @dataclass(frozen=True)
 class Fit:
+    """The answer to whether the model fits, in words for rules."""
+
     verdict: Literal["pass", "fail", "unknown"]
     text: str
     hint: str

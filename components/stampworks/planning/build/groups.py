@@ -30,10 +30,12 @@ def machine_facts(row: catalog.Machine) -> Machine:
 
 
 def known(fact: int | catalog.Unknown) -> int | None:
+    """Return a fact of the catalog, or None where plans say None for unknown."""
     return None if isinstance(fact, catalog.Unknown) else fact
 
 
 def controller_group(declaration: Declaration, choices: Choices, notes: Notes) -> Group:
+    """Plan the group of the head, on the machine that the cloud's choices name."""
     row = catalog.machines()[choices.controller_machine]
     managed = choices.runs(declaration.scheduler.kind)
     notes.reason(f"groups.{CONTROLLER}.machine", choices.controller_why)
@@ -70,6 +72,7 @@ def login_groups(declaration: Declaration, head: Group, notes: Notes) -> list[Gr
 
 
 def pool_group(declaration: Declaration, index: int, row: catalog.Machine, choices: Choices) -> Group:
+    """Plan the group of a declared pool, without its nodes and addresses."""
     pool = declaration.pools[index]
     return Group(
         name=pool.name,
@@ -88,4 +91,5 @@ def pool_group(declaration: Declaration, index: int, row: catalog.Machine, choic
 
 
 def node_names(pool: Group) -> list[str]:
+    """Return the names that nodes of a pool have where the plan names them."""
     return [f"{pool.name}-{number:03d}" for number in range(1, pool.count + 1)]

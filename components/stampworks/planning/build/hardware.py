@@ -29,13 +29,13 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     On Kubernetes there are none: the node's image or an operator brings the software for the hardware.
     """
     if not traits_of(declaration.scheduler.kind).equips_nodes:
-        return _of_image(groups, CLOUDS[declaration.cloud].managed, notes)
+        return _with_image_scratch(groups, CLOUDS[declaration.cloud].managed, notes)
     row = catalog.releases()[release.name]
     real = [group for group in groups if not group.machine.simulated and group.role != "scheduling only"]
     machines = {group.name: catalog.machines()[group.machine.name] for group in groups}
     bare_metal = CLOUDS[declaration.cloud].bare_metal
     of_machine = {
-        group.name: {*_of_machine(machines[group.name], row, bool(group.rails), bare_metal(group.machine.name))}
+        group.name: {*_machine_hardware(machines[group.name], row, bool(group.rails), bare_metal(group.machine.name))}
         for group in real
     }
     everywhere = {"releases"}
@@ -60,7 +60,7 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     return tuple(made)
 
 
-def _of_image(groups: Sequence[Group], managed: Managed | None, notes: Notes) -> tuple[Group, ...]:
+def _with_image_scratch(groups: Sequence[Group], managed: Managed | None, notes: Notes) -> tuple[Group, ...]:
     """Add, for nodes that the cloud makes, the array that their image creates from local disks."""
     if managed is None:
         return tuple(groups)
@@ -80,7 +80,9 @@ def _scratch(row: catalog.Machine, path: str = SCRATCH) -> Scratch | None:
     return Scratch(path, model, disks) if model and isinstance(disks, int) and disks else None
 
 
-def _of_machine(row: catalog.Machine, release: catalog.Release, on_fabric: bool, bare_metal: bool) -> Iterator[str]:
+def _machine_hardware(
+    row: catalog.Machine, release: catalog.Release, on_fabric: bool, bare_metal: bool
+) -> Iterator[str]:
     """Yield the hardware of a machine that roles are for, by the names of the registry."""
     with_driver = row.accelerator in release.accelerators
     if with_driver:

@@ -153,14 +153,14 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
         parts = " + ".join(f"{count} x 1 ({what})" for what, count in addressed.items() if count)
         notes.reason(f"network.subnets.{STORAGE}.needed", f"{parts} = {more}")
     subnets = tuple(
-        replace(each, needed=_more(each.needed, more)) if each.name == STORAGE else each for each in network.subnets
+        replace(each, needed=_sum(each.needed, more)) if each.name == STORAGE else each for each in network.subnets
     )
     if egress == "nat":
-        subnets = tuple(_beside_storage(subnets, EGRESS, public=True))
+        subnets = tuple(_split_storage(subnets, EGRESS, public=True))
     if managed:
         notes.reason(f"network.subnets.{DATABASE}", _BESIDE_STORAGE)
         notes.reason(f"network.subnets.{DATABASE}.needed", "1 x 1 (database) = 1")
-        subnets = tuple(_beside_storage(subnets, DATABASE, public=False))
+        subnets = tuple(_split_storage(subnets, DATABASE, public=False))
     if choices.subnets:
         _refuse_small(network.cidr, subnets, choices.subnets, notes)
     return replace(
@@ -182,7 +182,7 @@ def _endpoints(egress: Egress, declaration: Declaration, how: Launches, choices:
 _BESIDE_STORAGE = f"half of what {STORAGE} had, which takes few addresses"
 
 
-def _beside_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> Iterator[Subnet]:
+def _split_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> Iterator[Subnet]:
     """Split the subnet of file systems, which takes few addresses, to make room for a subnet that takes one."""
     for subnet in subnets:
         if subnet.name == STORAGE:
@@ -208,5 +208,5 @@ def _refuse_small(cidr: str, subnets: Sequence[Subnet], rules: Subnets, notes: N
     )
 
 
-def _more(needed: int | None, more: int) -> int | None:
+def _sum(needed: int | None, more: int) -> int | None:
     return None if needed is None else needed + more

@@ -25,6 +25,8 @@ NUMBERED_RESERVED = 2
 
 @dataclass(frozen=True)
 class ClusterLayout:
+    """The network and groups of a cluster with all their names and addresses."""
+
     network: Network
     rail_cidrs: tuple[str, ...]
     """One for each rail; empty when its ports have no address in the cluster's range."""

@@ -79,11 +79,11 @@ def _check_heads(declared: declaration.Training, notes: Notes) -> None:
     ):
         if whole and parts and whole % parts and not (name == "heads" and told.head):
             of = "hidden" if name == "heads" else "heads"
-            what = f"{of} {whole} does not divide by {name} {parts}: {_left(whole, parts)}"
+            what = f"{of} {whole} does not divide by {name} {parts}: {_remainder(whole, parts)}"
             notes.problem(f"{PATH}.{name}", what, f"write {name} that divide {whole}, or another {of}")
     if told.heads and told.heads % declared.tensor_parallel:
         degree = declared.tensor_parallel
-        what = f"the model's {told.heads} heads do not divide by it: {_left(told.heads, degree)}"
+        what = f"the model's {told.heads} heads do not divide by it: {_remainder(told.heads, degree)}"
         notes.problem("training.tensor_parallel", what, f"write a tensor_parallel that divides {told.heads}")
 
 
@@ -108,7 +108,7 @@ def _check_parts(told: declaration.Model, notes: Notes) -> None:
         notes.problem(f"{PATH}.kv_heads", what, "take it out, or take kv_rank out")
 
 
-def _left(whole: int, parts: int) -> str:
+def _remainder(whole: int, parts: int) -> str:
     """Show a division with its remainder, however small it is compared with the whole."""
     return f"{whole} = {parts} x {whole // parts} + {whole % parts}"
 
@@ -166,6 +166,7 @@ def _tokens(declared: declaration.Training, batch: int, notes: Notes) -> int | N
 
 
 def transformer(model: Model) -> Transformer:
+    """Return the declared model as physics knows it. Parameters are 0 until they are known."""
     return Transformer(
         parameters=model.parameters or 0,
         layers=model.layers,

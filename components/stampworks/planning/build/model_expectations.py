@@ -34,21 +34,21 @@ def expect(
     model = transformer(told.model)
     flops, size = flops_per_token(model), checkpoints.checkpoint_bytes(model.parameters)
     found = [
-        _of("training.token_gflop", Bound(flops.value / 1e9, flops.why), "GFLOP"),
-        _of("training.checkpoint_gb", Bound(size.value / 1e9, size.why), "GB"),
+        _expectation("training.token_gflop", Bound(flops.value / 1e9, flops.why), "GFLOP"),
+        _expectation("training.checkpoint_gb", Bound(size.value / 1e9, size.why), "GB"),
     ]
     for place in places(told, groups, scheduler):
-        found += _on_pool(model, told.model.tokens, size, place, storage, notes)
+        found += _pool_expectations(model, told.model.tokens, size, place, storage, notes)
     return tuple(found)
 
 
-def _on_pool(
+def _pool_expectations(
     model: Transformer, tokens: int | None, size: Bound, place: Placement, storage: Mounted | None, notes: Notes
 ) -> Iterator[Expectation]:
     head = f"training.{place.pool}"
     needed = memory.need(model, place.layout, place.samples)
     what = "memory" if needed.whole else "memory_min"
-    yield _of(f"{head}.{what}_gib", Bound(needed.least_bytes / GIB, f"{laid_out(place)}: {needed.why}"), "GiB")
+    yield _expectation(f"{head}.{what}_gib", Bound(needed.least_bytes / GIB, f"{laid_out(place)}: {needed.why}"), "GiB")
     if place.machine.simulated or not place.machine.accelerator:
         why = "is simulated and has no speed of its own" if place.machine.simulated else "has no accelerator"
         notes.reason(head, f"duration and failures are unknown: {place.machine.name} {why}")
@@ -79,24 +79,24 @@ def _speed(model: Transformer, tokens: int | None, head: str, place: Placement, 
     for slow, fast, bound in ends:
         seconds, flops = bound.value, flops_per_token(model).value * per_step
         each = f"of steps of {figure(seconds)} s"
-        yield _of(f"{head}.step_seconds_{slow}", bound, "s")
+        yield _expectation(f"{head}.step_seconds_{slow}", bound, "s")
         share = f"{figure(flops)} FLOPs a step / {figure(peak)} FLOP/s of all peaks, {each}"
-        yield _of(f"{head}.mfu_{fast}", Bound(flops / seconds / peak, share), "of the peak")
+        yield _expectation(f"{head}.mfu_{fast}", Bound(flops / seconds / peak, share), "of the peak")
         rate = Bound(per_step / seconds, f"{many(per_step)} tokens, {each}")
-        yield _of(f"{head}.tokens_per_second_{fast}", rate, "tokens/s")
+        yield _expectation(f"{head}.tokens_per_second_{fast}", rate, "tokens/s")
         if tokens:
             days = Bound(
                 tokens / rate.value / DAY_S, f"{many(tokens)} tokens at {figure(rate.value)} tokens/s, no failure"
             )
-            yield _of(f"{head}.days_{slow}", days, "days")
+            yield _expectation(f"{head}.days_{slow}", days, "days")
 
 
 def _survival(size: Bound, head: str, place: Placement, storage: Mounted | None, notes: Notes) -> Iterator[Expectation]:
     """Expect the failure rate, the cost of a checkpoint, and the share of time that is left for work."""
     accelerators = place.nodes * place.machine.accelerators  # an accelerator without a rank takes its node down, too
     least, most = failures.mtbf_range_hours(accelerators, catalog.deployments().values())
-    yield _of(f"{head}.failure_hours_min", least, "h")
-    yield _of(f"{head}.failure_hours_max", most, "h")
+    yield _expectation(f"{head}.failure_hours_min", least, "h")
+    yield _expectation(f"{head}.failure_hours_max", most, "h")
     what = "duration and interval of checkpoints, and goodput, are unknown"
     if storage is None:
         notes.reason(head, f"{what}: checkpoints are on no declared storage")
@@ -109,13 +109,15 @@ def _survival(size: Bound, head: str, place: Placement, storage: Mounted | None,
         return
     write = checkpoints.write_seconds(size.value, writes)
     read = checkpoints.read_seconds(size.value, max(1, place.layout.copies // place.layout.sharded), reads)
-    yield _of(f"{head}.checkpoint_seconds_min", write, "s")
-    yield _of(f"{head}.restart_read_seconds_min", read, "s")
-    yield _of(f"{head}.checkpoint_every_seconds_min", failures.interval_s(write.value, least.value * 3600), "s")
+    yield _expectation(f"{head}.checkpoint_seconds_min", write, "s")
+    yield _expectation(f"{head}.restart_read_seconds_min", read, "s")
+    yield _expectation(
+        f"{head}.checkpoint_every_seconds_min", failures.interval_s(write.value, least.value * 3600), "s"
+    )
     good = failures.goodput(write.value, read.value, most.value * 3600)
     words = f"{good.why}; nothing but reading counted as recovering, and the rarest failures that were published"
-    yield _of(f"{head}.goodput_max", Bound(good.value, words), "of the time")
+    yield _expectation(f"{head}.goodput_max", Bound(good.value, words), "of the time")
 
 
-def _of(name: str, bound: Bound, unit: str) -> Expectation:
+def _expectation(name: str, bound: Bound, unit: str) -> Expectation:
     return Expectation(name, rounded(bound.value), unit, bound.why)

@@ -30,6 +30,7 @@ class Notes:
             self._problems.append(self._source.problem(path, message, hint, last))
 
     def reason(self, path: str, why: str) -> None:
+        """Note why the value at a path of the plan was chosen."""
         self._reasons.append(Reason(path, why))
 
     def step(self, make: Callable[Asked, Made], *asked: Asked.args, **named: Asked.kwargs) -> Made:
@@ -44,14 +45,17 @@ class Notes:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
+        """The problems so far, in the order of discovery."""
         return tuple(self._problems)
 
     def refuse_problems(self) -> None:
+        """Raise DeclarationError with all problems so far, if any."""
         if self._problems:
             raise DeclarationError(self._problems)
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
+        """The reasons so far, which the plan keeps."""
         return tuple(self._reasons)
 
 

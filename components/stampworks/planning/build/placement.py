@@ -106,10 +106,12 @@ class Alternatives:
 
     @property
     def best(self) -> Need | None:
+        """The bundled layout that fits, else the plainest one; None if no layout fits."""
         return self.bundled or self.plainest
 
 
 def alternatives(model: Transformer, place: Placement, memory_gib: int) -> Alternatives:
+    """Return the layouts in which the model fits on the nodes of a placement."""
     plain = [*memory.plainest(place.layout.ranks, place.node_ranks, model.heads, model.layers, model.sequence)]
     found = memory.suggested(model, [place.layout, *memory.bundled(plain)], memory_gib, place.batch)
     again = found is not None and found.recomputed
@@ -117,6 +119,7 @@ def alternatives(model: Transformer, place: Placement, memory_gib: int) -> Alter
 
 
 def laid_out(place: Placement) -> str:
+    """Return a placement in words, as in `ddp on 16 ranks of gpu, 1 sample at once`."""
     ranks = "1 rank" if place.layout.ranks == 1 else f"{place.layout.ranks} ranks"
     samples = "1 sample" if place.samples == 1 else f"{place.samples} samples"
     return f"{place.layout.name} on {ranks} of {place.pool}, {samples} at once"

@@ -88,7 +88,7 @@ class Draft:
     scheduler: Scheduler = _LATER
     training: Training = _LATER
     homes: str = _LATER
-    """Where the file system with homes is mounted; empty where there is none."""
+    """Mount point of the file system with homes; empty if there is none."""
     users: tuple[User, ...] = _LATER
     teams: tuple[Team, ...] = _LATER
     directory: Directory | None = _LATER

@@ -42,7 +42,7 @@ def build(
     notes.reason("network.pods.node_addresses", f"{takes} for {per_node} pods at most: {rules.node_why}")
     notes.step(_check_apart, declaration, network, rules, notes)
     notes.step(_check_services, declaration, network, rules, notes)
-    count = _of_own_range if rules.own_range else _of_subnet
+    count = _nodes_of_pod_range if rules.own_range else _nodes_of_subnet
     return Planned(
         way=rules.way,
         subnet="" if rules.own_range else NODES,
@@ -54,7 +54,7 @@ def build(
     )
 
 
-def _of_own_range(
+def _nodes_of_pod_range(
     declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes
 ) -> int:
     """Return the number of nodes for which a separate pod range has addresses."""
@@ -82,7 +82,7 @@ def _of_own_range(
     return most
 
 
-def _of_subnet(
+def _nodes_of_subnet(
     declaration: Declaration, network: Network, there: Sequence[Group], rules: PodAddressing, notes: Notes
 ) -> int:
     """Return the number of nodes when pods use the nodes' subnet, which planning has made large enough."""

@@ -35,6 +35,7 @@ def taken_by(plan: Plan, group: Group) -> Iterator[tuple[Subnet, int]]:
 
 
 def rails_of(group: Group) -> list[str]:
+    """Return the subnet names of a group's rails."""
     return [f"rail{rail}" for rail in range(group.rails or 0)]
 
 
@@ -51,6 +52,7 @@ def nics_apart(machine: str) -> tuple[str, ...]:
 
 
 def on_nics_apart(groups: Sequence[Group]) -> list[tuple[str, int]]:
+    """Return the number of nodes for each subnet of NICs that are not rails."""
     needs: Counter[str] = Counter()
     for group in groups:
         needs.update(dict.fromkeys(nics_apart(group.machine.name), group.count))
@@ -70,10 +72,12 @@ def node_addresses(machine: str, card_addresses: bool) -> int:
 
 
 def has_own_subnet(rail: int, machines: Sequence[catalog.Machine]) -> bool:
+    """Whether the NICs of a rail need a subnet apart from the other rails."""
     return any(rail < catalog.known_nics(row) and (nic := catalog.nic_of(row)) and nic.own_subnet for row in machines)
 
 
 def on_rail(groups: Sequence[Group], rail: int) -> int:
+    """Return the number of addresses that all groups take from the subnet of a rail."""
     there = [group for group in groups if rail < (group.rails or 0)]
     return sum(group.count * rail_addresses(group.machine.name) for group in there)
 

@@ -54,7 +54,7 @@ def _check_region(declaration: Declaration, choices: Choices, notes: Notes) -> N
 def _check_zone(path: str, pool: Pool, declaration: Declaration, choices: Choices, notes: Notes) -> None:
     region, zone, listed = declaration.region, pool.zone, catalog.regions().get(declaration.cloud)
     if not choices.zones_begin_with_region or not zone or not region or (listed and region not in listed.names):
-        return  # no zone is right in a wrong region
+        return  # no zone is correct in a wrong region
     if not zone.startswith(region) or not re.fullmatch(ZONE_OF_REGION, zone.removeprefix(region)):
         notes.problem(
             f"{path}.zone",

@@ -17,6 +17,7 @@ DIRECTORY = "directory"
 
 
 def choose(declaration: Declaration, choices: Choices, logs: Logs, notes: Notes) -> Release:
+    """Return the software for the plan: the declared release, or the newest one that fits."""
     if not declaration.release:
         notes.reason("release.name", "the newest of the catalog, the default")
     row = _fitting(declaration, catalog.releases()[declaration.release or catalog.newest_release()], notes)

@@ -204,9 +204,11 @@ class Mounted:
     delivered: Delivered
 
     def reads(self, nodes: Sequence[tuple[catalog.Machine, int]]) -> Bound:
+        """Return the rate at which these nodes together read, in GB/s."""
         return self._reached(self.delivered.read, nodes)
 
     def writes(self, nodes: Sequence[tuple[catalog.Machine, int]]) -> Bound:
+        """Return the rate at which these nodes together write, in GB/s."""
         return self._reached(self.delivered.write, nodes)
 
     def _reached(self, rate: Bound | catalog.Unknown, nodes: Sequence[tuple[catalog.Machine, int]]) -> Bound:

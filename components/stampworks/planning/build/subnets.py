@@ -38,13 +38,13 @@ def cut(
     """Cut a range into the subnets of a cloud that numbers ports itself."""
     if choices.subnets is None:
         return ()
-    needs, small, less = _on_nodes(declaration, groups, choices)
+    needs, small, less = _cloud_needs(declaration, groups, choices)
     if declaration.network.existing.vpc and choices.existing:
-        return _given(cidr, declaration, groups, needs, choices.subnets, notes)
+        return _existing_subnets(cidr, declaration, groups, needs, choices.subnets, notes)
     rails = [rail for rail in range(rails_met(declaration, machines)) if has_own_subnet(rail, machines)]
     needs += [(f"rail{rail}", on_rail(groups, rail)) for rail in rails]
     cut_ = addresses.subnets(cidr, needs, small, choices.subnets, notes, less)
-    unsaid = [each.kind for each in declaration.storage if _on_storage(each, choices.subnets) is UNKNOWN]
+    unsaid = [each.kind for each in declaration.storage if _storage_addresses(each, choices.subnets) is UNKNOWN]
     subnets = tuple(replace(each, needed=None) if unsaid and each.name == STORAGE else each for each in cut_)
     if unsaid:
         notes.reason(f"network.subnets.{STORAGE}.needed", f"unknown: not published for {', '.join(unsaid)}")
@@ -52,7 +52,7 @@ def cut(
     return subnets
 
 
-def _given(
+def _existing_subnets(
     cidr: str,
     declaration: Declaration,
     groups: Sequence[Group],
@@ -87,7 +87,7 @@ def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], card_addresse
             notes.reason(f"network.subnets.{subnet.name}.needed", " + ".join([*terms, *pods]) + f" = {subnet.needed}")
 
 
-def _on_nodes(
+def _cloud_needs(
     declaration: Declaration, groups: Sequence[Group], choices: Choices
 ) -> tuple[list[tuple[str, int]], tuple[str, int] | None, Callable[[int], str]]:
     """Return the needs of a cloud's subnets, of a small one that never grows, and a function that suggests lower
@@ -98,7 +98,7 @@ def _on_nodes(
     cards = _has_card_addresses(declaration)
     own = sum(group.count * node_addresses(group.machine.name, cards) for group in there)
     own -= sum(need for _, need in apart)
-    of_storage = [_on_storage(each, choices.subnets) for each in declaration.storage] if choices.subnets else []
+    of_storage = [_storage_addresses(each, choices.subnets) for each in declaration.storage] if choices.subnets else []
     storage_ = sum(each for each in of_storage if isinstance(each, int))
     pods, per_node = choices.pods, declaration.scheduler.pods_per_node
     if not traits_of(declaration.scheduler.kind).runs_pods or pods is None or pods.own_range:
@@ -110,8 +110,8 @@ def _on_nodes(
     return [(NODES, needed), (STORAGE, storage_), *apart], small, lambda room: pods.fewer(per_node, count, room - own)
 
 
-def _on_storage(declared: DeclaredStorage, rules: Subnets) -> int | catalog.Unknown:
-    """Count the addresses of a file system; 0 when its declaration is wrong, so that planning can go on."""
+def _storage_addresses(declared: DeclaredStorage, rules: Subnets) -> int | catalog.Unknown:
+    """Count the addresses of a file system; 0 when its declaration is wrong, so that planning can continue."""
     try:
         return subnet_addresses(declared, rules.reserved)
     except AbsentError:

@@ -17,6 +17,7 @@ from stampworks.text.amounts import counted
 
 
 def build(declared: declaration.Training, groups: Sequence[Group], scheduler: Scheduler, notes: Notes) -> Training:
+    """Plan the defaults of runs. Note a problem for a layout that the declared nodes do not support."""
     pools = [group for group in groups if group.role == "worker"]
     ranks = {pool.name: declared.ranks or _ranks(pool.machine) for pool in pools}
     default = next((queue.pools for queue in scheduler.queues if queue.default), ())

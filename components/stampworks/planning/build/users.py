@@ -12,9 +12,9 @@ HOMES, TEAMS = "home", "teams"
 
 
 def place_of_homes(declaration: Declaration, notes: Notes) -> str:
-    """Where homes and folders of groups are mounted; empty where nodes share no storage that can have them."""
+    """Return the mount point of homes and folders of groups; empty when nodes share no suitable storage."""
     if traits_of(declaration.scheduler.kind).runs_pods:
-        return ""  # nobody logs in to its nodes
+        return ""  # users do not log in to its nodes
     chosen = [(index, each) for index, each in enumerate(declaration.storage) if each.homes]
     for index, storage in chosen:
         if problem := _unfit(storage):
@@ -72,7 +72,7 @@ def directory(declaration: Declaration, place: str, notes: Notes) -> Directory |
 
 
 def _unfit(storage: Storage) -> str:
-    """Why nobody's home can be there; empty where it can."""
+    """Return the reason why no home can be there; empty if it can."""
     kind = catalog.file_systems()[storage.kind]
     if not kind.posix:
         return "a bucket has no owners of files"

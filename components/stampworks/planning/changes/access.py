@@ -1,4 +1,4 @@
-"""A change of access in words: people who come and go, with which keys they log in, and whose files they share."""
+"""A change of access in words: added and removed users, their keys, and shared files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def access(each: Difference) -> str:
     """Say how a difference changes access; empty where it does not."""
     field, person = each.way[-1].field, each.way[0].key
     if each.way[0].field == "directory":
-        return _of_directory(each, field)
+        return _directory_change(each, field)
     if each.way[0].field != "users":
         return ""
     if isinstance(each.b, User) and each.a is None:
@@ -32,9 +32,9 @@ def access(each: Difference) -> str:
     return ""
 
 
-def _of_directory(each: Difference, field: str) -> str:
+def _directory_change(each: Difference, field: str) -> str:
     if isinstance(each.b, Directory):
-        return f"access: {_who(each.b)} of {each.b.uri} may log in and submit jobs"
+        return f"access: {_members_text(each.b)} of {each.b.uri} may log in and submit jobs"
     if isinstance(each.a, Directory):
         return f"access: people of {each.a.uri} can no longer log in or submit jobs; homes stay"
     if field == "access_groups" and not each.b:
@@ -50,7 +50,7 @@ def _of_directory(each: Difference, field: str) -> str:
     return ""
 
 
-def _who(directory: Directory) -> str:
+def _members_text(directory: Directory) -> str:
     return f"members of {', '.join(directory.access_groups)}" if directory.access_groups else "everybody"
 
 

@@ -37,7 +37,7 @@ def staying(groups: frozenset[str], a: Plan, b: Plan) -> tuple[AffectedNodes, ..
     """Return the nodes of these groups that exist before and after."""
     return tuple(
         AffectedNodes(one.name, min(one.count, other.count), min(_names(one), _names(other), key=len))
-        for one, other in _in_both(a, b)
+        for one, other in _common_groups(a, b)
         if one.name in groups
     )
 
@@ -73,7 +73,7 @@ def _only_in(here: Plan | None, there: Plan | None, run: Callable[[Group], int])
 
 def idling(a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
     """Return the nodes that always ran, and become elastic."""
-    found = [(one.name, _names(other)[other.count_min : one.count_min]) for one, other in _in_both(a, b)]
+    found = [(one.name, _names(other)[other.count_min : one.count_min]) for one, other in _common_groups(a, b)]
     return tuple(AffectedNodes(name, len(names), names) for name, names in found if names)
 
 
@@ -104,7 +104,7 @@ def _steps(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[tupl
     rolled = [each for each in changes if each.policy == "roll"]
     if "network" in stages:
         yield "network", _network(changes, b)
-    yield from (("storage", f"{name} is replaced with all it holds") for name in _made_anew(changes))
+    yield from (("storage", f"{name} is replaced with all it holds") for name in _replaced_storage(changes))
     if "storage" in stages:
         yield "storage", "is made or changed before the nodes that mount it"
     gone = [each.difference.way[0] for each in changes if _stage(each) == "removal"]
@@ -139,7 +139,7 @@ def _network(changes: Sequence[DeclaredChange], plan: Plan) -> str:
     return f"is replaced, with its {what}" if anew else f"{what} are changed"
 
 
-def _made_anew(changes: Sequence[DeclaredChange]) -> tuple[str, ...]:
+def _replaced_storage(changes: Sequence[DeclaredChange]) -> tuple[str, ...]:
     """Return storage that is replaced and loses its data. A bucket whose objects expire stays the same bucket."""
     anew = (each for each in changes if _stage(each) != "removal" and each.difference.way[-1].field not in EXPIRY)
     return tuple(dict.fromkeys(name for each in anew for name in each.loses))
@@ -150,7 +150,7 @@ def _nodes(changes: Sequence[DeclaredChange], gone: set[str], a: Plan, b: Plan) 
     yield from (f"{_words(each)} {'starts' if each.count == 1 else 'start'}" for each in joining(a, b))
     for each in replaced:
         kept = a.scheduler.traits.keeps
-        stay = each.group == a.controller.name and kept not in _made_anew(changes)
+        stay = each.group == a.controller.name and kept not in _replaced_storage(changes)
         are = "is" if each.count == 1 else "are"
         yield f"{_words(each)} {are} taken down and made again" + (f", but for {kept}" if stay else "")
     for each in leaving(a, b):
@@ -180,10 +180,10 @@ def _roll(rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[str]:
             yield f"{_words(each)} one by one: users there are logged out, while jobs go on"
         else:
             waves = f"in waves of at most {at_most.get(each.group, 1)}, each within one leaf"
-            yield f"{_words(each)} {waves}: {jobs}, then {_made_from(each.group, rolled, a, b)} and a proof"
+            yield f"{_words(each)} {waves}: {jobs}, then {_replacement_text(each.group, rolled, a, b)} and a proof"
 
 
-def _made_from(name: str, rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> str:
+def _replacement_text(name: str, rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> str:
     """Describe the replacement of a group's nodes: a cloud keeps the machine when only its disk changes."""
     if all(_recables(each.difference, b) for each in rolled):
         return "other cables"
@@ -224,7 +224,7 @@ def _words(nodes: AffectedNodes) -> str:
     return fold(nodes.names) or f"{nodes.count} of {nodes.group}"
 
 
-def _in_both(a: Plan, b: Plan) -> list[tuple[Group, Group]]:
+def _common_groups(a: Plan, b: Plan) -> list[tuple[Group, Group]]:
     """Return the groups that exist before and after."""
     after = {group.name: group for group in _real(b)}
     return [(group, after[group.name]) for group in _real(a) if group.name in after]

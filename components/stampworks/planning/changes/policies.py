@@ -120,22 +120,23 @@ def decided_by(way: Sequence[PathStep], a: Plan, b: Plan) -> str:
 
 
 def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> DeclaredChange:
+    """Return the declared change behind a difference, with its policy and the storage that it deletes."""
     policy = _policy(each, field)
     why, loses = "", tuple(one.name for one in stateful.anew(each.way, a, b) if not one.protect)
     if isinstance(each.a, Storage) and each.b is None:
-        policy, why, loses = _without(each.a, policy)
+        policy, why, loses = _removed_storage(each.a, policy)
     elif each.way[0].field == "storage" and (gone := _expiring(each, a, b)):
         why, loses = f"{gone} is deleted", (gone,)
-    elif each.way[0].field == "storage" and (decided := _of_homes(each, a, b) or _of_file_system(each, a, b)):
+    elif each.way[0].field == "storage" and (decided := _homes_change(each, a, b) or _file_system_change(each, a, b)):
         policy, why = decided
-    elif said := _of_gangs(each, a, b) or access(each):
+    elif said := _deleted_queues(each, a, b) or access(each):
         why = said
     elif field == API:
         why = public(each.b)
     elif each.way[0].field == "tags" and b.managed:
         policy, why = "roll", "the cloud makes its nodes from a template that has them"
     elif kept := [one for one in stateful.anew(each.way, a, b) if one.protect]:
-        policy, why = "refuse", _of_protected(kept)
+        policy, why = "refuse", _protected_text(kept)
     elif field in RECABLING and a.fabric.leaf_nodes != b.fabric.leaf_nodes and b.fabric.kind != "simulated":
         policy = change(fields()["fabric.leaf_nodes"])
         why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
@@ -143,7 +144,7 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Decla
     return DeclaredChange(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
 
 
-def _without(storage: Storage, policy: Policy | None) -> tuple[Policy | None, str, tuple[str, ...]]:
+def _removed_storage(storage: Storage, policy: Policy | None) -> tuple[Policy | None, str, tuple[str, ...]]:
     """Return policy, reason and losses when a storage is taken out."""
     if storage.existing:
         return policy, f"nodes do not mount it any more; {storage.existing} itself stays as it is", ()
@@ -158,7 +159,7 @@ def _policy(each: Difference, field: str) -> Policy | None:
     return change(fields()[field]) if field else _looked_up(each)
 
 
-def _of_gangs(each: Difference, a: Plan, b: Plan) -> str:
+def _deleted_queues(each: Difference, a: Plan, b: Plan) -> str:
     """Describe the namespaces or queues that Kubernetes deletes, which it refuses while they contain gangs."""
     where, refused = [step.field for step in each.way], "`up` refuses while a gang is in it"
     if where == ["scheduler", "accounts"] and (gone := order.namespaces_gone(a, b)):
@@ -170,13 +171,13 @@ def _of_gangs(each: Difference, a: Plan, b: Plan) -> str:
     return ""
 
 
-def _of_protected(kept: Sequence[stateful.Stateful]) -> str:
+def _protected_text(kept: Sequence[stateful.Stateful]) -> str:
     names = ", ".join(one.name for one in kept)
     let_go = ", ".join(one.let_go for one in kept)
     return f"protected resources would be replaced by empty ones ({names}): write {let_go}, and stamp that first"
 
 
-def _of_homes(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:
+def _homes_change(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:
     """Refuse a change of the storage that homes are on, for they would stay behind. None where they do not move."""
     before, after = stateful.moved_homes(a, b)
     if not before or not (len(each.way) == 1 or each.way[-1].field in ("homes", "order")):
@@ -191,7 +192,7 @@ def _expiring(each: Difference, a: Plan, b: Plan) -> str:
     return expiring(before, after) if before and after and each.way[-1].field in EXPIRY else ""
 
 
-def _of_file_system(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:
+def _file_system_change(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:
     """Return the vendor's effect of a changed option. A change that would replace the file system is refused, because
     it holds data."""
     before, after = ({one.name: one for one in plan.storage}.get(each.way[0].key) for plan in (a, b))

@@ -81,8 +81,8 @@ def _changes(base: ReviewedStack, head: ReviewedStack) -> tuple[tuple[DeclaredCh
     """Split differences into declared changes and their consequences."""
     a, b = base.plan, head.plan
     if a is None or b is None:
-        whole = tuple(_whole(a or b, created=a is None))
-        return tuple(_of_whole(each, a) for each in whole), ()
+        whole = tuple(_whole_stack(a or b, created=a is None))
+        return tuple(_stack_change(each, a) for each in whole), ()
     found = differences(a, b)
     names = {each.way for each in found}
     fields_ = {each: decided_by(each.way, a, b) for each in found}
@@ -123,7 +123,7 @@ def _follows(each: Difference, names: Iterable[tuple[PathStep, ...]], a: Plan, b
     return each.follows
 
 
-def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
+def _whole_stack(plan: Plan | None, created: bool) -> Iterable[Difference]:
     """Yield the parts of a stack that is created or destroyed, as differences."""
     if plan is None:
         return
@@ -145,7 +145,7 @@ def _whole(plan: Plan | None, created: bool) -> Iterable[Difference]:
         yield Difference((PathStep("scheduler"), PathStep("api_from")), "identity", (), ranges)
 
 
-def _of_whole(each: Difference, base: Plan | None) -> DeclaredChange:
+def _stack_change(each: Difference, base: Plan | None) -> DeclaredChange:
     group = each.b if base is None else each.a
     field = LOGIN if isinstance(group, Group) and group.role == "login" else declared(each.way)
     written = spelled(field, each) or each.path

@@ -28,17 +28,17 @@ def anew(way: Sequence[PathStep], a: Plan, b: Plan) -> tuple[Stateful, ...]:
     if not a.network.subnets:
         return ()
     if tuple(way) == (PathStep("network"), PathStep("cidr")):
-        return (*_database(a), *(_storage(one) for one in a.storage if _in_the_network(one)))
-    return tuple(_in_the_zone(a)) if moves_head(way, a, b) else ()
+        return (*_database(a), *(_storage(one) for one in a.storage if _is_in_network(one)))
+    return tuple(_zonal_resources(a)) if moves_head(way, a, b) else ()
 
 
 def moved_homes(a: Plan, b: Plan) -> tuple[str, str]:
     """Return the storages that have homes before and after; empty where people keep theirs."""
-    before, after = _with_homes(a), _with_homes(b)
+    before, after = _homes_storage(a), _homes_storage(b)
     return (before, after) if before and after and before != after else ("", "")
 
 
-def _with_homes(plan: Plan) -> str:
+def _homes_storage(plan: Plan) -> str:
     """Return the storage with homes and folders of groups; empty without people, or where each node has its own."""
     places = [*(user.home for user in plan.users), *(team.folder for team in plan.teams)]
     places += [plan.directory.homes] if plan.directory else []
@@ -57,12 +57,12 @@ def _first_pool(plan: Plan) -> str:
     return declared_pools(plan.groups)[0].name
 
 
-def _in_the_zone(plan: Plan) -> Iterator[Stateful]:
+def _zonal_resources(plan: Plan) -> Iterator[Stateful]:
     """Yield resources in the zone of the head: volumes are zonal, and so are some file systems."""
     if plan.controller.volumes:
         yield Stateful(plan.scheduler.traits.keeps, plan.scheduler.protect, "scheduler.protect: false")
     yield from _database(plan)
-    yield from (_storage(one) for one in plan.storage if _in_one_zone(one))
+    yield from (_storage(one) for one in plan.storage if _is_zonal(one))
 
 
 def _database(plan: Plan) -> Iterator[Stateful]:
@@ -71,12 +71,12 @@ def _database(plan: Plan) -> Iterator[Stateful]:
         yield Stateful("the managed database", plan.scheduler.protect, "scheduler.protect: false")
 
 
-def _in_one_zone(one: Storage) -> bool:
+def _is_zonal(one: Storage) -> bool:
     rows = (row for row in catalog.file_system_tiers().values() if row.kind == one.kind)
     return not one.existing and any(row.zone == "zone" for row in rows if one.tier in ("", row.tier))
 
 
-def _in_the_network(one: Storage) -> bool:
+def _is_in_network(one: Storage) -> bool:
     return (
         one.kind != DIRECTORY and not one.existing and catalog.file_systems()[one.kind].protocol not in WITHOUT_SUBNET
     )

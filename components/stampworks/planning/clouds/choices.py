@@ -206,6 +206,8 @@ class Existing:
 
 @dataclass(frozen=True)
 class Choices:
+    """The decisions that a cloud makes for plans; one value for each cloud."""
+
     controller_machine: str
     """The catalog's name of the controller's machine."""
     purchases: tuple[Purchase, ...]

@@ -31,6 +31,7 @@ class FoundCable:
 
     @property
     def ends(self) -> tuple[End, End]:
+        """Both ends, in the order of the dump."""
         return self.one, self.other
 
 
@@ -45,6 +46,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class CableFinding:
+    """A difference between planned and real cables."""
+
     kind: Kind
     text: str
     planned: tuple[Cable, ...]
@@ -53,6 +56,8 @@ class CableFinding:
 
 @dataclass(frozen=True)
 class Comparison:
+    """Result of a comparison: counts of right and unexamined cables, and the differences."""
+
     right: int
     """Cables at their planned places, including slow ones."""
     findings: tuple[CableFinding, ...]

@@ -56,6 +56,7 @@ class Names:
         self._planned = planned
 
     def end(self, device: str, port: str) -> End:
+        """Return an end by its planned name; names that the plan does not know stay as they are."""
         whole = self._planned.get(f"{device} {port}")
         if whole and " " in whole:
             return End(*whole.rsplit(" ", 1))

@@ -20,6 +20,7 @@ REPRODUCED = {("dgx-h100", "qm9700"), ("dgx-b200", "qm9700"), ("dgx-b300", "q340
 
 
 def notes(machine: catalog.Machine, tree: FatTree) -> tuple[str, ...]:
+    """Return all notes on a tree, for the output of `stampworks fabric`."""
     return (
         *_place(machine),
         *_nics(machine, tree),

@@ -19,6 +19,8 @@ KEYS: Final = {"infiniband": range(1, 0x7FFF), "ethernet": range(2, 4095)}
 
 @dataclass(frozen=True)
 class Tenant:
+    """Consecutive nodes that share a partition of the fabric."""
+
     name: str
     key: int
     """P_Key with the full-member bit, or VLAN."""
@@ -28,6 +30,7 @@ class Tenant:
 
     @property
     def last(self) -> int:
+        """Index of the last node, counted from 0."""
         return self.first + self.nodes - 1
 
     @property

@@ -105,14 +105,17 @@ class FatTree:
 
     @property
     def tiers(self) -> int:
+        """Levels of switches."""
         return 3 if self.spine_uplinks else 2 if self.group_spines else 1
 
     @property
     def units(self) -> int:
+        """Number of scalable units, the last of which may be partly filled."""
         return ceil(self.nodes / self.unit)
 
     @property
     def leaves(self) -> int:
+        """Number of leaves in all planes."""
         return self.units * self.rails * self.planes
 
     @property
@@ -124,10 +127,12 @@ class FatTree:
 
     @property
     def spines(self) -> int:
+        """Number of spines in all groups."""
         return self.groups * self.group_spines
 
     @property
     def cores(self) -> int:
+        """Number of cores in all planes."""
         return self.planes * self.core_sets * self.set_cores
 
     @property
@@ -148,10 +153,12 @@ class FatTree:
 
     @property
     def leaf_spine_cables(self) -> int:
+        """Number of cables between leaves and spines; a split cable carries several links."""
         return ceil(self.leaves * self.uplinks / self.split)
 
     @property
     def spine_core_cables(self) -> int:
+        """Number of cables between spines and cores; a split cable carries several links."""
         return ceil(self.spines * self.spine_uplinks / self.split)
 
     @property
@@ -181,9 +188,11 @@ class FatTree:
         }
 
     def unit_of(self, node: int) -> int:
+        """Return the index of a node's unit, both counted from 0."""
         return node // self.unit
 
     def leaf_name(self, unit: int, rail: int, plane: int = 0) -> str:
+        """Return a leaf's name in lists of cables. Indices count from 0, names from 1."""
         return f"leaf-{unit + 1:03d}-rail{rail}" + self._plane(plane)
 
     def spine_name(self, group: int, spine: int, plane: int = 0) -> str:
@@ -191,6 +200,7 @@ class FatTree:
         return (f"spine-{group + 1:03d}-" if self.tiers == 3 else "spine-") + f"{spine + 1:03d}" + self._plane(plane)
 
     def core_name(self, core_set: int, core: int, plane: int = 0) -> str:
+        """Return a core's name in lists of cables. Indices count from 0, names from 1."""
         return f"core-{core_set * self.set_cores + core + 1:03d}" + self._plane(plane)
 
     def group_of(self, unit: int, rail: int) -> int:
@@ -269,6 +279,7 @@ class FatTree:
 
 
 def node_name(node: int) -> str:
+    """Return a node's name in lists of cables. Indices count from 0, names from 1."""
     return f"node-{node + 1:04d}"
 
 

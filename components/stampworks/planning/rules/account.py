@@ -53,6 +53,8 @@ class Described:
 
 @dataclass(frozen=True)
 class Limit:
+    """A quota of the account, with its current value."""
+
     name: str
     value: float
 
@@ -68,6 +70,8 @@ class RunningNodes:
 
 @dataclass(frozen=True)
 class Reservation:
+    """A capacity reservation or capacity block of the account."""
+
     id: str
     instance_type: str
     zone: str
@@ -98,6 +102,8 @@ class ReservationGroup:
 
 @dataclass(frozen=True)
 class AccountImage:
+    """A locked image as the account sees it now."""
+
     id: str
     name: str
     created: str
@@ -109,6 +115,8 @@ class AccountImage:
 
 @dataclass(frozen=True)
 class Newest:
+    """The newest image that the cloud's parameter names now."""
+
     parameter: str
     image: str
     """Empty when the region has no such parameter."""
@@ -124,6 +132,8 @@ class EndpointService:
 
 @dataclass(frozen=True)
 class SubnetNow:
+    """A declared subnet as it is now."""
+
     name: str
     """The name in the plan."""
     zone: str

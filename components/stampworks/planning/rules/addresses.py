@@ -27,7 +27,7 @@ def addresses(plan: Plan) -> Iterator[Finding]:
             if subnet.room is not None
         ]
         if any(node.address for node in pool.nodes):
-            fits = [_of_slot(plan, pool)]
+            fits = [_slot_growth(plan, pool)]
         if not fits:
             continue
         if (planned := plan.network.pods) and planned.cidr:
@@ -38,7 +38,7 @@ def addresses(plan: Plan) -> Iterator[Finding]:
         yield Finding("addresses.room", "pass", text, "", place, subject=pool.name)
 
 
-def _of_slot(plan: Plan, pool: Group) -> tuple[int, str, str]:
+def _slot_growth(plan: Plan, pool: Group) -> tuple[int, str, str]:
     """Return the growth of a pool with its own slot in every network; the first slot belongs to the infrastructure."""
     cut = AddressMap({MANAGEMENT: IPv4Network(plan.network.management_cidr)})
     room = cut.capacity(plan.groups.index(pool))

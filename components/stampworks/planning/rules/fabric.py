@@ -39,11 +39,11 @@ def loopback(plan: Plan, facts: Facts) -> Iterator[Finding]:
     elif need <= measured:
         yield Finding(LOOPBACK, "pass", f"{sum_text}, and this machine carries {measured} Mb/s", "")
     else:
-        text, hint = f"{sum_text}, but this machine carries {measured} Mb/s", _what_fits(measured, links)
+        text, hint = f"{sum_text}, but this machine carries {measured} Mb/s", _rate_hint(measured, links)
         yield Finding(LOOPBACK, "fail", text, hint, "fabric.rail_rate_mbps")
 
 
-def _what_fits(measured_mbps: int, links: list[int]) -> str:
+def _rate_hint(measured_mbps: int, links: list[int]) -> str:
     """Return a hint with the rate that would fit."""
     rate = measured_mbps // (HEADROOM * len(links))
     if rate < 1:

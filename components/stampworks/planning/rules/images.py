@@ -11,7 +11,7 @@ from stampworks.planning.rules.findings import Facts, Finding
 from stampworks.planning.rules.reading import UnknownFact, judged_groups, known
 
 LOCKED, PREPARED, PARTS = OF_LOCK = ("image.locked", "image.prepared", "kubernetes.locked")
-"""Ids of findings about looked-up values. A rehearsal boots nothing, and goes on without them."""
+"""Ids of findings about looked-up values. A rehearsal boots nothing, and continues without them."""
 LOCK = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
 OF_RELEASE = {KERNEL: "a kernel", SLURM: "a Slurm"}
 """Parts of a release that only an image contains, by the role that brings them: the kernel is booted, Slurm is

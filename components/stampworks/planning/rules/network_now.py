@@ -62,7 +62,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
         yield Finding("addresses.free", "unknown", f"state of the network: {unread}", unread.hint, "network.cidr")
         return
     if (one := subnets.get(NODES)) is None:
-        return  # it does not exist yet
+        return  # the network does not exist yet
     started = [group for group in plan.groups if group.launch]
     takes = [(group.count * each, subnet.name) for group in started for subnet, each in taken_by(plan, group)]
     coming = max(0, sum(each for each, subnet in takes if subnet == NODES) - held)
@@ -79,7 +79,7 @@ def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
             f"subnet nodes gives public addresses, and machines with several interfaces, such as {named}, do "
             "not start in it"
         )
-        hint = "`pulumi up --refresh` switches that off: no node of a cluster is public"
+        hint = "`pulumi up --refresh` disables public addresses, which no node of a cluster has"
         yield Finding("network.public", "fail", text, hint, "network", "warning", "nodes")
     if plan.network.egress == "nat" and "nat" not in ways:
         text = "no route leads from the private subnets to the internet: nodes that start get no packages"

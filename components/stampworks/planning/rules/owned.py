@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OwnedNetwork:
+    """An existing network that the declaration names."""
+
     id: str
     ranges: tuple[str, ...]
     names: bool
@@ -15,6 +17,8 @@ class OwnedNetwork:
 
 @dataclass(frozen=True)
 class OwnedSubnet:
+    """An existing subnet that the declaration names."""
+
     id: str
     network: str
     zone: str
@@ -57,7 +61,7 @@ class OwnedStorage:
     zones: tuple[str, ...]
     """Zones in which it has an address."""
     tier: str
-    """As a declaration has it; empty for none."""
+    """The tier as declared; empty for none."""
     capacity: int
     efa: bool
     region: str
@@ -65,6 +69,8 @@ class OwnedStorage:
 
 @dataclass(frozen=True)
 class OwnedKey:
+    """An existing encryption key that the declaration names."""
+
     id: str
     state: str
     """Enabled, or why it encrypts nothing now."""

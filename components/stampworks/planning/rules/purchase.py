@@ -56,7 +56,7 @@ def shapes(plan: Plan) -> Iterator[Finding]:
                 hint = f"ask {plan.cloud}, or write a multiple of {joined}"
                 yield Finding("machine.shape", "unknown", text, hint, f"{where}.count", subject=pool.name)
             continue
-        verdict, text, hint = _of_shape(shape, pool.count, what)
+        verdict, text, hint = _count_verdict(shape, pool.count, what)
         yield Finding("machine.shape", verdict, text, hint, f"{where}.count", subject=pool.name)
         if shape.purchases and pool.purchase not in shape.purchases:
             text = f"{pool.machine.name} of pool {pool.name} is {pool.purchase}, and sold as {shape.purchases[0]} only"
@@ -64,7 +64,7 @@ def shapes(plan: Plan) -> Iterator[Finding]:
             yield Finding("machine.shape", "fail", text, hint, f"{where}.purchase", subject=pool.name)
 
 
-def _of_shape(shape: catalog.Shape, count: int, what: str) -> tuple[Verdict, str, str]:
+def _count_verdict(shape: catalog.Shape, count: int, what: str) -> tuple[Verdict, str, str]:
     """Judge a number of nodes by the numbers in which their machine is sold."""
     listed = f"{what}: it comes in {', '.join(map(str, shape.counts))} ({shape.source}, read {shape.read})"
     if count in shape.counts or (shape.several and count % shape.counts[0] == 0):

@@ -66,7 +66,7 @@ def _accounts(plan: Plan) -> Iterator[Finding]:
     """Judge each account: its namespace, its limit and its share."""
     for index, account in enumerate(plan.scheduler.accounts):
         place = f"scheduler.accounts[{index}]"
-        if whose := _whose(plan, account.name):
+        if whose := _namespace_owner(plan, account.name):
             text = f"an account is a namespace, and {account.name} belongs to {whose}"
             hint = f"take another name, for example team-{account.name}"
             yield _fail("namespace", text, hint, f"{place}.name", account.name)
@@ -74,7 +74,7 @@ def _accounts(plan: Plan) -> Iterator[Finding]:
         yield from _share(plan, account, f"{place}.share")
 
 
-def _whose(plan: Plan, namespace: str) -> str:
+def _namespace_owner(plan: Plan, namespace: str) -> str:
     """Return the owner of a namespace that exists anyway, or belongs to an add-on; empty for any other."""
     if namespace == "default" or namespace.startswith("kube-"):
         return "Kubernetes itself"

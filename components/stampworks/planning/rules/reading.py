@@ -34,11 +34,11 @@ def of_this(plan: Plan, facts: Facts) -> Facts:
     """Return the facts without an account that was read for another plan, or too long ago."""
     if facts.account is None:
         return replace(facts, account_why="it was never read")
-    why = _of_another(facts.account, plan) or _too_old(facts.account, facts.as_of)
+    why = _mismatch(facts.account, plan) or _too_old(facts.account, facts.as_of)
     return replace(facts, account=None, account_why=why) if why else facts
 
 
-def _of_another(account: Account, plan: Plan) -> str:
+def _mismatch(account: Account, plan: Plan) -> str:
     """Return why an account's facts do not apply to this cluster; empty when they do."""
     for what, read, asked in (
         ("cloud", account.cloud, plan.cloud),

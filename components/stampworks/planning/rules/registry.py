@@ -255,7 +255,7 @@ RULES: Final = (
         storage.file_systems_of,
         several=(
             Id("storage.legal", "The vendor sells the file system with these options.", ("storage[].*",)),
-            Id("storage.efa", "The nodes reach over EFA the storage that is declared with it.", ("storage[].efa",)),
+            Id("storage.efa", "Nodes reach storage with `efa: true` over EFA.", ("storage[].efa",)),
             Id("storage.fleet", "Saving the memory of all accelerators costs little of the time.", ("storage[]",)),
             Id("storage.zone", "All pools are in the zone of the file system.", ("pools",)),
         ),

@@ -24,7 +24,7 @@ def drivers(plan: Plan) -> Iterator[Finding]:
             text = f"release {plan.release.name} has a driver for {name} of pool {pool.name}"
             yield Finding(id_, "pass", text, "", place, subject=pool.name)
         else:
-            text = f"whether nodes of pool {pool.name} have a driver for {name}: release {plan.release.name} has none"
+            text = f"release {plan.release.name} has no driver for {name}: nodes of pool {pool.name} may lack it"
             hint = "install it with a role of your own, or start the nodes from an image that has it"
             yield Finding(id_, "unknown", text, hint, place, subject=pool.name)
 

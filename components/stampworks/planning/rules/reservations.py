@@ -49,9 +49,9 @@ def _reserved(
     found: list[_Problem] = []
     try:
         bought = bought_for(plan, way, facts)
-        found += _of_reservations(plan, bought_so, bought, facts, today)
+        found += _reservation_problems(plan, bought_so, bought, facts, today)
         members = _sharing(plan, pool, way, facts)
-        found += _of_room(pool, way, members, _usable(plan, way, facts))
+        found += _room_problems(pool, way, members, _usable(plan, way, facts))
     except UnknownFact as unread:
         text = f"whether {way.reservation} of pool {pool.name} has room for it, and when it ends: {unread}"
         yield Finding(id_, "unknown", text, unread.hint, f"{where}.reservation", subject=pool.name)
@@ -74,7 +74,7 @@ def bought_for(plan: Plan, pool: Group, facts: Facts) -> list[Reservation]:
     return [every[id_] for id_ in groups[pool.reservation] or () if id_ in every]
 
 
-def _of_reservations(
+def _reservation_problems(
     plan: Plan, pool: Group, bought: Sequence[Reservation], facts: Facts, today: str | None
 ) -> Iterator[_Problem]:
     """Yield each problem with reservations: field, text, hint and severity."""
@@ -87,10 +87,10 @@ def _of_reservations(
         yield "reservation", f"{plan.region} has no {what} for this account", hint, "error"
         return
     for one in bought:
-        yield from _of_one(plan, pool, one, facts, today)
+        yield from _single_problems(plan, pool, one, facts, today)
 
 
-def _of_one(plan: Plan, pool: Group, one: Reservation, facts: Facts, today: str | None) -> Iterator[_Problem]:
+def _single_problems(plan: Plan, pool: Group, one: Reservation, facts: Facts, today: str | None) -> Iterator[_Problem]:
     """Yield each problem with one reservation."""
     type_, zone = instance_type(pool), pool.zone or plan.network.zone or _zone_now(facts)
     if one.instance_type != type_:
@@ -108,7 +108,7 @@ def _of_one(plan: Plan, pool: Group, one: Reservation, facts: Facts, today: str 
     if one.placement_group:
         text = f"{one.id} was made in the placement group {one.placement_group}, and pool {pool.name} starts in none"
         yield "reservation", text, "reserve without a placement group", "error"
-    yield from _of_time(plan, pool, one, today)
+    yield from _time_problems(plan, pool, one, today)
 
 
 def _zone_now(facts: Facts) -> str:
@@ -116,7 +116,7 @@ def _zone_now(facts: Facts) -> str:
     return next((one.zone for one in known(facts, "subnets") if one.name == NODES), "")
 
 
-def _of_time(plan: Plan, pool: Group, one: Reservation, today: str | None) -> Iterator[_Problem]:
+def _time_problems(plan: Plan, pool: Group, one: Reservation, today: str | None) -> Iterator[_Problem]:
     """Yield problems with a reservation's state and end. The account was read recently, so that today is known."""
     days = days_between(today, one.ends) if today and one.ends else None
     if one.state in CLOUDS[plan.cloud].account.coming:
@@ -156,9 +156,11 @@ def _sharing(plan: Plan, pool: Group, way: Group, facts: Facts) -> list[Group]:
     return there if way is pool else [*there, way]
 
 
-def _of_room(pool: Group, way: Group, members: Sequence[Group], usable: Sequence[Reservation]) -> Iterator[_Problem]:
+def _room_problems(
+    pool: Group, way: Group, members: Sequence[Group], usable: Sequence[Reservation]
+) -> Iterator[_Problem]:
     """Yield problems with the room for all groups that start in the same capacity."""
-    need, told, name = sum(each.count for each in members), _told(pool, members), way.reservation
+    need, told, name = sum(each.count for each in members), _members_text(pool, members), way.reservation
     total = sum(one.total for one in usable)
     left = sum(one.available + one.ours if one.state == "active" else one.total for one in usable)
     fewer = f"write count: {min(total, left)}" if [*members] == [pool] else "take nodes out"
@@ -171,7 +173,7 @@ def _of_room(pool: Group, way: Group, members: Sequence[Group], usable: Sequence
         yield field, text, f"stop other machines in it, or {instead}", "error"
 
 
-def _told(pool: Group, members: Sequence[Group]) -> str:
+def _members_text(pool: Group, members: Sequence[Group]) -> str:
     """Describe how many nodes start in the same capacity."""
     if [*members] == [pool]:
         return f"pool {pool.name} has {pool.count}"
@@ -183,4 +185,4 @@ def _room(pool: Group, way: Group, members: Sequence[Group], bought: Sequence[Re
     """Describe a reservation that has room."""
     total, ends = sum(one.total for one in bought), [one.ends for one in bought if one.ends]
     until = f", until {min(ends)}" if ends else ""
-    return f"{way.reservation} is for {counted(total, 'node')}, and {_told(pool, members)}{until}"
+    return f"{way.reservation} is for {counted(total, 'node')}, and {_members_text(pool, members)}{until}"

@@ -18,12 +18,15 @@ class ElasticNodes(Handler):
     table = ELASTIC_NODES
 
     async def ensure(self, call: Call) -> dict[str, Any]:  # noqa: ARG002
+        """Do nothing: jobs start the nodes."""
         return {}  # nodes start with the work
 
     async def read(self, call: Call) -> dict[str, Any] | None:  # noqa: ARG002
+        """Return no outputs: the set of nodes is not part of the state."""
         return {}
 
     async def delete(self, call: Call) -> None:
+        """End the nodes that run when the pool is removed."""
         given, progress = call.inputs, call.progress
         where = given["cloud"], given["cluster"], given["region"], given["group"]
         await call.thread(operations.end_elastic, *where, progress)

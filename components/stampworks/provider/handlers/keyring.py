@@ -23,6 +23,7 @@ class Keyring(MadeOnce):
 
     @staticmethod
     def make(cluster: str) -> dict[str, Any]:
+        """Return new secrets for a cluster."""
         public, private = _ssh_key_pair(f"stampworks-{cluster}")
         return {
             "sshPublicKey": public,

@@ -25,9 +25,11 @@ class KubernetesNodes(Handler):
     refresh = True
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return cloud and cluster, by which an import names it."""
         return f"{inputs['cloud']}/{inputs['cluster']}"
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Wait for the members that the plan counts."""
         where = _where(call.inputs)
         now = await call.thread(kubernetes_nodes.gather, *where, _counts(call.inputs), call.progress, _PATIENCE_S)
         # close it: it may keep a claim that has to be deleted
@@ -51,7 +53,8 @@ class KubernetesNodes(Handler):
         return await _outputs(call, now, _missing(now, counts))
 
     async def delete(self, call: Call) -> None:
-        pass  # a list; its nodes are deleted by their own resources
+        """Do nothing: the nodes are deleted by their own resources."""
+        # a list; its nodes are deleted by their own resources
 
 
 async def _outputs(call: Call, now: plan.Roster, missing: Sequence[str]) -> dict[str, Any]:

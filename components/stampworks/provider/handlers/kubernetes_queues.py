@@ -19,9 +19,11 @@ class KubernetesQueues(Handler):
     refresh = True
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return cloud and cluster, by which an import names it."""
         return f"{inputs['cloud']}/{inputs['cluster']}"
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Refuse to remove teams and queues in which gangs still are."""
         await call.thread(kubernetes_queues.keep, server(call), call.inputs["queues"])
         return {"drift": []}
 
@@ -40,4 +42,4 @@ class KubernetesQueues(Handler):
         return {"drift": [f"cloud: {each}" for each in found]}
 
     async def delete(self, call: Call) -> None:
-        pass  # it has made nothing
+        """Do nothing: the resource creates nothing."""

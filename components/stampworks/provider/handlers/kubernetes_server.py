@@ -27,10 +27,11 @@ class KubernetesServer(Handler):
         return {}
 
     async def read(self, call: Call) -> dict[str, Any] | None:  # noqa: ARG002
+        """Return no outputs: a refresh does not wait for the server."""
         return {}
 
     async def delete(self, call: Call) -> None:
-        pass  # its cloud ends it
+        """Do nothing: the cloud's own resource deletes the server."""
 
 
 def server(call: Call) -> KubernetesApi:

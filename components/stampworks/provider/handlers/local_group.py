@@ -26,9 +26,11 @@ class LocalGroup(Handler):
     refresh = True
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return cluster and pool, by which an import names it."""
         return f"{inputs['cluster']}/{inputs['group']['name']}"
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Start, replace and end nodes until the pool is as declared."""
         cluster, group = call.inputs["cluster"], _group(call.inputs)
         declared, rails = group_spec(group), _rails(call.inputs)
         image = await call.thread(ensure_node_image, *_image(call.inputs), call.progress, call.waiter())
@@ -44,6 +46,7 @@ class LocalGroup(Handler):
         return {"generation": plan.generation(instances), "drift": []}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
+        """Return generation and drift; None if the room or all nodes are gone."""
         cluster, _, name = call.id.partition("/")
         if not await call.thread(room.is_ours, cluster, call.inputs.get("claim", "")):
             return None

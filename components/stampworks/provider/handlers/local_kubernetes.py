@@ -22,23 +22,28 @@ class LocalControlPlane(Handler):
     refresh = True
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return the cluster, by which an import names it."""
         return str(inputs["cluster"])
 
     def check(self, inputs: Mapping[str, Any]) -> list[InputFailure]:
+        """Refuse versions other than those built on this machine."""
         return [InputFailure("versions", what) for what in control_plane.other_versions(inputs["versions"])]
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Start the control plane, or restart its outdated parts."""
         place, addresses = (call.inputs["cluster"], call.inputs["claim"]), _addresses(call.inputs)
         told = call.inputs["kueue"], _asked_for(call.inputs)
         return _outputs(await call.thread(control_plane.ensure, *place, addresses, call.progress, *told))
 
     async def read(self, call: Call) -> dict[str, Any] | None:
+        """Return the outputs of the running control plane; None if it is gone."""
         if not await call.thread(room.is_ours, call.id, call.inputs.get("claim", "")):
             return None
         found = await call.thread(control_plane.read, call.id, _addresses(call.inputs), _asked_for(call.inputs))
         return None if found is None else _outputs(found)
 
     async def delete(self, call: Call) -> None:
+        """End the control plane."""
         await call.thread(control_plane.end, call.id, call.inputs["claim"])
 
 
@@ -86,6 +91,7 @@ class SimulatedPool(_Pool):
     table = SIMULATED_POOL
 
     def make(self, call: Call) -> None:
+        """Create and remove simulated nodes, after their pods have left."""
         _dismiss(call)
         cluster, pool = call.inputs["cluster"], _pool(call.inputs)
         leaving = nodes.leaving(cluster, pool)
@@ -93,9 +99,11 @@ class SimulatedPool(_Pool):
         nodes.ensure(cluster, pool, leaving, call.progress)
 
     def look(self, cluster: str, inputs: Mapping[str, Any]) -> list[tuple[str, str]] | None:
+        """Return the drift of the nodes; None if all are gone."""
         return nodes.drift(cluster, _pool(inputs))
 
     def end(self, call: Call, cluster: str, name: str) -> None:
+        """Remove all nodes, after their pods have left."""
         vacate(call, nodes.members(cluster, name))
         nodes.delete(cluster, name)
 
@@ -107,14 +115,17 @@ class JoinedPool(_Pool):
     table = JOINED_POOL
 
     def make(self, call: Call) -> None:
+        """Label the nodes that have joined, and remove their taint if none is to be proven."""
         joined.ensure(call.inputs["cluster"], _joined(call.inputs), call.progress)
         if not call.inputs["proven"]:
             joined.untaint(call.inputs["cluster"], list(call.inputs["addresses"]), UNPROVEN_TAINT)
 
     def look(self, cluster: str, inputs: Mapping[str, Any]) -> list[tuple[str, str]] | None:
+        """Return the drift of the nodes; None if all are gone."""
         return joined.drift(cluster, _joined(inputs))
 
     def end(self, call: Call, cluster: str, name: str) -> None:
+        """Make Kubernetes forget all nodes, after their pods have left."""
         vacate(call, joined.members(cluster, name))
         joined.forget(cluster, name)
 

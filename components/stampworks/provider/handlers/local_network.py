@@ -21,9 +21,11 @@ class LocalNetwork(Handler):
     refresh = True
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return the cluster, by which an import names it."""
         return str(inputs["cluster"])
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Start the room, or bring its networks to the declared state."""
         network, rails = _declared(call.inputs)
         keys = call.inputs["sshPrivateKey"], call.inputs["sshPublicKey"]
         place = call.inputs["cluster"], call.inputs["claim"]
@@ -31,12 +33,14 @@ class LocalNetwork(Handler):
         return _outputs(state, call.inputs)
 
     async def read(self, call: Call) -> dict[str, Any] | None:
+        """Return the state of the networks; None if the room is gone or another stack's."""
         if not await call.thread(room.is_ours, call.id, call.inputs.get("claim", "")):
             return None
         state = await call.thread(room.read_room, call.id)
         return None if state is None else _outputs(state, call.inputs)
 
     async def delete(self, call: Call) -> None:
+        """End the room with all processes in it."""
         await call.thread(room.end_room, call.id, call.inputs["claim"])
 
 

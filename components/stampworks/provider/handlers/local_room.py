@@ -21,9 +21,11 @@ class LocalRoom(Handler):
     table = LOCAL_ROOM
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return the cluster, by which an import names it."""
         return str(inputs["cluster"])
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Claim the room for this stack. Raise an error if another stack has it."""
         claim = call.old_outputs.get("claim") or f"{_stack(call.urn)}, claim {secrets.token_hex(8)}"
         await call.thread(room.expect_owner, call.inputs["cluster"], claim)
         return {"claim": claim}
@@ -33,6 +35,7 @@ class LocalRoom(Handler):
         return {"claim": call.old_outputs["claim"]} if "claim" in call.old_outputs else None
 
     async def delete(self, call: Call) -> None:
+        """Remove the folder of the room."""
         await call.thread(room.remove_room, call.id, call.old_outputs["claim"])
 
 

@@ -17,6 +17,7 @@ class MadeOnce(Handler):
         """Make all outputs."""
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Keep the keys of an earlier `up`, or make new ones."""
         if kept := await self.read(call):
             return kept
         return await call.thread(self.make, call.inputs["cluster"])
@@ -27,4 +28,4 @@ class MadeOnce(Handler):
         return kept if kept.keys() == self.outputs.keys() else None
 
     async def delete(self, call: Call) -> None:
-        pass
+        """Do nothing: the keys exist only in the state."""

@@ -23,6 +23,7 @@ class Playbook(Handler):
     table = PLAYBOOK
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Run the playbook on all hosts, after nodes that leave are drained."""
         await call.thread(_drain_those_who_leave, call)
         recap = await configuration.play(
             call.inputs["playbook"],
@@ -46,7 +47,8 @@ class Playbook(Handler):
         return {name: call.old_outputs[name] for name in self.outputs if name in call.old_outputs}
 
     async def delete(self, call: Call) -> None:
-        pass  # the hosts are deleted, with all changes on them
+        """Do nothing: the hosts are deleted with all changes on them."""
+        # the hosts are deleted, with all changes on them
 
 
 def _roster(inputs: Mapping[str, Any]) -> plan.Roster:

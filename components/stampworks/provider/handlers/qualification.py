@@ -30,6 +30,7 @@ class Qualification(Handler):
         return {"verdict": [f"proof: {line}" for line in lines], **since} if lines else since
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Measure what is not proven yet. Raise an error if a node misses its expectations."""
         subject, roster = _subject(call), plan.from_dict(plan.Roster, call.inputs["roster"])
         public_key = qualification.public_key(call.inputs["signingKey"])
         earlier = read_certificate(call.old_outputs, public_key)
@@ -64,10 +65,12 @@ class Qualification(Handler):
         return {**known, "drift": await _held_since(call)} if "roster" in call.inputs else known
 
     async def remains(self, call: Call) -> dict[str, Any] | None:
+        """Return the evidence of a failed proof, which the state keeps."""
         return dict(call.left) or await self.read(call)
 
     async def delete(self, call: Call) -> None:
-        pass  # the nodes go, and with them the measurements
+        """Do nothing: measurements are worthless without their nodes."""
+        # the nodes go, and with them the measurements
 
 
 def _subject(call: Call) -> Subject:
@@ -75,8 +78,7 @@ def _subject(call: Call) -> Subject:
 
 
 async def _held_since(call: Call) -> list[str]:
-    """Return nodes that have passed and take no jobs all the same, such as a node that reports a change before a
-    job."""
+    """Return nodes that have passed and still take no jobs, such as a node that reports a change before a job."""
     subject, roster = _subject(call), plan.from_dict(plan.Roster, call.inputs["roster"])
     certificate = read_certificate(call.old_outputs)
     passed = {node.name for node in certificate.nodes if node.verdict == "pass"} if certificate else set()

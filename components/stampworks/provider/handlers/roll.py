@@ -20,9 +20,11 @@ class Roll(Handler):
     refresh = True
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return cloud and cluster, by which an import names it."""
         return f"{inputs['cloud']}/{inputs['cluster']}"
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Renew outdated nodes, a batch at a time, and prove each before it takes jobs."""
         secrets, key = _secrets(call)
         earlier = read_certificate(call.old_outputs, qualification.public_key(key)) if key else None
         kept = {"certificate": call.old_outputs.get("certificate", "")}
@@ -38,13 +40,15 @@ class Roll(Handler):
         return {**await _now(call, now), **kept, "generations": {name: _generation(now, name) for name in _names(call)}}
 
     async def read(self, call: Call) -> dict[str, Any] | None:
+        """Return the certificate and the generations of the nodes."""
         kept = {name: call.old_outputs.get(name, none) for name, none in (("certificate", ""), ("generations", {}))}
         if not isinstance(call.inputs.get("plan"), str):  # an import has none, and an earlier version kept no text
             return kept
         return {**await _now(call, await _members(call)), **kept, **call.left}
 
     async def delete(self, call: Call) -> None:
-        pass  # the nodes go
+        """Do nothing: the resource owns no nodes."""
+        # the nodes go
 
 
 def _order(inputs: Mapping[str, Any]) -> operations.Order:

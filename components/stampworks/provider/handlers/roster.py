@@ -19,14 +19,17 @@ class Roster(Handler):
     refresh = True
 
     def identity(self, urn: str, inputs: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return cloud and cluster, by which an import names it."""
         return f"{inputs['cloud']}/{inputs['cluster']}"
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        """Report members that should run and do not."""
         there = [plan.from_dict(plan.Member, each).name for each in outputs.get("members", ())]
         short = operations.missing(wanted(outputs), there)
         return {"members": [f"cloud: {short}"]} if short else {}
 
     async def ensure(self, call: Call) -> dict[str, Any]:
+        """Wait for members, and let surplus ones go when their jobs have ended."""
         given = call.inputs
         where = (given["cloud"], given["cluster"], given["region"])
         timeout = given["drainTimeoutMinutes"]
@@ -38,6 +41,7 @@ class Roster(Handler):
         return _outputs(now, await call.thread(operations.endings, *where))
 
     async def read(self, call: Call) -> dict[str, Any] | None:
+        """Return the members that run now."""
         cloud, cluster = call.id.split("/", 1)
         where = (cloud, cluster, call.inputs.get("region", ""))
         now = await call.thread(operations.members, *where)
@@ -50,7 +54,8 @@ class Roster(Handler):
         return found if found["members"] else None
 
     async def delete(self, call: Call) -> None:
-        pass  # a list; its nodes are deleted by their own resources
+        """Do nothing: the nodes are deleted by their own resources."""
+        # a list; its nodes are deleted by their own resources
 
 
 def wanted(inputs: Mapping[str, Any]) -> list[WantedMembers]:

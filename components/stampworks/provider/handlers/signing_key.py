@@ -16,5 +16,6 @@ class SigningKey(MadeOnce):
 
     @staticmethod
     def make(cluster: str) -> dict[str, Any]:  # noqa: ARG004 (a key is nobody's in particular)
+        """Return a new pair of keys; the name of the cluster plays no part."""
         private, public = qualification.new_key()
         return {"publicKey": public, "privateKey": private}

@@ -1,4 +1,4 @@
-"""Where nodes stand in the network: one model, and what Slurm, Kubernetes, Kueue, Volcano, MPI and NCCL are told."""
+"""Places of nodes in the network: one model, and its forms for Slurm, Kubernetes, Kueue, Volcano, MPI and NCCL."""
 
 from stampworks.schedulers.topology.model import (
     NodeDomains,

@@ -50,7 +50,8 @@ def labels(topology: Topology, pools: Mapping[str, Sequence[str]]) -> str:
 
 
 def read_labels(text: str, levels: Sequence[str], keys: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
-    """Each node's domains from what `labels` wrote, or `kubectl get nodes -o json`; none where one of them is missing.
+    """Return each node's domains from the output of `labels`, or of `kubectl get nodes -o json`; empty if a level is
+    missing.
 
     Clouds set keys of their own, with values in characters of their own: `of_places` makes a topology of them.
     """
@@ -77,9 +78,9 @@ def kueue_objects(
     keys: Sequence[str] = (),
     labelled: Collection[str] = (),
 ) -> list[Manifest]:
-    """The same as objects. A flavor goes by the levels where the places of its nodes are known, as they are of the
-    pools whose nodes their cloud has labelled, and else by nodes alone: in a queue of which some flavors have no
-    topology, who wants no place is for these alone.
+    """Return the objects of Kueue. A flavor has levels if the places of its nodes are known, as in pools that the cloud
+    labels, and otherwise only nodes: if some flavors of a queue have no topology, jobs without a request get only
+    those.
 
     Other levels are another topology, and other flavors: Kueue lets nobody change one, nor end it while queues name it.
     """

@@ -1,4 +1,4 @@
-"""One model of where nodes stand in the network, from which every scheduler's own form of it is written.
+"""The model of nodes' places in the network, from which the forms of all schedulers are written.
 
 A place is the way from the outermost level down to a node: of levels `spine` and `leaf` the node gpu-001 may have the
 domains `spine1` and `leaf3`. All nodes have a domain on every level, or none at all: schedulers want it so. Places are
@@ -18,13 +18,13 @@ from typing import Any
 from stampworks.plan import Domain, Plan, from_dict, to_json
 
 FABRIC = "fabric"
-"""Where a scheduler needs one thing above all domains, it has this name."""
+"""Name of the domain above all others, for schedulers that need one."""
 MANAGEMENT = "management"
 """The same for where nodes stand that are on no fabric."""
 LEVELS_MAX = 15
 """Kueue takes 16, and the innermost is the node."""
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-"""A level or domain: what is a name for Slurm, a label's value, and the name of an object of Kubernetes."""
+"""A level or domain: a valid name for Slurm, for values of labels, and for objects of Kubernetes."""
 NODE = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -34,17 +34,21 @@ class TopologyError(ValueError):
 
 @dataclass(frozen=True)
 class NodeDomains:
+    """The domains of a node, such as its spine and leaf."""
+
     node: str
     domains: tuple[str, ...]
-    """One for each level, the outermost first; none for a node that is on no fabric, or of which it is not known."""
+    """Domain on each level, the outermost first; empty if the node is on no fabric, or its place is unknown."""
 
 
 @dataclass(frozen=True)
 class Topology:
+    """All nodes with their domains, in the order of ranks."""
+
     levels: tuple[str, ...]
     """The outermost first, without the node itself."""
     places: tuple[NodeDomains, ...]
-    """In rank order; those without domains last."""
+    """Places in rank order; nodes without domains last."""
 
     def __post_init__(self) -> None:
         _check_levels(self.levels)
@@ -61,7 +65,7 @@ class Topology:
         return found
 
     def children(self, level: int) -> dict[str, list[str]]:
-        """By domain of a level: the domains of the next one, or the nodes."""
+        """Return the children of each domain of a level: domains of the next level, or nodes."""
         if level == len(self.levels) - 1:
             return self.domains(level)
         found: dict[str, dict[str, None]] = {}
@@ -71,10 +75,12 @@ class Topology:
 
     @property
     def placed(self) -> tuple[NodeDomains, ...]:
+        """The nodes whose domains are known."""
         return tuple(place for place in self.places if place.domains)
 
     @property
     def unplaced(self) -> tuple[str, ...]:
+        """Names of the nodes without domains."""
         return tuple(place.node for place in self.places if not place.domains)
 
     def of(self, nodes: Iterable[str]) -> Topology:
@@ -146,11 +152,12 @@ def _made_up(level: str, path: tuple[str, ...]) -> str:
 
 
 def to_text(topology: Topology) -> str:
+    """Return the topology as JSON, the form of `--as json`."""
     return to_json(topology)
 
 
 def from_text(text: str) -> Topology:
-    """The inverse, for a file that somebody may have written by hand."""
+    """Return the topology in a text, which may have been written by hand."""
     try:
         return from_dict(Topology, parsed(text))
     except ValueError as error:

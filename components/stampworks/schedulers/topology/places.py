@@ -1,4 +1,4 @@
-"""Where nodes stand, as their roster says: their cloud knows it when they are there."""
+"""Places of nodes from the roster: their cloud knows them once the nodes run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of ranks that suits the network, in the forms in which launchers are told, and what NCCL is told of it.
+"""The order of ranks that suits the network, in the forms of launchers, and the settings of NCCL.
 
 A ring over all ranks crosses the boundary of a domain as often as neighbours stand on two sides of it. In rank order
 that is once a domain, on every level. Rank i of a node meets rail i, so that each rail carries the ring of its own.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from stampworks.schedulers.topology.model import NODE, Topology, TopologyError
 
 Slots = Mapping[str, int]
-"""How many ranks each node has, in rank order."""
+"""Number of ranks on each node, in rank order."""
 
 
 def order(topology: Topology, nodes: Iterable[str] | None = None) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def order(topology: Topology, nodes: Iterable[str] | None = None) -> tuple[str, 
 
 
 def crossings(topology: Topology, nodes: Sequence[str]) -> tuple[int, ...]:
-    """How often a ring over the nodes, in this order, leaves a domain, for each level."""
+    """Return how often a ring over the nodes in this order leaves a domain, for each level."""
     domains = {place.node: place.domains for place in topology.placed}
     ring = [domains[node] for node in nodes if node in domains]
     pairs = [(one, ring[index - 1]) for index, one in enumerate(ring)]
@@ -40,6 +40,7 @@ def slurm_hostfile(slots: Slots) -> str:
 
 
 def read_slurm_hostfile(text: str) -> dict[str, int]:
+    """Return the ranks per node. Raise TopologyError for a line out of rank order."""
     found: dict[str, int] = {}
     last = ""
     for number, line in _lines(text):
@@ -51,11 +52,12 @@ def read_slurm_hostfile(text: str) -> dict[str, int]:
 
 
 def mpi_hostfile(slots: Slots) -> str:
-    """For `mpirun --hostfile`, which goes through it from the top."""
+    """Return a file for `mpirun --hostfile`, which fills nodes from the top."""
     return "".join(f"{node} slots={count}\n" for node, count in slots.items())
 
 
 def read_mpi_hostfile(text: str) -> dict[str, int]:
+    """Return the slots per node. Raise TopologyError for an invalid line."""
     found: dict[str, int] = {}
     for number, line in _lines(text):
         match = re.fullmatch(r"(\S+) slots=([0-9]{1,4})", line)
@@ -66,7 +68,7 @@ def read_mpi_hostfile(text: str) -> dict[str, int]:
 
 
 def rankfile(slots: Slots, cores: Mapping[str, int]) -> str:
-    """For Open MPI's `mpirun --rankfile`: each rank by itself, on its part of its node's cores.
+    """Return a file for Open MPI's `mpirun --rankfile`: each rank with its part of the node's cores.
 
     Open MPI binds a rank to the slots that it is given, and counts logical cores socket by socket (Open MPI 5.0.8, its
     documentation of mapping and binding, 8.8 Rankfiles, read 2026-11-22): equal parts in rank order keep sockets apart.
@@ -82,6 +84,7 @@ def _part(rank: int, ranks: int, cores: int) -> str:
 
 
 def read_rankfile(text: str) -> dict[str, int]:
+    """Return the ranks per node. Raise TopologyError for an invalid line."""
     found: dict[str, int] = {}
     first = 0
     for expected, (number, line) in enumerate(_lines(text)):
@@ -109,10 +112,12 @@ def nccl(rails: Sequence[str], devices: Sequence[str] = ()) -> dict[str, str]:
 
 
 def environment(variables: Mapping[str, str]) -> str:
+    """Return variables as lines that `read_environment` reads."""
     return "".join(f"{name}={value}\n" for name, value in variables.items())
 
 
 def read_environment(text: str) -> dict[str, str]:
+    """Return the variables of the lines. Raise TopologyError for an invalid line."""
     found: dict[str, str] = {}
     for number, line in _lines(text):
         name, equals, value = line.partition("=")

@@ -1,4 +1,4 @@
-"""The topology as Slurm has it: switches that hang from one root, or blocks. What is written here can be read back.
+"""The topology for Slurm: switches below one root, or blocks. The written forms can be read back.
 
 Read as well is what `scontrol show topology` says of it, which is how it is known that Slurm understood.
 """
@@ -43,7 +43,7 @@ def tree_yaml(topology: Topology) -> str:
 
 
 def _switches(topology: Topology) -> Iterator[tuple[str, list[str], bool]]:
-    """Each with what hangs from it, and whether that are nodes."""
+    """Yield each switch with its children, and whether these are nodes."""
     inner = len(topology.levels) - 1
     for level in range(inner, -1, -1):
         for name, below in topology.children(level).items():
@@ -73,7 +73,8 @@ def _blocks(topology: Topology) -> dict[str, list[str]]:
 
 
 def block_sizes(topology: Topology) -> tuple[int, ...]:
-    """Nodes of the smallest block; and of each outer level whose domains have as many blocks, a power of two.
+    """Return the number of nodes in the smallest block, and in each outer level whose domains have equal numbers of
+    blocks that are powers of two.
 
     Slurm joins blocks as they follow each other, so that a level of other domains could not be told to it.
     """
@@ -115,6 +116,7 @@ def read_tree(text: str, levels: Sequence[str]) -> Topology:
 
 
 def read_tree_yaml(text: str, levels: Sequence[str]) -> Topology:
+    """Return the topology of a tree. Raise TopologyError for an invalid one."""
     children: dict[str, list[str]] = {}
     leaves: set[str] = set()
     for number, row in enumerate(_list(_the_one(text, "tree"), "switches"), 1):
@@ -138,6 +140,7 @@ def read_block(text: str) -> Blocks:
 
 
 def read_block_yaml(text: str) -> Blocks:
+    """Return the blocks of a file. Raise TopologyError for an invalid one."""
     found = _the_one(text, "block")
     blocks: dict[str, list[str]] = {}
     for number, row in enumerate(_list(found, "blocks"), 1):

@@ -43,6 +43,8 @@ _NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'"
 
 @dataclass(frozen=True)
 class Report:
+    """All sections of a report as data."""
+
     version: int
     headline: headline.Headline
     failures: tuple[failures.FailureRow, ...]
@@ -132,6 +134,7 @@ def report_json(found: Report) -> str:
 
 
 def report_markdown(found: Report) -> str:
+    """Return the report as Markdown."""
     sections = [headline.markdown(found.headline)]
     sections += [module.markdown(getattr(found, name)) for module, name in _SECTIONS]
     return "\n".join(line for section in sections for line in (*section, ""))

@@ -23,6 +23,8 @@ _WIDTH, _HEIGHT = 150.0, 16.0
 
 @dataclass(frozen=True)
 class NodeValue:
+    """A value of a node or of one of its accelerators."""
+
     node: str
     value: float
     device: str
@@ -30,11 +32,14 @@ class NodeValue:
 
     @property
     def where(self) -> str:
+        """Node and accelerator in words."""
         return place(self.node, self.device) or "all together"
 
 
 @dataclass(frozen=True)
 class QuantitySpread:
+    """All values of one quantity, for a row of the table."""
+
     quantity: str
     unit: str
     rail: str
@@ -49,6 +54,7 @@ class QuantitySpread:
 
 
 def of(certificate: Certificate) -> tuple[QuantitySpread, ...]:
+    """Collect the section's data from a certificate."""
     by_quantity: dict[tuple[str, str, str, str, bool, float | None], list[Measured]] = {}
     for each in certificate.measured:
         if each.quantity != QUANTITY and not curves.is_point(each):
@@ -80,6 +86,7 @@ def _name(spread: QuantitySpread) -> str:
 
 
 def html(spreads: tuple[QuantitySpread, ...]) -> Element:
+    """Return the section as elements of the page."""
     if not spreads:
         return e("section", e("h2", TITLE), e("p", _NONE))
     rows = [
@@ -106,5 +113,6 @@ def _strip(values: Sequence[float]) -> Element:
 
 
 def markdown(spreads: tuple[QuantitySpread, ...]) -> list[str]:
+    """Return the section as lines of Markdown."""
     rows = [(_name(spread) + " (simulated)" * spread.simulated, *_words(spread)) for spread in spreads]
     return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

@@ -37,6 +37,8 @@ _SHAPES = (
 
 @dataclass(frozen=True)
 class CurvePoint:
+    """The result for one size."""
+
     rail: str
     quantity: str
     unit: str
@@ -56,6 +58,7 @@ def is_point(measured: Measured) -> bool:
 
 
 def of(certificate: Certificate) -> tuple[CurvePoint, ...]:
+    """Collect the section's data from a certificate."""
     points = [
         CurvePoint(
             each.rail, each.quantity, each.unit, each.bytes, each.value, each.low, each.high, each.samples,
@@ -81,6 +84,7 @@ def _words(point: CurvePoint) -> tuple[str, ...]:
 
 
 def html(points: tuple[CurvePoint, ...]) -> Element:
+    """Return the section as elements of the page."""
     if not points:
         return e("section", e("h2", TITLE), e("p", _NONE))
     drawable = _drawable(points)
@@ -209,5 +213,6 @@ def _key(points: Sequence[CurvePoint], look: int) -> Element:
 
 
 def markdown(points: tuple[CurvePoint, ...]) -> list[str]:
+    """Return the section as lines of Markdown."""
     rows = [(point.rail, name(point.quantity) + " (simulated)" * point.simulated, *_words(point)) for point in points]
     return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

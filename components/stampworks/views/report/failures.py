@@ -18,6 +18,8 @@ _HEADER = ("about", "verdict", "why", "consequence")
 
 @dataclass(frozen=True)
 class FailureRow:
+    """A node or rail that did not pass."""
+
     about: str
     verdict: Verdict
     why: tuple[str, ...]
@@ -47,6 +49,7 @@ def _done(node: NodeVerdict) -> str:
 
 
 def html(failures: tuple[FailureRow, ...]) -> Element:
+    """Return the section as elements of the page."""
     rows = [
         (e("th", each.about), verdict_mark(each.verdict), e("td", *(e("div", why) for why in each.why)), each.done)
         for each in failures
@@ -56,5 +59,6 @@ def html(failures: tuple[FailureRow, ...]) -> Element:
 
 
 def markdown(failures: tuple[FailureRow, ...]) -> list[str]:
+    """Return the section as lines of Markdown."""
     rows = [(each.about, each.verdict, "; ".join(each.why), each.done) for each in failures]
     return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

@@ -18,6 +18,7 @@ _HEADER = ("verdict", "check", "about", "measured", "at least", "why", "from")
 
 
 def of(certificate: Certificate) -> tuple[CheckFinding, ...]:
+    """Return the findings, failures first."""
     return tuple(sorted(certificate.findings, key=lambda finding: ("fail", "unknown", "pass").index(finding.verdict)))
 
 
@@ -41,6 +42,7 @@ def _numbers(finding: CheckFinding) -> tuple[str, str]:
 
 
 def html(findings: tuple[CheckFinding, ...]) -> Element:
+    """Return the section as elements of the page."""
     derivations = _derivations(findings)
     rows = [
         (
@@ -58,6 +60,7 @@ def html(findings: tuple[CheckFinding, ...]) -> Element:
 
 
 def markdown(findings: tuple[CheckFinding, ...]) -> list[str]:
+    """Return the section as lines of Markdown."""
     derivations = _derivations(findings)
     rows = [
         (

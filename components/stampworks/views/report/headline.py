@@ -15,6 +15,8 @@ from stampworks.views.report.tree import e
 
 @dataclass(frozen=True)
 class Headline:
+    """The data of the summary."""
+
     cluster: str
     cloud: str
     verdict: Verdict
@@ -37,6 +39,7 @@ class Headline:
 
 
 def of(checked: Checked, plan: Plan | None, notes: tuple[str, ...]) -> Headline:
+    """Collect the summary. Without a plan its facts are missing."""
     certificate = checked.certificate
     return Headline(
         cluster=certificate.cluster,
@@ -90,6 +93,7 @@ def _rows(headline: Headline) -> list[tuple[str, str]]:
 
 
 def html(headline: Headline) -> Element:
+    """Return the summary as elements of the page."""
     facts = [part for name, value in _rows(headline) for part in (e("dt", name), e("dd", value))]
     return e(
         "header",
@@ -106,5 +110,6 @@ def html(headline: Headline) -> Element:
 
 
 def markdown(headline: Headline) -> list[str]:
+    """Return the summary as lines of Markdown."""
     title = f"# Cluster {plain(headline.cluster)} on {plain(headline.cloud)}: {headline.verdict}"
     return [title, "", *items(f"{name}: {value}" for name, value in _rows(headline)), "", *items(headline.notes)]

@@ -16,6 +16,7 @@ def plain(text: str) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a table; cells are escaped."""
     return [_row(map(plain, header)), _row(["---"] * len(header)), *(_row(map(plain, row)) for row in rows)]
 
 
@@ -24,4 +25,5 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def items(texts: Iterable[str]) -> list[str]:
+    """Return a list; its texts are escaped."""
     return [f"- {plain(text)}" for text in texts]

@@ -28,10 +28,12 @@ def shape(verdict: Verdict) -> Element:
 
 
 def verdict_mark(verdict: Verdict) -> Element:
+    """Return a shape and the word of a verdict."""
     return e("span", shape(verdict), verdict, class_=f"verdict {verdict}")
 
 
 def simulated_mark(simulated: bool) -> Element | None:
+    """Return the mark of simulated values, or None for real ones."""
     return e("span", "simulated", class_="simulated") if simulated else None
 
 
@@ -68,6 +70,7 @@ def figures(drawn: Iterable[Element]) -> Element:
 
 
 def percent(share: float) -> str:
+    """Return a share as whole percent."""
     return f"{100 * share:.0f} %"
 
 
@@ -77,6 +80,7 @@ def number(value: float | None, unit: str = "") -> str:
 
 
 def short(name: str) -> str:
+    """Return a name cut to _NAME_MAX characters."""
     return name if len(name) <= _NAME_MAX else f"{name[: _NAME_MAX - 1]}…"
 
 

@@ -30,6 +30,8 @@ _LETTER = 6.6
 
 @dataclass(frozen=True)
 class Pair:
+    """A rate from one node to another on one rail."""
+
     rail: str
     sender: str
     receiver: str
@@ -43,12 +45,15 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairs:
+    """All measured pairs."""
+
     nodes: tuple[str, ...]
     rails: tuple[str, ...]
     measured: tuple[Pair, ...]
 
 
 def of(certificate: Certificate) -> Pairs:
+    """Collect the section's data from a certificate."""
     measured = tuple(
         Pair(
             each.rail, each.node, each.peer, each.value, each.unit, each.expected,
@@ -72,6 +77,7 @@ def _words(pair: Pair) -> tuple[str, str, str]:
 
 
 def html(pairs: Pairs) -> Element:
+    """Return the section as elements of the page."""
     if not pairs.measured:
         return e("section", e("h2", TITLE), e("p", _NONE))
     drawn = [_figure(pairs.nodes, rail, [pair for pair in pairs.measured if pair.rail == rail]) for rail in pairs.rails]
@@ -126,5 +132,6 @@ def _cell(pair: Pair, x: float, y: float, side: float, nodes: int) -> Element:
 
 
 def markdown(pairs: Pairs) -> list[str]:
+    """Return the section as lines of Markdown."""
     rows = [(pair.rail, pair.sender, pair.receiver, *_words(pair)) for pair in pairs.measured]
     return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

@@ -21,17 +21,22 @@ _HEADER = ("expected at most", "value", "why")
 
 @dataclass(frozen=True)
 class Line:
+    """A fact with its name."""
+
     what: str
     text: str
 
 
 @dataclass(frozen=True)
 class Planned:
+    """Facts and expectations of the plan."""
+
     lines: tuple[Line, ...]
     expectations: tuple[Expectation, ...]
 
 
 def of(certificate: Certificate, plan: Plan | None) -> Planned:
+    """Collect the section's data. Without a plan only the certificate's facts are known."""
     lines = [
         Line("judged by", f"stampworks {certificate.toolkit}, certificate version {certificate.version}"),
         Line("release", certificate.release),
@@ -61,6 +66,7 @@ def _cluster(plan: Plan) -> list[Line]:
 
 
 def html(planned: Planned) -> Element:
+    """Return the section as elements of the page."""
     lines = [part for line in planned.lines for part in (e("dt", line.what), e("dd", line.text))]
     rows = [
         (tree.name(each.name), tree.figure(number(each.value, each.unit)), tree.derived(each.why))
@@ -70,6 +76,7 @@ def html(planned: Planned) -> Element:
 
 
 def markdown(planned: Planned) -> list[str]:
+    """Return the section as lines of Markdown."""
     lines = table(("what", "version or plan"), [(line.what, line.text) for line in planned.lines])
     rows = [(each.name, number(each.value, each.unit), each.why) for each in planned.expectations]
     return [f"## {TITLE}", "", *lines, *(["", *table(_HEADER, rows)] if rows else [])]

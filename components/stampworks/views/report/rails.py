@@ -29,6 +29,8 @@ _BLOCK = 16
 
 @dataclass(frozen=True)
 class RailLink:
+    """The link of a node to a rail."""
+
     rail: str
     there: bool
     """Whether the plan gives the node a link to this rail."""
@@ -39,6 +41,8 @@ class RailLink:
 
 @dataclass(frozen=True)
 class NodeRow:
+    """A row of the matrix."""
+
     name: str
     leaf: str
     """Leaf of the node; empty if unknown."""
@@ -49,17 +53,22 @@ class NodeRow:
 
 @dataclass(frozen=True)
 class RailSummary:
+    """A column of the matrix."""
+
     name: str
     verdict: Verdict
 
 
 @dataclass(frozen=True)
 class Rails:
+    """The matrix."""
+
     rails: tuple[RailSummary, ...]
     nodes: tuple[NodeRow, ...]
 
 
 def of(certificate: Certificate, pairs: Pairs, plan: Plan | None) -> Rails:
+    """Build the matrix. Without a plan, leaves and missing links are unknown."""
     planned = {node.name: node for pool in plan.pools for node in pool.nodes} if plan else {}
     shares = _best(pairs)
     found: dict[tuple[str, str], list[CheckFinding]] = {}
@@ -105,6 +114,7 @@ def _judged(failed: CheckFinding) -> float | None:
 
 
 def html(rails: Rails) -> Element:
+    """Return the section as elements of the page."""
     if not rails.nodes:
         return e("section", e("h2", TITLE), e("p", _NO_NODES))
     above = [e("p", _EXPLAINED), legend(*map(verdict_mark, _MARKED))] if rails.rails else [e("p", _NO_RAILS)]
@@ -149,6 +159,7 @@ def _held(row: NodeRow) -> str:
 
 
 def markdown(rails: Rails) -> list[str]:
+    """Return the section as lines of Markdown."""
     header = ["node", "leaf", *(f"{rail.name} ({rail.verdict})" for rail in rails.rails), "all checks"]
     rows = [(row.name, row.leaf, *map(_words, row.links), row.verdict + _held(row)) for row in rails.nodes]
     none = [] if rails.rails else [_NO_RAILS, ""]

@@ -32,6 +32,8 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class Bin:
+    """A share of the run's time."""
+
     name: str
     seconds: float
     meaning: str
@@ -39,6 +41,8 @@ class Bin:
 
 @dataclass(frozen=True)
 class Figures:
+    """Totals of the run."""
+
     wall_s: float
     goodput: float | None
     step: int
@@ -55,6 +59,8 @@ class Figures:
 
 @dataclass(frozen=True)
 class TrainingPoint:
+    """A step of the curve."""
+
     step: int
     at: float
     loss: float | None
@@ -65,12 +71,16 @@ class TrainingPoint:
 
 @dataclass(frozen=True)
 class Interval:
+    """The time between checkpoints, and why it was chosen."""
+
     seconds: float | None
     why: str
 
 
 @dataclass(frozen=True)
 class Checkpoint:
+    """A checkpoint that the run wrote."""
+
     at: float
     step: int | None
     blocked_s: float | None
@@ -81,6 +91,8 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class RecordedFailure:
+    """A failure that the run survived, or its end."""
+
     at: float
     kind: str
     node: str
@@ -96,6 +108,8 @@ class RecordedFailure:
 
 @dataclass(frozen=True)
 class Generation:
+    """The members of a run between two failures."""
+
     at: float
     number: int | None
     world: int | None
@@ -107,6 +121,8 @@ class Generation:
 
 @dataclass(frozen=True)
 class Attempt:
+    """A job of the scheduler in which the run continued."""
+
     number: int
     job: str
     nodes: int
@@ -117,12 +133,16 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Notice:
+    """A line for the user."""
+
     at: float
     text: str
 
 
 @dataclass(frozen=True)
 class Counts:
+    """Total numbers, also of rows that the record leaves out."""
+
     steps: int
     checkpoints: int
     failures: int
@@ -133,6 +153,8 @@ class Counts:
 
 @dataclass(frozen=True)
 class Record:
+    """The record as the report shows it."""
+
     version: int
     name: str
     begun: str

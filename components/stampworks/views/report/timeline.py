@@ -23,12 +23,16 @@ _SPANS = ((2 * 86_400, 86_400, "d"), (2 * 3_600, 3_600, "h"), (2 * 60, 60, "min"
 
 @dataclass(frozen=True)
 class Event:
+    """A row of the timeline."""
+
     at: str
     what: str
 
 
 @dataclass(frozen=True)
 class Timeline:
+    """The events of stamping and proof."""
+
     stamping_known: bool
     events: tuple[Event, ...]
     """Events, the earliest first."""
@@ -67,7 +71,7 @@ def _seconds(text: str) -> int | None:
     found = _TIME.fullmatch(text)
     try:
         return timegm(tuple(map(int, found.groups()[:6]))) if found else None
-    except ValueError:  # such as a 13th month
+    except ValueError:  # for example month 13
         return None
 
 
@@ -81,11 +85,13 @@ def _rows(timeline: Timeline) -> list[tuple[str, str, str]]:
 
 
 def html(timeline: Timeline) -> Element:
+    """Return the section as elements of the page."""
     rows = [(e("td", at, class_="time"), tree.figure(gap), what) for at, gap, what in _rows(timeline)]
     unknown = None if timeline.stamping_known else e("p", _UNKNOWN)
     return e("section", e("h2", TITLE), unknown, tree.table(_HEADER, rows, "timeline"))
 
 
 def markdown(timeline: Timeline) -> list[str]:
+    """Return the section as lines of Markdown."""
     unknown = [] if timeline.stamping_known else [_UNKNOWN, ""]
     return [f"## {TITLE}", "", *unknown, *table(_HEADER, _rows(timeline))]

@@ -48,6 +48,8 @@ class Left:
 
 @dataclass(frozen=True)
 class TrainingReport:
+    """The runs that the report shows."""
+
     why: str
     """Reason why no run is known; empty if there are runs."""
     simulated: bool
@@ -174,6 +176,7 @@ def _said(run: Record) -> list[str]:
 
 
 def html(training: TrainingReport) -> Element:
+    """Return the section as elements of the page."""
     section = e("section", e("h2", TITLE), e("p", training.why) if training.why else None)
     if training.simulated and training.runs:
         tree.into(section, [e("p", simulated_mark(True), " ", _SIMULATED)])
@@ -302,6 +305,7 @@ def _saved(at: float) -> Element:
 
 
 def markdown(training: TrainingReport) -> list[str]:
+    """Return the section as lines of Markdown."""
     lines = [f"## {TITLE}"]
     if training.why:
         lines += ["", plain(training.why)]

@@ -26,9 +26,9 @@ class Book:
         self.machines: dict[str, dict[str, Any]] = data.get("machines", {})
         """Instance of each node, since when, and the template that it was started from, as far as that is known."""
         self.launches: dict[str, dict[str, Any]] = data.get("launches", {})
-        """By token what was asked for, and no answer is known: nodes, the template, and since when."""
+        """Launches without a known answer, by token: nodes, template and time."""
         self.pauses: dict[str, dict[str, Any]] = data.get("pauses", {})
-        """By template until when it is not asked for, and why."""
+        """Templates that are not tried for a while: the end of the pause, and its reason."""
 
     def asked(self, names: list[str], template: str) -> str:
         """Written down before it is asked for, so that nobody forgets it."""

@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 WAITS_S = (0.5, 1, 2, 4, 8)
-"""Between tries of a call that AWS had no time for."""
+"""Seconds between tries of a throttled call."""
 PASSING = {
     *("RequestLimitExceeded", "Throttling", "ThrottlingException", "EC2ThrottledException"),
     *("InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable"),
@@ -23,7 +23,8 @@ THROTTLED = {each for each in PASSING if each.startswith(("Request", "Throttling
 ALIVE = {"pending", "running", "stopping", "stopped"}
 GONE_BY_ITSELF = "Client.InstanceInitiatedShutdown"
 ENDED_BY_OTHERS = ("Client.UserInitiatedShutdown", "Server.Spot")
-"""How it begins why one has ended that somebody ended, or that AWS took back: another one may well become a node."""
+"""Beginnings of AWS's reasons for instances that a user ended or AWS reclaimed: another instance may well become a
+node."""
 ELASTIC = "stampworks:elastic"
 """The tag that no node has which always runs: those are their group's."""
 
@@ -37,7 +38,7 @@ class BusyError(RefusedError):
 
 
 class UnansweredError(Exception):
-    """It is not known whether AWS has done it."""
+    """AWS may or may not have carried out the call."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Instance:
     state: str
     ended_why: str
     token: str
-    """With which it was asked for."""
+    """The client token of its launch."""
     since: float
 
     @property
@@ -76,7 +77,8 @@ class Machines:
         self._cluster = cluster
 
     def start(self, template: str, count: int, token: str) -> list[Instance]:
-        """As many as there are, one at least: one call, for what starts together is put close together."""
+        """Start as many instances as there is capacity for, at least one. One call: AWS places instances of a call
+        close together."""
         what = {"LaunchTemplateName": template, "Version": "$Default"}
         return [
             _instance(row)

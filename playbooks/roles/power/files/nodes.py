@@ -13,7 +13,7 @@ OFF = {"power_down", "powering_down", "powered_down"}
 WANTED = {"power_up", "powering_up"}
 ROW = re.compile(r"^NodeName=(?P<name>\S+) .*?\bNodeAddr=(?P<address>\S+) .*?\bState=(?P<state>\S+) ")
 LATE = "ResumeTimeout"
-"""How Slurm's reason begins for a machine that has not answered in time."""
+"""Beginning of Slurm's reason for a machine that has not answered in time."""
 REASON = re.compile(r" Reason=(?P<reason>.*) \[(?P<by>[^@\[\]]+)@[^@\[\]]+\]")
 
 
@@ -74,7 +74,7 @@ def set_address(name: str, address: str) -> None:
 
 
 def give_back(names: list[str], why: str) -> None:
-    """They are free and switched off again; a job that waited for one goes back into the queue, if it may."""
+    """Return nodes to the powered-down state. A job that waited for one is requeued if it allows that."""
     if names:
         plain = " ".join("".join(each if each.isprintable() else " " for each in why).replace('"', "'").split())
         reason = plain.encode()[:REASON_BYTES_MAX].decode(errors="ignore")

@@ -17,13 +17,13 @@ class Settings:
     cluster: str
     region: str
     directory: str
-    """Where what was started is written down."""
+    """Folder of the record of launches."""
     pools: dict[str, dict[str, Any]]
-    """By name: its elastic nodes, and the templates that they start from, in order."""
+    """Pools by name: their elastic nodes, and their launch templates in order."""
     pause_s: float
-    """For how long nobody asks again for what there was none of, the first time."""
+    """Seconds of the first pause after a launch without capacity."""
     lag_s: float
-    """For how long AWS may not show what it has started."""
+    """Seconds that AWS may take to list instances that it has started."""
 
     def pool_of(self, node: str) -> str:
         """Empty for a node that is none of ours."""

@@ -56,6 +56,8 @@ class AccountQuestion:
 
 @dataclass(frozen=True)
 class Fact:
+    """A row of the table: a fact and the calls that read it."""
+
     name: str
     actions: tuple[str, ...]
     """All actions that `read` calls. The policy permits these actions and no others."""

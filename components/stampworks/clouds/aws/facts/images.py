@@ -13,6 +13,8 @@ _GONE = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavai
 
 @dataclass(frozen=True)
 class CloudImage:
+    """An image as EC2 describes it."""
+
     id: str
     name: str
     created: str

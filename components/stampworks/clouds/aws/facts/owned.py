@@ -24,6 +24,7 @@ def subnet_ids(plan: Plan) -> dict[str, str]:
 
 
 def networks(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return the existing VPC of a plan with its ranges; empty if the plan has none or it is gone."""
     if (existing := plan.network.existing) is None:
         return []
     found = api.ask("ec2:DescribeVpcs", Filters=_filter("vpc-id", existing.vpc))["Vpcs"]
@@ -43,6 +44,7 @@ def _enabled(api: Api, vpc: str, name: str) -> bool:
 
 
 def subnets(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return the existing subnets of a plan with their routes and endpoints."""
     if not (ids := subnet_ids(plan)):
         return []
     found = described_subnets(api, ids)
@@ -68,6 +70,7 @@ def subnets(api: Api, plan: Plan) -> list[dict[str, Any]]:
 
 
 def described_subnets(api: Api, ids: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return subnets as EC2 describes them, by id; missing ones are left out."""
     found = api.ask("ec2:DescribeSubnets", Filters=_filter("subnet-id", *sorted(ids)))["Subnets"]
     return sorted(found, key=lambda one: str(one["SubnetId"]))
 
@@ -99,6 +102,7 @@ def _routed(ends: Sequence[Mapping[str, Any]], table: Mapping[str, Any], region:
 
 
 def groups(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return the existing security groups of a plan with their rules."""
     existing: ExistingNetwork | None = plan.network.existing
     if existing is None or not existing.nodes_group:
         return []

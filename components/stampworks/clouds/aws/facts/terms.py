@@ -12,10 +12,11 @@ from stampworks.plan import Plan
 
 _ABSENT = ("NoSuchEntity", "NotFoundException")
 _NO_POLICY = ("AWSOrganizationsNotInUseException", "EffectivePolicyNotFoundException", "TargetNotFoundException")
-"""Error codes of an account whose organisation asks nothing of tags, or that is in none."""
+"""Error codes of an account outside of organisations, or without rules about tags."""
 
 
 def keys(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return the declared KMS key with its state; empty if it does not exist."""
     if not (key := plan.account.key):
         return []
     found = _or_none(api, "kms:DescribeKey", _ABSENT, KeyId=key)
@@ -26,6 +27,7 @@ def keys(api: Api, plan: Plan) -> list[dict[str, Any]]:
 
 
 def profiles(api: Api, plan: Plan) -> list[str]:
+    """Return the declared instance profiles that exist."""
     named = sorted({plan.account.head_profile, plan.account.nodes_profile} - {""})
     return [
         each for each in named if _or_none(api, "iam:GetInstanceProfile", _ABSENT, InstanceProfileName=each) is not None
@@ -33,6 +35,7 @@ def profiles(api: Api, plan: Plan) -> list[str]:
 
 
 def boundaries(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return the declared permissions boundary with its statements; empty if it does not exist."""
     if not (arn := plan.account.permissions_boundary):
         return []
     found = _or_none(api, "iam:GetPolicy", _ABSENT, PolicyArn=arn)
@@ -49,7 +52,7 @@ def boundaries(api: Api, plan: Plan) -> list[dict[str, Any]]:
 
 
 def _statements(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield each action of a policy with what becomes of it. Conditions, and exceptions, depend on the call."""
+    """Yield each action of a policy with its effect. Conditions and exceptions depend on the call."""
     for one in found:
         whole = "*" in _listed(one.get("Resource", "*")) and not one.get("Condition") and "NotResource" not in one
         if "NotAction" in one:
@@ -63,6 +66,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def tag_rules(api: Api, plan: Plan) -> list[dict[str, Any]]:
+    """Return the rules of the organisation's tag policy for declared tags."""
     if not plan.tags:
         return []
     found = _or_none(api, "organizations:DescribeEffectivePolicy", _NO_POLICY, PolicyType="TAG_POLICY")

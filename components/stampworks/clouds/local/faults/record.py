@@ -14,6 +14,7 @@ FILE = "faults.json"
 
 
 def read(room: Room) -> list[Injected]:
+    """Return the recorded faults. Raise RoomError for a damaged file."""
     path = room.folder / FILE
     try:
         return [Injected(**each) for each in json.loads(path.read_text())]

@@ -19,13 +19,17 @@ NODE_S = 60
 
 @dataclass(frozen=True)
 class Site:
+    """Access to a cluster for the code of one fault."""
+
     plan: Plan
     room: Room
 
     def disk(self, node: str) -> NodeDisk:
+        """Return the disk of a node."""
         return disk_of(self.room, node)
 
     def rail(self, interface: str) -> Rail:
+        """Return the rail with this interface."""
         return next(rail for rail in self.plan.fabric.rails if rail.interface == interface)
 
     def on_node(self, node: str, *argv: str) -> str:
@@ -49,6 +53,7 @@ class Site:
         return hands.look(self.room)[""]
 
     def arrange(self, namespace: str, ip: tuple[str, ...] = (), tc: tuple[str, ...] = ()) -> None:
+        """Run lines of `ip` and `tc` in a namespace of the room."""
         hands.arrange(self.room, [CommandBatch(namespace, ip, tc)])
 
 

@@ -79,7 +79,7 @@ def differs(folder: Folder) -> str:
 
 
 def make(folder: Folder, skeleton: Path | None) -> None:
-    """Nobody sees a new one before it is whole: it is made beside, and renamed."""
+    """Create a home beside its final path and rename it, so that users never see an incomplete one."""
     if folder.path.exists():
         own(folder.path, folder)
         return

@@ -42,7 +42,7 @@ def work(check: bool, mounts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     there = {path: source for path, source in had.items() if path in mounted and source != wanted.get(path)}
     leftover, replaced = [path for path in there if path not in wanted], [path for path in there if path in wanted]
     if not check:
-        for path in reversed(there):  # before fstab forgets them: one that is busy is tried again by the next run
+        for path in reversed(there):  # unmount before fstab is rewritten: the next run tries a busy mount again
             unmount(path, there[path])
         if new != text:
             write(FSTAB, new.encode())
@@ -62,10 +62,10 @@ def work(check: bool, mounts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 
 
 def unmount(path: str, source: str) -> None:
-    """Also what does not answer any more: nobody finds it at its path from now on, and who is in it is left there."""
+    """Unmount a path. If its server does not answer, detach it, and let processes inside keep their files."""
     try:
         done = run(["umount", path], check=False)
-    except Refused:  # no answer
+    except Refused:  # the server does not answer
         run(["umount", "--force", "--lazy", path])
         return
     if done.returncode:

@@ -52,7 +52,7 @@ ROLL = "start the node from an image of the release (stampworks roll)"
 IMAGE = Path("/etc/stampworks/image")
 BUILT = Path("/var/lib/stampworks/built")
 ANSWER_S = 10
-"""How long a program of the node may take to say something."""
+"""Seconds that a program of the node has to answer."""
 
 
 def work(
@@ -117,7 +117,7 @@ def services() -> dict[str, bool]:
 
 
 def scheduled() -> dict[str, dict[str, Any]] | None:
-    """How Slurm sees each node; None when it does not answer."""
+    """Return Slurm's view of each node; None when it does not answer."""
     try:
         done = run(["scontrol", "show", "nodes", "--json"], timeout=ANSWER_S, check=False)
         nodes = json.loads(done.stdout)["nodes"] if done.returncode == 0 else None

@@ -25,7 +25,7 @@ DEVICES = Path("/sys/bus/pci/devices")
 CMDLINE = Path("/proc/cmdline")
 PASSES = "iommu=pt"
 CLASSES = ("0x02", "0x03")
-"""How the classes begin of what must reach each other: networks and InfiniBand, displays and 3D."""
+"""Beginnings of the PCI classes that must reach each other: networks and InfiniBand, displays and 3D."""
 MARK = MARKS / "pci"
 
 

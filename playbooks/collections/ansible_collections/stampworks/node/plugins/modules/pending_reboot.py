@@ -41,7 +41,7 @@ def fact(needed: bool, why: str) -> dict[str, Any]:
 
 
 def running() -> int:
-    """How many steps of jobs there are."""
+    """Return the number of running job steps."""
     found = 0
     for process in PROC.glob("[0-9]*"):
         try:

@@ -31,11 +31,11 @@ POINTS = Path("/")
 FSTAB = Path("/etc/fstab")
 MOUNTINFO = Path("/proc/self/mountinfo")
 NAME = "stampworks-scratch"
-"""By which an array of ours is known, on whichever machine it was made."""
+"""Name of our array, on any machine that created it."""
 MEMBER = "linux_raid_member"
 KIND = "ext4"
 OPEN, SHUT = 0o1777, 0o000
-"""Everybody may write where it is mounted, and nobody to the node's own disk where it is not."""
+"""Modes of the mount and of the folder below it: all users may write to the array, and none to the node's own disk."""
 OURS = Block("# Stampworks: begin, written by the scratch role\n", "# Stampworks: end of scratch\n")
 
 
@@ -84,7 +84,7 @@ def join(check: bool, path: str, disks: Sequence[str], mounted: bool) -> Iterato
         raise Refused(f"{path}: is mounted, and its disks are not one array: drain the node and unmount it")
     yield f"{path}: its {len(disks)} disks are not one array"
     if not check:
-        for holder in sorted(holders(disks)):  # from a boot; one in use does not stop
+        for holder in sorted(holders(disks)):  # left by an earlier boot; a used one does not stop
             run(["mdadm", "--stop", str(DEVICES / holder)])
         settings = ["--run", "--level=0", f"--raid-devices={len(disks)}", f"--name={NAME}", "--homehost=any", "--force"]
         run(["mdadm", "--create", array, *settings, *paths])

@@ -159,7 +159,7 @@ def default_commands(here: str, default_accounts: Mapping[str, str], found: Rows
 
 
 def shown(key: str, value: str) -> str:
-    """How sacctmgr shows a value that was set: no limit is shown as nothing."""
+    """Return a value as sacctmgr shows it after setting: no limit is shown as empty."""
     return "" if key == "grptres" and value.endswith("=-1") else value
 
 
@@ -177,7 +177,7 @@ def removals(here: str, accounts: Iterable[Mapping[str, Any]], found: Rows) -> l
 
 
 def associations(cluster: str) -> Rows:
-    """By account/user, with an empty user for the account itself."""
+    """Return the associations by account/user; the user is empty for the account itself."""
     columns = ("account", "user", "fairshare", "grptres", "qos")
     rows = sacctmgr("show", "assoc", f"cluster={cluster}", f"format={','.join(columns)}")
     return {f"{row['account']}/{row['user']}": {**row, "qos": in_order(row["qos"])} for row in parsed(rows, columns)}

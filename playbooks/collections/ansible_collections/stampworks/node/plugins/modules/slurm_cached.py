@@ -43,7 +43,7 @@ def work(check: bool, files: Mapping[str, str], directory: str, limit_s: float) 
 
 def differences(home: Path, files: Mapping[str, str]) -> list[str]:
     if not home.is_dir():
-        return []  # this slurmd has fetched nothing yet; whether it runs is looked at elsewhere
+        return []  # slurmd has fetched no configuration yet; another check looks whether it runs
     return [name for name in SENT if name in files and text_of(home / name) != files[name]]
 
 

@@ -189,7 +189,7 @@ def bring_up(service: str, running: bool, stale: bool, changed: bool) -> None:
     elif stale:
         services.control(service, "restart")
     elif changed:
-        run(["scontrol", "reconfigure"], timeout=60, check=False)  # its exit code says little: the ping does
+        run(["scontrol", "reconfigure"], timeout=60, check=False)  # its exit status is not reliable: the ping below is
     if not running or stale or changed:
         await_ping(service)
 
@@ -204,7 +204,7 @@ def await_ping(service: str, limit_s: float = 30) -> None:
 
 
 def hold_new(state: Path, reason: str, first: bool) -> None:
-    """Before their slurmd starts: one that Slurm has heard of may get a job the same moment.
+    """Drain new nodes before their slurmd starts: a node may get a job as soon as Slurm knows it.
 
     After a restart Slurm takes every node for unknown, so that whom it knew is kept beside its queue.
     """

@@ -42,7 +42,7 @@ def work(check: bool, nodes: Sequence[str], own_reason: str, limit_s: float) -> 
     until = time.monotonic() + (0 if check else limit_s)
     while silent := unheard(nodes, states := look()):
         if check:
-            return {}  # before the first real run nobody is there to wait for
+            return {}  # before the first real run there are no nodes to wait for
         if time.monotonic() > until:
             seen = "; ".join(f"{node} is {states.get(node, ('unknown to it', ''))[0]}" for node in silent)
             raise Refused(
