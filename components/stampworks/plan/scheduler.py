@@ -96,6 +96,8 @@ class User:
     """Public ssh keys, each one line."""
     home: str = ""
     """On storage that all nodes see; empty where each node has one of its own."""
+    keyless: bool = False
+    """An empty list of keys is declared: no key logs in as this user, also none in the user's home."""
 
 
 @dataclass(frozen=True)
