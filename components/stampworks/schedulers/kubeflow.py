@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from stampworks.schedulers import jobset
-from stampworks.schedulers.identity import USER
+from stampworks.schedulers.identity import USER, runtime_name
 from stampworks.schedulers.jobset import POD, PodJob
 from stampworks.schedulers.kubernetes import OURS
 
@@ -64,7 +64,7 @@ def _trainjob(pods: PodJob) -> list[Manifest]:
         "apiVersion": TRAINER,
         "kind": "TrainingRuntime",
         "metadata": {
-            "name": pods.name,
+            "name": runtime_name(pods.name, pods.uid),
             "namespace": pods.team,
             "labels": dict(OURS),
             "annotations": {USER: pods.user},
@@ -80,7 +80,7 @@ def _trainjob(pods: PodJob) -> list[Manifest]:
         "kind": "TrainJob",
         "metadata": whole,
         "spec": {
-            "runtimeRef": {"apiGroup": group, "kind": "TrainingRuntime", "name": pods.name},
+            "runtimeRef": {"apiGroup": group, "kind": "TrainingRuntime", "name": runtime["metadata"]["name"]},
             "trainer": {"numNodes": pods.nodes},
         },
     }

@@ -203,16 +203,17 @@ def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monke
     for name, owners in (("own", []), ("theirs", [{**trainer, "name": "theirs"}])):
         server.others.append({"metadata": {"name": name, "namespace": "research", "ownerReferences": owners}})
     monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
-    for name in ("own", "theirs"):
-        job = Job(name, "training", "running", f"research/{name}", "root", (), 1, None, "")
+    for name, user in (("own", "root"), ("theirs", "alice")):
+        job = Job(name, "training", "running", f"research/{name}", user, (), 1, None, "")
         KubernetesJobs(teams, ROSTER).cancel(job)
     ours, when = "--selector=app.kubernetes.io/managed-by=stampworks", "--wait=false --cascade=foreground"
-    beside = "configmaps,trainingruntimes.trainer.kubeflow.org"
+    runtimes = "trainingruntimes.trainer.kubeflow.org"
     assert [each.replace("--namespace=research", "").replace("  ", " ") for each in server.told] == [
         f"delete jobsets.jobset.x-k8s.io own {when}",
         f"delete configmaps --field-selector=metadata.name=own {ours} {when}",
         f"delete trainjob.trainer.kubeflow.org theirs {when}",
-        f"delete {beside} --field-selector=metadata.name=theirs {ours} {when}",
+        f"delete configmaps --field-selector=metadata.name=theirs {ours} {when}",
+        f"delete {runtimes} --field-selector=metadata.name=theirs-u2001 {ours} {when}",
     ]
 
 

@@ -21,7 +21,7 @@ from stampworks.plan import WORKLOADS_IMAGE, Machine, Plan, Roster, User
 from stampworks.schedulers import addons, jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
-from stampworks.schedulers.identity import USER
+from stampworks.schedulers.identity import USER, runtime_name
 from stampworks.schedulers.kubernetes import QUEUE_LABEL
 from stampworks.schedulers.objects import count_at, maps_at, text_at
 from stampworks.schedulers.workload import EFA
@@ -146,8 +146,11 @@ class KubernetesJobs:
         there = self._server.listed(_KIND, f"--namespace={team}")
         kind, whole = next((_made_by(each) for each in there if _of(each, "name") == name), (_KIND, name))
         self._server.said(["delete", kind, whole, *where])
-        beside = ",".join(("configmaps", *_BESIDE.get(kind, ())))
-        self._server.said(["delete", beside, f"--field-selector=metadata.name={whole}", kubernetes.OURS_ONLY, *where])
+        runtime = runtime_name(whole, next((user.uid for user in self._plan.users if user.name == job.user), 0))
+        beside = [("configmaps", whole), *((each, runtime) for each in _BESIDE.get(kind, ()))]
+        for each, called in beside:
+            only = (f"--field-selector=metadata.name={called}", kubernetes.OURS_ONLY)
+            self._server.said(["delete", each, *only, *where])
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
         """Return the nodes of these that take no pods now, and why."""
