@@ -75,6 +75,8 @@ class PodJob:
     """So much of a node's cores and memory is nobody else's."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables about the fabric for libraries."""
+    tasks: bool = False
+    """Whether other tasks of an array share the folder: ARRAY_INDEX tells a pod which one is its own."""
     told: str = ""
     """Where pods see a ConfigMap of the run's name with what they start; empty where that lies in the folder."""
 
@@ -228,23 +230,27 @@ def script(pods: PodJob) -> str:
     """A shell script; nothing in it is left for the shell to interpret."""
     folder, command = shlex.quote(pods.folder), shlex.join(pods.program)
     meet = "" if pods.elastic else _MEET
-    return f'#!/bin/sh\nfolder={folder}\n{_BEFORE}{meet}{command} >"$pipe" 2>&1 &\n{_AFTER}'
+    task = "-$ARRAY_INDEX" if pods.tasks else ""
+    before = _BEFORE.replace("@TASK@", task).replace("@PREFIX@", "$ARRAY_INDEX: " if pods.tasks else "")
+    after = _AFTER.replace("@TASK@", task)
+    return f'#!/bin/sh\nfolder={folder}\n{before}{meet}{command} >"$pipe" 2>&1 &\n{after}'
 
 
+# Tasks of an array share a log: each line begins with its task.
 # Output goes to Kubernetes and, with its rank, into the run's folder: Kubernetes forgets pods.
 # The first run of all may be one that nobody has submitted: where the folders of runs lie, everybody may have one.
 _BEFORE = f"""\
 runs="${{folder%/*}}"
 if [ ! -d "$runs" ]; then mkdir -p "$runs" && chmod 1777 "$runs"; fi
 mkdir -p "$folder"
-first="$folder/first-$JOB_ID"
+first="$folder/first@TASK@-$JOB_ID"
 if [ "$RANK" = 0 ]; then
-    rm -f "$folder/{EXIT}" "$folder/first-"*
+    rm -f "$folder/{EXIT}@TASK@" "$folder/first@TASK@-"*
     echo "$POD_IP" >"$first.draft" && mv "$first.draft" "$first"
 fi
 pipe="$(mktemp -u)"
 mkfifo "$pipe"
-sed -u "s/^/$RANK: /" <"$pipe" | tee -a "$folder/{LOG}" &
+sed -u "s/^/@PREFIX@$RANK: /" <"$pipe" | tee -a "$folder/{LOG}" &
 said=$!
 """
 _MEET = """\
@@ -267,7 +273,7 @@ done
 wait "$said" 2>/dev/null
 if [ "$RANK" = 0 ]; then
     [ "$code" = 0 ] || rm -f "$first"
-    echo "$code" >"$folder/{EXIT}"
+    echo "$code" >"$folder/{EXIT}@TASK@"
 fi
 exit "$code"
 """

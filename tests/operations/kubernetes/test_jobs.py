@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.operations import jobs
+from stampworks.operations import jobs, on_head, runs
 from stampworks.operations.errors import InputError, OperationError
 from stampworks.operations.job import Job, JobRequest
 from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
-from stampworks.plan import Account, Member, Plan, Queue, Roster, User
+from stampworks.plan import Account, Member, Plan, Queue, Roster, Storage, User
 from stampworks.schedulers import jobset
 
 from tests.operations.kubernetes.standin import StandIn, gang, pod
@@ -233,3 +234,101 @@ def test_an_image_that_does_not_exist(teams: Plan, monkeypatch: pytest.MonkeyPat
         "first": ("running", 'n1: its pod does not start: Back-off pulling image "no/such:1"'),
         "other": ("running", ""),
     }
+
+
+def task(index: int, **status: Any) -> Any:
+    """The JobSet of a task of alice's array."""
+    labels = {"stampworks/workload": "job", "stampworks/array": "many-u2001"}
+    notes = {"stampworks/user": "alice", "stampworks/job": "many", "stampworks/task": str(index)}
+    metadata = {"name": f"many-u2001-{index}", "namespace": "product", "labels": labels, "annotations": notes}
+    return {"kind": "JobSet", "metadata": metadata, "spec": {}, "status": status}
+
+
+@pytest.fixture
+def array(teams: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Plan, StandIn]:
+    """Tasks 0 to 2: one that has finished, one that has failed and one that waits; the folder has what they left."""
+    server = StandIn()
+    server.others = [task(0, terminalState="Completed"), task(1, terminalState="Failed"), task(2)]
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
+    folder = tmp_path / "many.alice"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"workload": "job", "nodes": 1, "user": "alice", "tasks": 3}')
+    (folder / "log").write_text("0: 0: a\n1: 0: b\n0: 0: c\n")
+    for index, code in ((0, 0), (1, 7)):
+        (folder / f"exit-{index}").write_text(f"{code}\n")
+    monkeypatch.setattr(runs, "look", lambda *words: on_head.look(tmp_path / Path(words[-1]).name))
+    monkeypatch.setattr(
+        runs, "follow", lambda _, __, where, log, events: on_head.follow(tmp_path / Path(where).name, log, events)
+    )
+    storage = (Storage(**{**dict.fromkeys(field.name for field in fields(Storage)), "mount": "/shared"}),)
+    return replace(teams, storage=storage), server
+
+
+def test_tasks_of_an_array_are_one_job(array: tuple[Plan, StandIn]) -> None:
+    """As on Slurm: at work as long as one of them is. Each is meant by its index."""
+    plan, _ = array
+    [job] = KubernetesJobs(plan, ROSTER).jobs()
+    assert (job.name, job.id, job.state, job.why) == (
+        "many",
+        "product/many-u2001",
+        "waiting",
+        "1 finished, 1 failed, 1 waiting",
+    )
+    assert [(each.task, each.id, each.state) for each in job.tasks] == [
+        (0, "product/many-u2001-0", "finished"),
+        (1, "product/many-u2001-1", "failed"),
+        (2, "product/many-u2001-2", "waiting"),
+    ]
+    followed = {
+        name: [*jobs.follow(plan, ROSTER, name, live=False)] for name in ("many_0", "many_1", "product/many-u2001_2")
+    }
+    assert ["".join(piece.log for piece in pieces) for pieces in followed.values()] == [
+        "0: 0: a\n0: 0: c\n",
+        "1: 0: b\n",
+        "",
+    ]
+    last = [pieces[-1].job for pieces in followed.values()]
+    assert [(each.state, each.exit_code) for each in last] == [("finished", 0), ("failed", 7), ("waiting", None)]
+    with pytest.raises(InputError) as caught:
+        jobs.cancel(plan, ROSTER, "many_9")
+    assert str(caught.value) == "job many has no task 9 that is known apart\n  hint: there are [0-2]"
+
+
+def test_a_task_and_all_that_are_left_are_cancelled(array: tuple[Plan, StandIn]) -> None:
+    plan, server = array
+    server.others.append(task(3))
+    jobs.cancel(plan, ROSTER, "many_2")
+    assert (
+        server.told[0]
+        == "delete jobsets.jobset.x-k8s.io many-u2001-2 --namespace=product --wait=false --cascade=foreground"
+    )
+    server.told.clear()
+    jobs.cancel(plan, ROSTER, "many")
+    deleted = "delete jobsets.jobset.x-k8s.io many-u2001-2 many-u2001-3 --ignore-not-found --namespace=product"
+    assert server.told == [f"{deleted} --wait=false --cascade=foreground"]
+
+
+def test_an_array_that_is_forgotten_has_its_worst_end(array: tuple[Plan, StandIn]) -> None:
+    """By the exit codes in its folder; where a task has left none, nobody knows."""
+    plan, server = array
+    server.others.clear()
+    for codes, end in (({"0": 0, "1": 7}, ("failed", 7)), ({"1": 0}, ("unknown", None)), ({"2": 0}, ("finished", 0))):
+        look = runs.look(plan, ROSTER, "/shared/runs/many.alice")
+        look["tasks"] = {"0": 0, "1": 0, **codes} if "2" in codes else codes
+        look["exit"] = max(look["tasks"].values())
+        job = jobs._of_folder("many.alice", look, None)
+        assert job
+        assert (job.state, job.exit_code) == end
+
+
+def test_a_task_of_somebody_else_is_no_part_of_an_array(array: tuple[Plan, StandIn]) -> None:
+    """Anybody of a team may write that label."""
+    plan, server = array
+    theirs = task(5)
+    theirs["metadata"]["annotations"]["stampworks/user"] = "bob"
+    server.others.append(theirs)
+    found = KubernetesJobs(plan, ROSTER).jobs()
+    assert [(job.user, len(job.tasks)) for job in found] == [("alice", 3), ("bob", 1)]
+    assert KubernetesJobs(plan, ROSTER)._tasks_of("product", "many-u2001", "alice") == [
+        f"many-u2001-{index}" for index in range(3)
+    ]
