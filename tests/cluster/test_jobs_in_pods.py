@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_tasks(stack: KubernetesStack) -> None:
 
 
 def test_an_order(stack: KubernetesStack) -> None:
-    """What depends on a job is refused when that has not ended well. Nothing of it is on the cluster before."""
+    """A job is refused when one before it has not ended well. Nothing of it is on the cluster until then."""
     assert submit(stack, "bad", "run: exit 3\n", "--wait").returncode == 3
     refused = submit(stack, "after", "depends_on: [bad, nobody]\nrun: x\n")
     assert refused.returncode == 2
@@ -82,8 +83,8 @@ def test_an_order(stack: KubernetesStack) -> None:
     assert submit(stack, "before", "run: sleep 20; echo before\n").returncode == 0
     (stack.folder / "after.yaml").write_text("depends_on: [before]\nrun: echo after\n")
     words = [sys.executable, "-m", "stampworks.cli.main", "submit", "after.yaml", "--user", "alice", "--wait"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(words, cwd=stack.folder, env=stack.environment(), text=True, **pipes) as waits:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, cwd=stack.folder, env=stack.environment(), **pipes) as waits:
         soon(stack, "before.alice", lambda: of_run(stack, "before")["state"] == "running")
         assert "after-u2001" not in stack.kubectl("get", "jobsets,workloads", "--namespace=research", "--output=name")
         said, why = waits.communicate(timeout=300)

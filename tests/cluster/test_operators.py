@@ -149,13 +149,21 @@ def test_a_trainjob_of_a_user_has_a_runtime_of_that_user(stack: KubernetesStack)
         return made
 
     reference = job["spec"]["runtimeRef"]
-    assert [refused("carol", each) for each in (runtime, job)] == ["", ""]
+    stack.kubectl("create", "--as=carol", "--filename=-", text=json.dumps(runtime))
+    assert refused("carol", job) == ""
     for ref in (reference, {"name": "any"}, {**reference, "kind": "ClusterTrainingRuntime", "name": "any-u2001"}):
         said = refused("alice", changed(job, "alice", "spec", "runtimeRef", to=ref))
         assert identity.OWN_RUNTIME in said, (ref, said)
     for part in ("dataset", "model"):
         secret = {"secretRef": {"name": "train-u2001-secrets"}}
         assert identity.NOT_HERS in refused("carol", changed(job, "carol", "spec", "initializer", part, to=secret))
+    pod = {"template": {"spec": {"template": {"spec": {"serviceAccountName": "default"}}}}}
+    for template in (
+        {"spec": {"replicatedJobs": [{"name": "node", **pod}]}},
+        {"metadata": {"annotations": {"a": "b"}}},
+    ):
+        patch = {"manager": "example.com/carol", "trainingRuntimeSpec": {"template": template}}
+        assert identity.PATCHED in refused("carol", changed(job, "carol", "spec", "runtimePatches", to=[patch]))
     for name in ("any", "hers-u2001", "hers-u12003"):
         said = refused("carol", changed(runtime, "carol", "metadata", "name", to=name))
         assert identity.MADE_RUNTIME in said, (name, said)

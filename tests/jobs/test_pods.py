@@ -177,7 +177,7 @@ def test_tasks_keep_apart_in_their_folder(on_kubernetes: Plan, tmp_path: Path) -
     home = tmp_path / "runs" / ".home.alice"
     for name, text in files.items():
         (folder / name).write_text(text.replace("/shared/runs", str(tmp_path / "runs")))
-    (folder / "exit-1").write_text("9\n")  # of an attempt before
+    (folder / "exit-1").write_text("9\n")  # left by an earlier attempt
     variables = {"RANK": "0", "NODE_NAME": "a", "POD_IP": "127.0.0.1", "PATH": os.environ["PATH"]}
     started = [
         subprocess.Popen(["sh", folder / "pod.sh"], env=variables | {"JOB_ID": f"id{task}", "ARRAY_INDEX": str(task)})
@@ -193,7 +193,7 @@ def test_tasks_keep_apart_in_their_folder(on_kubernetes: Plan, tmp_path: Path) -
 
 
 def test_a_long_name_fits(on_kubernetes: Plan, tmp_path: Path) -> None:
-    """That of a pod has at most 63 characters, with the number of its node and five of its own; each stays another."""
+    """A pod has it with the number of its node and five characters more: at most 63. Each stays another."""
     name = "a" * 39
     found = [
         each["metadata"]["name"]

@@ -465,7 +465,7 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
     if told["workload"] == OWN:
         if queued is None:
             return _of_exit(job, code)
-        if queued.state == "finished" and code:  # of tasks, the scheduler may have forgotten the one that failed
+        if queued.state == "finished" and code:  # the scheduler may have forgotten a task that failed
             return _of_exit(queued, code)
         return replace(queued, exit_code=code) if queued.exit_code is None else queued
     broke_off = code not in (None, 0, 75) and isinstance(last, dict) and last.get("why") != "failed"

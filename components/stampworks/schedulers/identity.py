@@ -130,8 +130,19 @@ def validations(addons: Sequence[str]) -> list[tuple[str, str]]:
     whose = "metadata.?annotations[?'" + USER + "'].orValue(request.userInfo.username) == request.userInfo.username"
     is_secret = "request.resource.resource == 'secrets'"  # noqa: S105
     ends = f"request.name.endsWith(variables.mark + '{SECRETS}')"
-    patches = ("podTemplateOverrides", "podSpecOverrides", "runtimePatches")
-    unpatched = " && ".join(f"object.spec.?{field}.orValue([]).size() == 0" for field in patches)
+    # Kueue adds a patch with the queue to each TrainJob that is made, and one of pods when it lets that start.
+    patches = "object.spec.?runtimePatches.orValue([])"
+    template = "each.?trainingRuntimeSpec.?template"
+    no_pods = f"{template}.?spec.?replicatedJobs.orValue([]).size() == 0"
+    no_owner = f"{template}.?metadata.?annotations.orValue({{}}).size() == 0"
+    older = ("podTemplateOverrides", "podSpecOverrides")
+    unpatched = " && ".join(
+        [
+            *(f"object.spec.?{field}.orValue([]).size() == 0" for field in older),
+            f"({patches} == (oldObject == null ? [] : oldObject.spec.?runtimePatches.orValue([])) || "
+            f"{patches}.all(each, {no_pods} && {no_owner}))",
+        ]
+    )
     begins = ("trainer", "initializer.?dataset", "initializer.?model")
     of_job = " && ".join(
         [

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.operations import jobs, on_head, runs
-from stampworks.operations.errors import InputError, OperationError
+from stampworks.jobs import JobError, JobSource, read_command, resolve
+from stampworks.operations import jobs, on_head, own_jobs, runs
+from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.operations.job import Job, JobRequest
 from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
-from stampworks.plan import Account, Member, Plan, Queue, Roster, Storage, User
+from stampworks.operations.on_cluster import ClusterProgram
+from stampworks.operations.own_jobs import Prepared
+from stampworks.plan import Account, Member, Plan, Queue, Roster, User
 from stampworks.schedulers import jobset
 
 from tests.operations.kubernetes.standin import StandIn, gang, pod
-from tests.operations.slurm.test_status import the_plan
+from tests.operations.slurm.test_status import directory, the_plan
 from tests.schedulers.test_workload import on_azure
 
 ROSTER = Roster("k", "local", (), "root", "", ())
@@ -260,8 +263,7 @@ def array(teams: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple
     monkeypatch.setattr(
         runs, "follow", lambda _, __, where, log, events: on_head.follow(tmp_path / Path(where).name, log, events)
     )
-    storage = (Storage(**{**dict.fromkeys(field.name for field in fields(Storage)), "mount": "/shared"}),)
-    return replace(teams, storage=storage), server
+    return replace(teams, storage=(directory("/shared"),)), server
 
 
 def test_tasks_of_an_array_are_one_job(array: tuple[Plan, StandIn]) -> None:
@@ -332,3 +334,44 @@ def test_a_task_of_somebody_else_is_no_part_of_an_array(array: tuple[Plan, Stand
     assert KubernetesJobs(plan, ROSTER)._tasks_of("product", "many-u2001", "alice") == [
         f"many-u2001-{index}" for index in range(3)
     ]
+
+
+@pytest.mark.parametrize("end", ["Completed", "Failed"])
+def test_submit_waits_for_the_jobs_before(
+    end: str, array: tuple[Plan, StandIn], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Until they have ended, also while the server is not heard; a bad end is a problem of the file then."""
+    plan, server = array
+    server.others = [task(0)]
+    said: list[str] = []
+    heard = server.listed
+
+    def listed(kinds: str, *words: str, limit_s: float = 0) -> list[Any]:
+        if len(said) == 1:
+            raise UnknownError("the Kubernetes of cluster k does not answer", "wait")
+        return heard(kinds, *words, limit_s=limit_s)
+
+    def progress(text: str) -> None:
+        said.append(text)
+        if len(said) == 3:
+            server.others = [task(0, terminalState=end)]
+            (tmp_path / "many.alice" / "run.json").write_text('{"workload": "job"}')
+            (tmp_path / "many.alice" / "exit-1").unlink()
+
+    monkeypatch.setattr(server, "listed", listed)
+    monkeypatch.setattr(own_jobs, "_POLL_S", 0)
+    monkeypatch.setattr(own_jobs, "checked", lambda _, source, user, environment: prepared(source, user))
+    monkeypatch.setattr(ClusterProgram, "ask", lambda *_: {"mine": True, "turn": "1"})
+    source = read_command(["hostname"], {"depends_on": ["many"]}, tmp_path)
+
+    def prepared(source: JobSource, user: str) -> Prepared:
+        return Prepared(resolve(source, plan, user, "/shared/runs"), {}, None, (), source)
+
+    if end == "Failed":
+        with pytest.raises(JobError) as caught:
+            own_jobs.prepare_after(plan, ROSTER, source, "alice", {}, progress)
+        assert "depends_on[0]: job many has not ended well" in str(caught.value)
+    else:
+        assert own_jobs.prepare_after(plan, ROSTER, source, "alice", {}, progress).after == ()
+    waits = "waits for product/many-u2001"
+    assert said == [waits, f"{waits}: the cluster is not heard", waits]
