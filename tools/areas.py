@@ -44,11 +44,22 @@ class Area:
 AREAS = {
     "kubernetes": Area(
         (
-            *(f"cluster/test_{name}.py" for name in ("kubernetes", "gangs", "pods", "operators", "demo_k8s")),
+            *(
+                f"cluster/test_{name}.py"
+                for name in ("kubernetes", "gangs", "pods", "jobs_in_pods", "operators", "demo_k8s")
+            ),
             *("cluster/test_same_verdicts.py", "schedulers/test_a*.py", "tools/test_kubernetes_plugin.py"),
         ),
         UP,
-        (*NODES, "tools/kube/*", "tools/jobset/*", "tools/kwok/*", "tools/dns/*", "tools/kubernetes_plugin/*"),
+        (
+            *NODES,
+            "workloads/recipes/*",
+            "tools/kube/*",
+            "tools/jobset/*",
+            "tools/kwok/*",
+            "tools/dns/*",
+            "tools/kubernetes_plugin/*",
+        ),
     ),
     "proof": Area(
         (

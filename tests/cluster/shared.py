@@ -35,6 +35,7 @@ config:
     users:
       - {{name: alice, uid: 2001, accounts: [research], groups: [nlp], keys: [{{file: alice.pub}}]}}
       - {{name: bob, uid: 2002, accounts: [research], groups: [nlp], keys: [{{file: bob.pub}}]}}
+      - {{name: dave, uid: 2004, accounts: [research], keys: []}}
     groups: [{{name: nlp, gid: 3001}}]
     scheduler:
       accounting: true

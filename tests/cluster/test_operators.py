@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
+from stampworks.schedulers import identity
 from stampworks.schedulers.kubernetes import MADE_AGAIN
 
 from tests.cluster.kubernetes import KubernetesStack, gang
@@ -113,13 +117,59 @@ def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
     gone = stack.stampworks("kubectl", "--", "delete", "jobset", "own", "--namespace=research", "--as=alice")
     assert gone.returncode
     assert MADE_AGAIN in gone.stderr
-    runtime = json.loads(stack.kubectl("get", "trainingruntime", "own", "--namespace=research", "--output=json"))
-    runtime["metadata"] = {"name": "forgetful", "namespace": "research"}
+    runtime = json.loads(stack.kubectl("get", "trainingruntime", "own-u2001", "--namespace=research", "--output=json"))
+    runtime["metadata"] = {"name": "forgetful-u2001", "namespace": "research"}
     runtime["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = 1
     refused = stack.stampworks("kubectl", "--", "create", "--as=alice", "--filename=-", text=json.dumps(runtime))
     assert MADE_AGAIN in refused.stderr
     stack.kubectl("delete", "trainjob", "own", "--namespace=research", "--as=alice")
     soon(stack, "own", lambda: "own" not in {each["metadata"]["name"] for each in stack.listed("jobsets", "-A")})
+
+
+@pytest.mark.long
+def test_a_trainjob_of_a_user_has_a_runtime_of_that_user(stack: KubernetesStack) -> None:
+    """Else its command would run with the numbers of another member of the team, and with that one's secrets."""
+    wanted = ["training", "hers", *TINY, "--set", "steps=5", "--user", "carol"]
+    printed = stack.stampworks("submit", *wanted, "--print", "trainjob").stdout
+    runtime, job = (each for each in yaml.safe_load_all(printed) if each["kind"] in ("TrainingRuntime", "TrainJob"))
+    assert (runtime["metadata"]["name"], job["spec"]["runtimeRef"]["name"]) == ("hers-u2003", "hers-u2003")
+
+    def refused(user: str, given: dict[str, Any]) -> str:
+        words = ("create", "--dry-run=server", f"--as={user}", "--filename=-")
+        done = stack.stampworks("kubectl", "--", *words, text=json.dumps(given))
+        return str(done.stderr) if done.returncode else ""
+
+    def changed(given: dict[str, Any], user: str, *path: str, to: Any) -> dict[str, Any]:
+        made = copy.deepcopy(given)
+        made["metadata"]["annotations"] = {identity.USER: user}
+        where = made
+        for step in path[:-1]:
+            where = where.setdefault(step, {})
+        where[path[-1]] = to
+        return made
+
+    reference = job["spec"]["runtimeRef"]
+    stack.kubectl("create", "--as=carol", "--filename=-", text=json.dumps(runtime))
+    assert refused("carol", job) == ""
+    for ref in (reference, {"name": "any"}, {**reference, "kind": "ClusterTrainingRuntime", "name": "any-u2001"}):
+        said = refused("alice", changed(job, "alice", "spec", "runtimeRef", to=ref))
+        assert identity.OWN_RUNTIME in said, (ref, said)
+    for part in ("dataset", "model"):
+        secret = {"secretRef": {"name": "train-u2001-secrets"}}
+        assert identity.NOT_HERS in refused("carol", changed(job, "carol", "spec", "initializer", part, to=secret))
+    pod = {"template": {"spec": {"template": {"spec": {"serviceAccountName": "default"}}}}}
+    for template in (
+        {"spec": {"replicatedJobs": [{"name": "node", **pod}]}},
+        {"metadata": {"annotations": {"a": "b"}}},
+    ):
+        patch = {"manager": "example.com/carol", "trainingRuntimeSpec": {"template": template}}
+        assert identity.PATCHED in refused("carol", changed(job, "carol", "spec", "runtimePatches", to=[patch]))
+    for name in ("any", "hers-u2001", "hers-u12003"):
+        said = refused("carol", changed(runtime, "carol", "metadata", "name", to=name))
+        assert identity.MADE_RUNTIME in said, (name, said)
+    of_alice = {identity.USER: "alice"}
+    path = ("spec", "template", "metadata", "annotations")
+    assert identity.MADE_RUNTIME in refused("carol", changed(runtime, "carol", *path, to=of_alice))
 
 
 @pytest.mark.long

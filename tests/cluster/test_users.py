@@ -126,6 +126,14 @@ def test_who_gets_in(slurm: Stack) -> None:
     alice.says("install -d -m 700 .ssh; cat >.ssh/authorized_keys", his.with_suffix(".pub").read_text())
     assert "Permission denied" in heard(login(said["ssh"], "alice", his), "hostname").stderr
     alice.says("rm -r .ssh")
+    # nor is one in the home of a user whose list of keys is empty; without the list it would count
+    home = "/shared/home/dave"
+    slurm.shell("head", f"runuser -u dave -- install -d -m 700 {home}/.ssh")
+    public = shlex.quote(his.with_suffix(".pub").read_text())
+    slurm.shell("head", f"echo {public} | runuser -u dave -- tee {home}/.ssh/authorized_keys")
+    assert "dave" not in said["logins"]
+    assert "Permission denied" in heard(login(said["ssh"], "dave", his), "hostname").stderr
+    slurm.shell("head", f"rm -r {home}/.ssh")
 
 
 def git(folder: Path, *argv: str, ssh: Sequence[str] = ()) -> None:

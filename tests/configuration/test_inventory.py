@@ -198,6 +198,13 @@ def test_the_head_takes_no_jobs(case_of: Callable[..., Case]) -> None:
     ]
 
 
+def test_a_user_with_an_empty_list_of_keys_has_none(case_of: Callable[..., Case]) -> None:
+    """sshd is told of this user, and finds no file of keys; of a user without a list it is not told."""
+    people = [{"name": "alice", "uid": 2001}, {"name": "dave", "uid": 2004, "keys": []}]
+    variables = inventory_of(case_of(users=people))["all"]["vars"]
+    assert (variables["access_users"], variables["access_files"]) == (["dave"], [])
+
+
 def test_nodes_with_a_way_out_have_packages_from_there(case_of: Callable[..., Case]) -> None:
     """The head serves packages to nodes without egress, and no node gets a missing list."""
     plan, roster = case_of()

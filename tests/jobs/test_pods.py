@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,12 @@ import pytest
 from stampworks.declaration import load_file
 from stampworks.jobs import JobError, pods, read_job, resolve
 from stampworks.jobs.checks import problems
-from stampworks.operations import own_jobs, workdir
+from stampworks.operations import on_head, own_jobs, workdir
 from stampworks.operations.kubernetes.jobs import MANIFEST, KubernetesJobs
 from stampworks.plan import Plan, Roster, User
 from stampworks.planning import plan as plan_of
+
+from tests.schedulers.schemas import wrong
 
 ROOT = Path(__file__).parents[2]
 FILE = """\
@@ -60,6 +63,12 @@ def made(plan: Plan, folder: Path, text: str) -> tuple[dict[str, str], dict[str,
     return files, json.loads(files[MANIFEST])
 
 
+def manifests(plan: Plan, folder: Path, text: str) -> list[dict[str, Any]]:
+    (folder / "job.yaml").write_text(text)
+    job = resolve(read_job(folder / "job.yaml", {}), plan, "alice", "/shared/runs")
+    return pods.manifests(job, KubernetesJobs(plan, Roster("x", "local", (), "", "", ()))._own(job))
+
+
 def test_what_the_file_becomes(on_kubernetes: Plan, tmp_path: Path) -> None:
     files, manifest = made(on_kubernetes, tmp_path, FILE)
     assert sorted(files) == ["accelerators.json", "jobset.json", "node.sh", "pod.sh", "run.sh", "setup.sh"]
@@ -87,7 +96,7 @@ def test_a_secret_belongs_to_its_jobset(on_kubernetes: Plan, tmp_path: Path) -> 
     (tmp_path / "job.yaml").write_text(FILE)
     job = resolve(read_job(tmp_path / "job.yaml", {}), on_kubernetes, "alice", "/shared/runs")
     of = KubernetesJobs(on_kubernetes, Roster("x", "local", (), "", "", ()))._own(job)
-    secret = pods.secret(job, of, {"TOKEN": "hidden"}, "an-id")
+    secret = pods.secret(job, of, {"TOKEN": "hidden"}, {"train-u2001": "an-id"})
     [owner] = secret["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("JobSet", "train-u2001", "an-id")
     assert secret["stringData"] == {"TOKEN": "hidden"}
@@ -124,15 +133,10 @@ def test_an_image_and_a_part_of_a_node(on_kubernetes: Plan, tmp_path: Path) -> N
     ("line", "message"),
     [
         (
-            "array: 0-9",
-            "job.yaml:2:8: array: jobs on Kubernetes have no tasks\n    array: 0-9\n           ^\n"
-            "  hint: submit a job for each task: --name NAME-3 --env TASK=3",
-        ),
-        (
-            "depends_on: [other]",
-            "job.yaml:2:14: depends_on[0]: no job on Kubernetes waits for another\n    depends_on: [other]\n"
-            "                 ^\n  hint: wait for the other first: "
-            "stampworks submit OTHER.yaml --wait && stampworks submit THIS.yaml",
+            "array: 4-9%2",
+            "job.yaml:2:8: array: Kubernetes starts as many tasks as its queue has room for, not 2 at a time\n"
+            "    array: 4-9%2\n           ^\n"
+            "  hint: write 4-9, or 4-5 and others in jobs that depend on this one",
         ),
         ("image: /shared/image", "image: Kubernetes starts from no file: '/shared/image'"),
     ],
@@ -141,6 +145,64 @@ def test_what_only_slurm_has(on_kubernetes: Plan, tmp_path: Path, line: str, mes
     with pytest.raises(JobError) as caught:
         made(on_kubernetes, tmp_path, f"run: x\n{line}\n")
     assert message in str(caught.value)
+
+
+def test_an_array_is_a_jobset_for_each_task(on_kubernetes: Plan, tmp_path: Path) -> None:
+    """Each with its index and a name of its own; they share a Secret, a folder and its scripts."""
+    found = manifests(on_kubernetes, tmp_path, FILE + "array: 0-2%3\n")
+    assert [each["metadata"]["name"] for each in found] == ["train-u2001-0", "train-u2001-1", "train-u2001-2"]
+    for task, each in enumerate(found):
+        assert wrong(each) == []
+        assert each["metadata"]["labels"][pods.ARRAY] == "train-u2001"
+        assert (
+            each["metadata"]["annotations"] | {pods.NAME: "train", pods.TASK: str(task)}
+            == (each["metadata"]["annotations"])
+        )
+        pod = each["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        [container] = pod["containers"]
+        assert {"name": "ARRAY_INDEX", "value": str(task)} in container["env"]
+        assert container["envFrom"] == [{"secretRef": {"name": "train-u2001-secrets"}}]
+        [spread] = pod["topologySpreadConstraints"]
+        assert [*spread["labelSelector"]["matchLabels"].values()] == [each["metadata"]["name"]]
+    alone = manifests(on_kubernetes, tmp_path, FILE)
+    assert pods.ARRAY not in alone[0]["metadata"]["labels"]
+    assert "ARRAY_INDEX" not in str(alone)
+
+
+def test_tasks_keep_apart_in_their_folder(on_kubernetes: Plan, tmp_path: Path) -> None:
+    """Two tasks at a time, by the script that their pods start: each line has its task, and each its exit code."""
+    files, _ = made(on_kubernetes, tmp_path, "array: 0-1\nrun: echo here $ARRAY_INDEX; exit $ARRAY_INDEX\n")
+    folder = tmp_path / "runs" / "job.alice"
+    folder.mkdir(parents=True)
+    home = tmp_path / "runs" / ".home.alice"
+    for name, text in files.items():
+        (folder / name).write_text(text.replace("/shared/runs", str(tmp_path / "runs")))
+    (folder / "exit-1").write_text("9\n")  # left by an earlier attempt
+    variables = {"RANK": "0", "NODE_NAME": "a", "POD_IP": "127.0.0.1", "PATH": os.environ["PATH"]}
+    started = [
+        subprocess.Popen(["sh", folder / "pod.sh"], env=variables | {"JOB_ID": f"id{task}", "ARRAY_INDEX": str(task)})
+        for task in range(2)
+    ]
+    assert [each.wait(60) for each in started] == [0, 1]
+    assert sorted((folder / "log").read_text().splitlines()) == ["0: 0: here 0", "1: 0: here 1"]
+    assert [(folder / f"exit-{task}").read_text() for task in range(2)] == ["0\n", "1\n"]
+    assert not (folder / "exit").exists()
+    looked = on_head.look(folder)
+    assert (looked["exit"], looked["tasks"]) == (1, {"0": 0, "1": 1})
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_long_name_fits(on_kubernetes: Plan, tmp_path: Path) -> None:
+    """A pod has it with the number of its node and five characters more: at most 63. Each stays another."""
+    name = "a" * 39
+    found = [
+        each["metadata"]["name"]
+        for end in "bc"
+        for text in (f"name: {name}{end}\nrun: x\n", f"name: {name}{end}\nrun: x\narray: 999998-999999\n")
+        for each in manifests(on_kubernetes, tmp_path, text)
+    ]
+    assert len(set(found)) == len(found)
+    assert max(len(f"{each}-node-0-16383-abcde") for each in found) <= 63
 
 
 def test_everything_wrong_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

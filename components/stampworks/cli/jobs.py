@@ -185,7 +185,7 @@ def cancel_run(arguments: argparse.Namespace) -> int:
         print(json.dumps(dataclasses.asdict(job), indent=2))
     elif job.state in AT_WORK:
         saved = "" if job.workload not in WORKLOADS else "; its checkpoints stay, and submit goes on from them"
-        print(f"{kind(job)} {job.name} is cancelled: job {job.id}{saved}")
+        print(f"{kind(job)} {jobs.called(job)} is cancelled: job {job.id}{saved}")
     else:
         print(f"there was nothing to cancel: {ended(job)}")
     return exits.FINE
@@ -226,9 +226,10 @@ def _print(lines: list[str], progress: Progress) -> None:
 
 def ended(job: Job) -> str:
     """Return the line about a run that no longer runs."""
+    from stampworks.operations.jobs import called
     from stampworks.text.printable import printable
 
-    return printable(f"{kind(job)} {job.name}: {job.state}" + (f": {job.why}" if job.why else ""))
+    return printable(f"{kind(job)} {called(job)}: {job.state}" + (f": {job.why}" if job.why else ""))
 
 
 def kind(job: Job) -> str:

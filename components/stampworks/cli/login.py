@@ -14,6 +14,8 @@ _NO_KEY = (
     "no key of hers is declared (users[].keys): she can log in only with a key in .ssh/authorized_keys of her home"
 )
 
+_KEYLESS = "her list of keys is declared empty (users[].keys): no key lets her log in"
+
 
 def add_verbs(verbs: Any) -> None:
     """Add the verb `login` and its options."""
@@ -41,9 +43,9 @@ def write_connection(arguments: argparse.Namespace) -> int:
     if file.exists() and not connections.is_one(file):
         raise exits.CliError(f"{file} is there, and is no connection", "choose another file: --to FILE.json")
     write_whole(file, connections.written(connection), _OWN)
-    keys = next(user.keys for user in plan.users if user.name == connection.user)
-    if not (keys or connection.kubeconfig):
-        print(f"warning: {_NO_KEY}", file=sys.stderr)
+    user = next(user for user in plan.users if user.name == connection.user)
+    if not (user.keys or connection.kubeconfig):
+        print(f"warning: {_KEYLESS if user.keyless else _NO_KEY}", file=sys.stderr)
     secret = (
         "a private key of hers, which must stay secret"
         if connections.PRIVATE_PART in connection.kubeconfig

@@ -129,8 +129,8 @@ def _submit_own(arguments: argparse.Namespace, source: JobSource) -> int:
         return _dry_run(arguments, source)
     user = connections.user_of(arguments.stack, arguments.user, default="")
     plan, roster = clusters.workers_of(arguments.stack)
-    with Progress("checking the job"):
-        prepared = own_jobs.prepare(plan, roster, source, user, os.environ)
+    with Progress("checking the job") as progress:
+        prepared = own_jobs.prepare_after(plan, roster, source, user, os.environ, progress)
     job = prepared.job
     with Progress(f"submitting {job.name}"):
         number = own_jobs.submit(plan, roster, prepared)

@@ -374,7 +374,6 @@ def _source_variable(source: Source) -> dict[str, Any]:
 
 def user_variables(plan: Plan) -> dict[str, Any]:
     """Return the users, their groups, their home folders and their login keys."""
-    with_keys = [user for user in plan.users if user.keys]
     return {
         "base_users": [{"name": user.name, "uid": user.uid, "home": user.home} for user in plan.users],
         "base_groups": [
@@ -387,10 +386,11 @@ def user_variables(plan: Plan) -> dict[str, Any]:
         ],
         "homes_users": [{"path": user.home, "uid": user.uid} for user in plan.users if user.home],
         "homes_groups": [{"path": team.folder, "gid": team.gid} for team in plan.teams if team.folder],
-        "access_users": [user.name for user in with_keys],
+        "access_users": [user.name for user in plan.users if user.keys or user.keyless],
         "access_files": [
             {"path": f"{AUTHORIZED_KEYS}/{user.name}", "content": "".join(f"{key}\n" for key in user.keys)}
-            for user in with_keys
+            for user in plan.users
+            if user.keys
         ],
     }
 

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from stampworks.declaration.errors import AbsentError, Problem
 from stampworks.declaration.nodes import spelled
 from stampworks.declaration.wording import alternatives, did_you_mean, shown
-from stampworks.jobs.forms import VARIABLE_PATTERN, seconds
+from stampworks.jobs.forms import VARIABLE_PATTERN, indexes_of, seconds
 from stampworks.jobs.model import ALL, JobFile
 from stampworks.jobs.reading import JobSource
 from stampworks.plan import Group, Plan, Queue
 from stampworks.schedulers.batch import NOTICE_MAX_S
 
 ROOT = "root"
+RUNS = "runs"
+"""The folder of all runs, on the first declared storage."""
 OCI_PATTERN = r"(docker://)?[a-z0-9][A-Za-z0-9._:/#-]{0,500}(@sha256:[0-9a-f]{64})?"
 SQUASHFS = (".sqsh", ".squashfs", ".sqfs")
 # A job sees these from its cluster: a file that sets them would disagree with where it runs.
@@ -114,8 +116,14 @@ def resolve(source: JobSource, plan: Plan, user: str, runs: str) -> Job:
 
 
 def home_of(user: str, plan: Plan) -> str:
-    """Return a user's home; empty if the plan does not declare the user."""
-    return next((each.home for each in plan.users if each.name == user), "")
+    """Return the user's folder on storage that all nodes see; empty if there is none.
+
+    On Kubernetes nobody logs in, and the folder is beside the runs: a job's ~ is the same at every start.
+    """
+    found = next((each for each in plan.users if each.name == user), None)
+    if found and plan.scheduler.traits.runs_pods and plan.storage:
+        return f"{plan.storage[0].mount}/{RUNS}/.home.{user}"
+    return found.home if found else ""
 
 
 def in_home(path: str, home: str) -> str:
@@ -276,18 +284,17 @@ def _image(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
         yield source.problem("image", f"{shown(image)} is not the name of an image", hint)
 
 
-def _kubernetes(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
-    job = source.sound
-    if not plan.scheduler.traits.runs_pods:
+def _tasks_at_a_time(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
+    """Kueue counts what a queue has, and not the tasks of one array."""
+    tasks, _, limit = source.sound.array.partition("%")
+    if not plan.scheduler.traits.runs_pods or not limit or int(limit) >= len(indexes_of(tasks)):
         return
-    if source.knows("array") and job.array:
-        hint = "submit a job for each task: --name NAME-3 --env TASK=3"
-        yield source.problem("array", "jobs on Kubernetes have no tasks", hint)
-    if source.knows("depends_on") and job.depends_on:
-        hint = "wait for the other first: stampworks submit OTHER.yaml --wait && stampworks submit THIS.yaml"
-        yield source.problem("depends_on[0]", "no job on Kubernetes waits for another", hint)
+    title, first = plan.scheduler.traits.title, indexes_of(tasks)[0]
+    message = f"{title} starts as many tasks as its queue has room for, not {limit} at a time"
+    part = f"{first}-{first + int(limit) - 1}"
+    yield source.problem("array", message, f"write {tasks}, or {part} and others in jobs that depend on this one")
 
 
 _CHECKS: tuple[Callable[[JobSource, Plan, str], Iterator[Problem]], ...] = (
-    *(_place, _size, _account, _time, _variables, _mounts, _checkpoint, _image, _kubernetes),
+    *(_place, _size, _account, _time, _variables, _mounts, _checkpoint, _image, _tasks_at_a_time),
 )

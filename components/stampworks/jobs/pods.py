@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 from stampworks.jobs.checks import Job
-from stampworks.jobs.forms import seconds
+from stampworks.jobs.forms import indexes_of, seconds
 from stampworks.jobs.script import NODE, RUN, SETUP, WORKDIR, exports, places, scripts, variables
 from stampworks.plan import Plan
 from stampworks.schedulers import jobset
@@ -17,17 +19,32 @@ from stampworks.schedulers.jobset import PodJob
 
 NAME = "stampworks/job"
 """Annotation with the name of a job: the name of its JobSet also contains the user."""
+TASK = "stampworks/task"
+"""Annotation with the index of a task of an array."""
+ARRAY = "stampworks/array"
+"""Label that the JobSets of all tasks of an array share."""
 GONE_S = 60
 """Seconds that a JobSet with secrets is kept after its end; its Secret is deleted with it."""
 ACCELERATORS = "accelerators.json"
 """File in the job's folder with the accelerators of a simulated node, for which no device plugin exists."""
 _PORT = 29_500
 """Port of the coordinator. Each pod has its own address, so that ports never collide."""
+_NAME_MAX = 63 - len("-node-0-16383-abcde")
+"""Maximum length of a JobSet's name: the name of its pod is longer, and at most 63 characters."""
 
 
-def object_name(job: Job, uid: int) -> str:
-    """Two users of one team may have jobs of one name."""
-    return f"{job.name}-u{uid}"
+def object_name(name: str, uid: int, task: int | None = None) -> str:
+    """Two users of one team may have jobs of one name. The end of a long one is a digest."""
+    mark = f"-u{uid}" if task is None else f"-u{uid}-{task}"
+    if len(name) + len(mark) > _NAME_MAX:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+        name = f"{name[: _NAME_MAX - len(mark) - len(digest) - 1]}-{digest}"
+    return name + mark
+
+
+def tasks(job: Job) -> tuple[int, ...]:
+    """Return the indexes of its array; none where it has no array."""
+    return tuple(indexes_of(job.file.array)) if job.file.array else ()
 
 
 def secret_name(name: str) -> str:
@@ -43,7 +60,8 @@ def podjob(job: Job, plan: Plan, pods: PodJob) -> PodJob:
     claims = {path: name for path, name in pods.claims.items() if name in wanted or path in programs}
     return replace(
         pods,
-        name=object_name(job, pods.uid),
+        name=object_name(job.name, pods.uid),
+        tasks=bool(job.file.array),
         folder=job.folder,
         accelerators=job.gpus,
         image=job.file.image.removeprefix("docker://").replace("#", "/") or pods.image,
@@ -90,8 +108,23 @@ def accelerators(job: Job) -> str:
     return json.dumps({"simulated": True, "driver_version": "simulated", "accelerators": given}, indent=1) + "\n"
 
 
-def manifest(job: Job, pods: PodJob) -> dict[str, Any]:
-    """Return the JobSet. Its time limit leaves room for the notice that its programs get before they are ended."""
+def manifests(job: Job, pods: PodJob) -> list[dict[str, Any]]:
+    """Return the JobSet, or that of each task of an array."""
+    if not job.file.array:
+        return [_manifest(job, pods)]
+    found = []
+    for task in tasks(job):
+        made = _manifest(job, replace(pods, name=object_name(job.name, pods.uid, task)), secret_name(pods.name))
+        made["metadata"]["labels"][ARRAY] = pods.name
+        made["metadata"]["annotations"][TASK] = str(task)
+        [container] = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+        container["env"].append({"name": "ARRAY_INDEX", "value": str(task)})
+        found.append(made)
+    return found
+
+
+def _manifest(job: Job, pods: PodJob, secrets: str = "") -> dict[str, Any]:
+    """Return a JobSet. Its time limit leaves room for the notice that its programs get before they are ended."""
     found = jobset.manifest(pods)
     found["metadata"]["annotations"][NAME] = job.name
     spec = found["spec"]
@@ -102,14 +135,14 @@ def manifest(job: Job, pods: PodJob) -> dict[str, Any]:
     if job.file.secrets:
         spec["ttlSecondsAfterFinished"] = GONE_S
         [container] = of_pods["template"]["spec"]["containers"]
-        container["envFrom"] = [{"secretRef": {"name": secret_name(pods.name)}}]
+        container["envFrom"] = [{"secretRef": {"name": secrets or secret_name(pods.name)}}]
     return found
 
 
-def secret(job: Job, pods: PodJob, values: dict[str, str], uid: str) -> dict[str, Any]:
-    """Return the Secret of a JobSet, which goes when that does."""
-    owner = {"apiVersion": jobset.VERSION, "kind": "JobSet", "name": pods.name, "uid": uid}
-    metadata: dict[str, Any] = {"name": secret_name(pods.name), "namespace": pods.team, "ownerReferences": [owner]}
+def secret(job: Job, pods: PodJob, values: dict[str, str], uids: Mapping[str, str]) -> dict[str, Any]:
+    """Return the Secret of JobSets, given their uids by name. It goes when the last of them does."""
+    owners = [{"apiVersion": jobset.VERSION, "kind": "JobSet", "name": name, "uid": uid} for name, uid in uids.items()]
+    metadata: dict[str, Any] = {"name": secret_name(pods.name), "namespace": pods.team, "ownerReferences": owners}
     metadata |= {"labels": {jobset.WORKLOAD: pods.workload}, "annotations": {NAME: job.name}}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values}
 
@@ -118,11 +151,22 @@ def node(job: Job, plan: Plan) -> str:
     """Return the script of each pod."""
     file = job.file
     values = exports(variables(job, plan))
+    if job.home:  # else that of all pods, which goes with them
+        values += f'export HOME={shlex.quote(job.home)}\nmkdir -p -m 700 -- "$HOME" || exit 1\n'
     head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"
     values += f'export STAMPWORKS_ACCELERATORS="$folder/{ACCELERATORS}"\n' if _is_simulated(job) else ""
     return head + values + _NODE.replace("@SIGNAL@", file.checkpoint.signal)
 
 
+# Everybody may make a folder beside the runs, and so one that is called as the home of another user.
+_HOME = """\
+export HOME=@HOME@
+mkdir -p -m 700 -- "$HOME" || exit 1
+if [ -L "$HOME" ] || [ ! -O "$HOME" ]; then
+    echo "stampworks: $HOME belongs to another user"
+    exit 1
+fi
+"""
 # The pod's own program passes a TERM on; `wait` returns when one comes. The exit code of a job is that of the first
 # program that failed: the others are ended for it.
 _NODE = f"""\

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from stampworks.plan import Machine
@@ -65,6 +66,41 @@ class Job:
     hours: float | None = None
     """Hours that it has run, over all tasks of an array; None if unknown."""
     gpu_hours: float | None = None
+    task: int | None = None
+    """The index of a task of an array, which has the name of its array."""
+    tasks: tuple[Job, ...] = ()
+    """The tasks of an array, as far as the scheduler tells them apart."""
+
+
+def together(number: int | str, tasks: Sequence[Job]) -> Job:
+    """Return the tasks of an array as one job: at work as long as one of them is, and failed when one has."""
+    order = ("running", "ending", "waiting", "failed", "cancelled", "finished")
+    first = min(tasks, key=lambda task: order.index(task.state) if task.state in order else len(order))
+    at_work = first.state in AT_WORK
+    held = [task for task in tasks if task.state in ("running", "ending")] if at_work else tasks
+    ends = [task.ended for task in tasks if task.ended]
+    counts = Counter(task.state for task in tasks)
+    said = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return replace(
+        first,
+        id=number,
+        task=None,
+        tasks=tuple(tasks),
+        nodes=tuple(dict.fromkeys(node for task in held for node in task.nodes)),
+        since=min((task.since for task in tasks if task.since and task.state != "waiting"), default=first.since),
+        ended=max(ends) if ends and not at_work else None,
+        gpus=sum(task.gpus or 0 for task in held),
+        why=f"{said}: {first.why}" if first.why else said,
+        hours=_sum(task.hours for task in tasks),
+        gpu_hours=_sum(task.gpu_hours for task in tasks),
+        exit_code=max((task.exit_code for task in tasks if task.exit_code is not None), default=None),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Nothing where one of them is not known."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
 
 
 class JobScheduler(Protocol):

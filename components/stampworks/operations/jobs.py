@@ -173,6 +173,7 @@ def cancel(plan: Plan, roster: Roster, name: str) -> Job:
 def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]:
     """Yield the output of a run so far; live, also further output until its end, with pauses in between."""
     log = events = 0
+    half = ""
     stopped = gone = 0.0
     job: Job | None = None
     while True:
@@ -191,7 +192,13 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
         while more:
             found = runs.follow(plan, roster, folder, log, events)
             log, events, more = found["log_next"], found["events_next"], found["more"]
-            yield Piece(job, found["log"], found["events"])
+            text = found["log"]
+            if job.task is not None:
+                *whole, half = (half + text).splitlines(keepends=True) or [""]
+                if half.endswith("\n"):
+                    whole, half = [*whole, half], ""
+                text = "".join(line for line in whole if line.startswith(f"{job.task}: "))
+            yield Piece(job, text, found["events"])
         if not live or job.state not in (*AT_WORK, "stopped"):
             return
         # A job that makes room, or whose time is up, is briefly `stopped` before it is requeued.
@@ -204,14 +211,17 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
 def _vanished(plan: Plan, roster: Roster, last: Job) -> Job:
     """Return the end of a job that its scheduler knew a moment ago, as its folder tells it."""
     folder = _folder_of(plan, last)
-    job = _of_folder(folder.rpartition("/")[2], runs.look(plan, roster, folder), None)
+    found = runs.look(plan, roster, folder)
+    if last.task is not None:
+        found = {**found, "exit": found.get("tasks", {}).get(str(last.task))}
+    job = _of_folder(folder.rpartition("/")[2], found, None)
     if job is None or job.state == "unknown":
         why = "its scheduler knows it no more, and it has left no exit code: somebody has cancelled or deleted it"
         return replace(last, state="cancelled", why=why)
     if job.exit_code in _SIGNALLED:
         why = f"exit code {job.exit_code}, as of one that is ended from outside: somebody has cancelled or deleted it"
         job = replace(job, why=why)
-    return replace(job, id=last.id)
+    return replace(job, id=last.id, task=last.task)
 
 
 def of_cluster(plan: Plan, roster: Roster) -> JobScheduler:
@@ -345,6 +355,28 @@ def _by_reason(out: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _found(plan: Plan, roster: Roster, name: str) -> Job:
+    """Return a job or, by its name or id with `_INDEX` behind it, a task of an array."""
+    whole, _, index = name.partition("_")
+    if not index.isdecimal():
+        return _found_whole(plan, roster, name)
+    job, task = _found_whole(plan, roster, whole), int(index)
+    if found := next((each for each in job.tasks if each.task == task), None):
+        if found.state in AT_WORK:
+            return found
+        job = found
+    folder = runs.look(plan, roster, _folder_of(plan, job)) if plan.storage else {}
+    codes = folder.get("tasks")
+    code = codes.get(index) if isinstance(codes, dict) else None
+    if job.task is None and code is None:
+        indexes = [str(each.task) for each in job.tasks if each.task is not None]
+        hint = f"there are {fold(indexes)}" if indexes else "see stampworks jobs"
+        raise InputError(f"job {job.name} has no task {task} that is known apart", hint)
+    if job.task is None:
+        return _of_exit(replace(job, id=None, nodes=(), task=task, tasks=(), why=""), code)
+    return replace(job, exit_code=code) if job.exit_code is None else job
+
+
+def _found_whole(plan: Plan, roster: Roster, name: str) -> Job:
     """Return the job with this name or id: on Kubernetes name and team, on Slurm a number."""
     known = of_cluster(plan, roster).jobs()
     run = re.sub(r"^[a-z0-9-]+/", "", name)
@@ -393,6 +425,11 @@ def own_folder(plan: Plan, name: str, user: str) -> str:
     return f"{runs.folder_of_all(plan)}/{name}.{user}"
 
 
+def called(job: Job) -> str:
+    """Return the name by which a job or a task of an array is meant."""
+    return job.name if job.task is None else f"{job.name}_{job.task}"
+
+
 def _folder_of(plan: Plan, job: Job) -> str:
     return own_folder(plan, job.name, job.user) if job.workload == OWN else f"{runs.folder_of_all(plan)}/{job.name}"
 
@@ -425,10 +462,12 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
     name, _, owner = name.partition(".")
     user = owner or str(told.get("user", ""))
     job = queued or Job(name, told["workload"], "unknown", None, user, (), nodes, None, "")
-    last, code = found.get("last"), found.get("exit")
+    last, code = found.get("last"), exit_code(found)
     if told["workload"] == OWN:
         if queued is None:
             return _of_exit(job, code)
+        if queued.state == "finished" and code:  # the scheduler may have forgotten a task that failed
+            return _of_exit(queued, code)
         return replace(queued, exit_code=code) if queued.exit_code is None else queued
     broke_off = code not in (None, 0, 75) and isinstance(last, dict) and last.get("why") != "failed"
     # otherwise the event belongs to an earlier attempt
@@ -439,6 +478,13 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
     if queued:
         return queued
     return _of_exit(job, code, STOPPED)
+
+
+def exit_code(found: Mapping[str, Any]) -> Any:
+    """Return the exit code in the folder of a job; None where there is none, or some tasks have left none."""
+    told, code = found.get("run"), found.get("exit")
+    tasks = told.get("tasks") if isinstance(told, dict) else None
+    return None if code == 0 and isinstance(tasks, int) and len(found.get("tasks", ())) < tasks else code
 
 
 def _of_exit(job: Job, code: Any, stopped: int | None = None) -> Job:

@@ -55,8 +55,16 @@ def look(folder: Path) -> dict[str, Any]:
 
 def _ended(folder: Path) -> dict[str, Any]:
     lines = read(folder / EVENTS, -TAIL_BYTES, TAIL_BYTES).splitlines()
-    exit_code = read(folder / EXIT, 0, 16).strip()
-    return {"last": parsed(lines[-1]) if lines else None, "exit": int(exit_code) if exit_code.isdigit() else None}
+    tasks = {path.name.removeprefix(f"{EXIT}-"): code(path) for path in folder.glob(f"{EXIT}-*")}
+    known = {task: found for task, found in tasks.items() if task.isdecimal() and found is not None}
+    exit_code = code(folder / EXIT) if not known else max(known.values())
+    return {"last": parsed(lines[-1]) if lines else None, "exit": exit_code, **({"tasks": known} if known else {})}
+
+
+def code(file: Path) -> int | None:
+    """The exit code that a file has."""
+    text = read(file, 0, 16).strip()
+    return int(text) if text.isdigit() else None
 
 
 def _lost(folder: Path) -> list[str]:

@@ -123,7 +123,8 @@ def place(folder: Path, objects: Path, given: dict[str, Any]) -> dict[str, Any]:
     if busy := claim(folder, given["turn"]):
         return {"busy": busy}
     sweep(folder.parent)
-    for name in (LOG, EXIT, SECRETS, NUMBER):
+    tasks = [path.name for path in folder.glob(f"{EXIT}-*")]  # each task of an array has an exit code
+    for name in (LOG, EXIT, SECRETS, NUMBER, *tasks):
         (folder / name).unlink(missing_ok=True)
     for name, text in given["files"].items():
         whole(folder / name, text.encode(), 0o600)

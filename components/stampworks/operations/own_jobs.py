@@ -5,18 +5,21 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from stampworks.jobs import Job, JobError, JobSource, Problem, resolve
 from stampworks.jobs.checks import is_folder, problems
+from stampworks.jobs.forms import indexes_of
 from stampworks.jobs.script import exports
 from stampworks.operations import on_storage, runs
 from stampworks.operations import workdir as workdirs
 from stampworks.operations.errors import OperationError, UnknownError, nearest
 from stampworks.operations.job import AT_WORK, JobScheduler
-from stampworks.operations.jobs import UsedError, as_text, of_cluster, own_folder
+from stampworks.operations.jobs import UsedError, as_text, exit_code, of_cluster, own_folder
 from stampworks.operations.on_cluster import ClusterProgram
 from stampworks.operations.on_head import RUN
 from stampworks.operations.users import expect_user
@@ -24,6 +27,7 @@ from stampworks.operations.workdir import Workdir, WorkdirError
 from stampworks.plan import Plan, Roster
 
 _PROGRAM = ClusterProgram(on_storage, 600.0, "the cluster answered something else about a job's folder")
+_POLL_S = 5.0
 _PART_BYTES = 16 << 20
 """Bytes of one transfer."""
 SECRET_BYTES_MAX = 64 << 10
@@ -76,10 +80,11 @@ def prepare(plan: Plan, roster: Roster, source: JobSource, user: str, environmen
     after: list[int | str] = []
     for index, name in enumerate(job.file.depends_on):
         other = next((each for each in known if each.name == name), None)
-        ended = runs.look(plan, roster, own_folder(plan, name, user)).get("exit") if other is None else None
         if other and other.state in AT_WORK and other.id is not None:
             after.append(other.id)
-        elif (other and other.state != "finished") or (other is None and ended != 0):
+            continue
+        ended = exit_code(runs.look(plan, roster, own_folder(plan, name, user)))
+        if other.state != "finished" or ended not in (0, None) if other else ended != 0:
             message = (
                 f"{user} has no job {name}" if other is None and ended is None else f"job {name} has not ended well"
             )
@@ -96,6 +101,37 @@ def prepare(plan: Plan, roster: Roster, source: JobSource, user: str, environmen
     return replace(prepared, after=tuple(after), turn=str(looked.get("turn", "")))
 
 
+def prepare_after(
+    plan: Plan,
+    roster: Roster,
+    source: JobSource,
+    user: str,
+    environment: Mapping[str, str],
+    progress: Callable[[str], None],
+) -> Prepared:
+    """Judge a job with the cluster and, where nothing there starts one job after another, wait for those before it.
+
+    Kueue knows no order of jobs, and no part of a Kubernetes acts when one has ended. Until then nothing of the job is
+    on the cluster, and it holds nothing there.
+    """
+    prepared = prepare(plan, roster, source, user, environment)
+    scheduler = of_cluster(plan, roster)
+    while plan.scheduler.traits.runs_pods and prepared.after:
+        waits, heard = set(prepared.after), True
+        while waits:
+            progress(
+                f"waits for {', '.join(sorted(map(str, waits)))}" + ("" if heard else ": the cluster is not heard")
+            )
+            time.sleep(_POLL_S)
+            try:
+                waits &= {job.id for job in scheduler.jobs() if job.state in AT_WORK}
+                heard = True
+            except UnknownError:
+                heard = False
+        prepared = prepare(plan, roster, source, user, environment)
+    return prepared
+
+
 def written_down(scheduler: JobScheduler, prepared: Prepared) -> dict[str, str]:
     """Return the files of a job for its scheduler, by name; none has a secret."""
     return scheduler.own_files(prepared.job, prepared.workdir.digest if prepared.workdir else "")
@@ -104,7 +140,9 @@ def written_down(scheduler: JobScheduler, prepared: Prepared) -> dict[str, str]:
 def submit(plan: Plan, roster: Roster, prepared: Prepared) -> int | str:
     """Copy a job, submit it, and return its id."""
     job, scheduler = prepared.job, of_cluster(plan, roster)
-    told = {"version": 1, "workload": "job", "nodes": job.file.nodes, "user": job.user}
+    told: dict[str, Any] = {"version": 1, "workload": "job", "nodes": job.file.nodes, "user": job.user}
+    if job.file.array and plan.scheduler.traits.runs_pods:  # each task leaves its exit code
+        told["tasks"] = len(indexes_of(job.file.array))
     files = {RUN: as_text(told), **written_down(scheduler, prepared)}
     objects = f"{job.folder.rpartition('/')[0]}/.objects.{job.user}"
     runs.make(plan, roster)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stampworks import catalog
+from stampworks.jobs.checks import RUNS
 from stampworks.operations import on_head
 from stampworks.operations.errors import InputError
 from stampworks.operations.on_cluster import ClusterProgram
@@ -30,7 +31,7 @@ def folder_of_all(plan: Plan) -> str:
         raise InputError(
             what, "put a storage first that pods can mount: `stampworks plan` shows it for each (kubernetes.storage)"
         )
-    return f"{plan.storage[0].mount}/runs"
+    return f"{plan.storage[0].mount}/{RUNS}"
 
 
 def look(plan: Plan, roster: Roster, folder: str) -> dict[str, Any]:

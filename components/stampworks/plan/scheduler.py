@@ -100,6 +100,8 @@ class User:
     """Public ssh keys, each one line."""
     home: str = ""
     """Path on storage that all nodes share; empty when each node has its own homes."""
+    keyless: bool = False
+    """Whether an empty list of keys is declared: then no key logs in as this user, not even one in the user's home."""
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,20 @@ RISES = "containers of a user say securityContext.allowPrivilegeEscalation: fals
 NOT_HERS = "this is a secret of another user's job"
 OF_ANOTHER = f"this belongs to another user: the annotation {USER} says whose it is"
 PATCHED = "a TrainJob of a user changes no pods of its runtime, which say whose they are"
+OWN_RUNTIME = "a TrainJob of a user names a TrainingRuntime of that user, whose name ends with -u and the user's number"
+MADE_RUNTIME = (
+    f"the name of a user's TrainingRuntime ends with -u and the user's number, and its template's annotation {USER} "
+    "names no other user"
+)
 CALLED = f"a name that begins with {FILES} has the number of the user who makes it"
 LOOKS_IN = f"users start programs in pods of their own that begin with {FILES} alone"
 MADE_SECRET = f"a user's secret is Opaque, and its name ends with -u, the user's number and {SECRETS}"
+
+
+def runtime_name(name: str, uid: int) -> str:
+    """Return the name of the runtime of a user's TrainJob. The server can look at no other object than the one that is
+    made, so that the name says whose runtime it is. Root's is called as the job."""
+    return f"{name}-u{uid}" if uid else name
 
 
 def looks(role: str, users: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
@@ -119,10 +130,31 @@ def validations(addons: Sequence[str]) -> list[tuple[str, str]]:
     whose = "metadata.?annotations[?'" + USER + "'].orValue(request.userInfo.username) == request.userInfo.username"
     is_secret = "request.resource.resource == 'secrets'"  # noqa: S105
     ends = f"request.name.endsWith(variables.mark + '{SECRETS}')"
-    patches = ("podTemplateOverrides", "podSpecOverrides", "runtimePatches")
-    unpatched = " && ".join(f"object.spec.?{field}.orValue([]).size() == 0" for field in patches)
-    of_job = f"object.spec.?trainer.?env.orValue([]).all(one, {env})"
+    # Kueue adds a patch with the queue to each TrainJob that is made, and one of pods when it lets that start.
+    patches = "object.spec.?runtimePatches.orValue([])"
+    template = "each.?trainingRuntimeSpec.?template"
+    no_pods = f"{template}.?spec.?replicatedJobs.orValue([]).size() == 0"
+    no_owner = f"{template}.?metadata.?annotations.orValue({{}}).size() == 0"
+    older = ("podTemplateOverrides", "podSpecOverrides")
+    unpatched = " && ".join(
+        [
+            *(f"object.spec.?{field}.orValue([]).size() == 0" for field in older),
+            f"({patches} == (oldObject == null ? [] : oldObject.spec.?runtimePatches.orValue([])) || "
+            f"{patches}.all(each, {no_pods} && {no_owner}))",
+        ]
+    )
+    begins = ("trainer", "initializer.?dataset", "initializer.?model")
+    of_job = " && ".join(
+        [
+            *(f"object.spec.?{part}.?env.orValue([]).all(one, {env})" for part in begins),
+            *(own.format(f"object.spec.?{part}.?secretRef.?name.orValue('')") for part in begins[1:]),
+        ]
+    )
     is_trainjob = "request.resource.resource == 'trainjobs' && !variables.goes"
+    is_runtime = "request.resource.resource == 'trainingruntimes' && !variables.goes"
+    runtime = "object.spec.runtimeRef"
+    named = f"{runtime}.kind == 'TrainingRuntime' && {runtime}.name.endsWith(variables.mark)"
+    made = f"object.metadata.name.endsWith(variables.mark) && object.spec.template.?{whose}"
     found = [
         (f"oldObject == null || oldObject.{whose}", OF_ANOTHER),
         (f"request.operation in ['DELETE', 'CONNECT'] || object.{whose}", OF_ANOTHER),
@@ -141,5 +173,10 @@ def validations(addons: Sequence[str]) -> list[tuple[str, str]]:
         ),
     ]
     if "trainer" in addons:
-        found += [(f"!({is_trainjob}) || ({of_job})", NOT_HERS), (f"!({is_trainjob}) || ({unpatched})", PATCHED)]
+        found += [
+            (f"!({is_trainjob}) || ({of_job})", NOT_HERS),
+            (f"!({is_trainjob}) || ({unpatched})", PATCHED),
+            (f"!({is_trainjob}) || ({named})", OWN_RUNTIME),
+            (f"!({is_runtime}) || ({made})", MADE_RUNTIME),
+        ]
     return found

@@ -75,6 +75,8 @@ class PodJob:
     """Cores and memory of a node that the pod reserves."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables about the fabric for libraries."""
+    tasks: bool = False
+    """Whether other tasks of an array share the folder: ARRAY_INDEX tells a pod which one is its own."""
     told: str = ""
     """Mount path of a ConfigMap with the run's options; empty when the run's folder holds them."""
 
@@ -229,23 +231,27 @@ def script(pods: PodJob) -> str:
     """A shell script; nothing in it is left for the shell to interpret."""
     folder, command = shlex.quote(pods.folder), shlex.join(pods.program)
     meet = "" if pods.elastic else _MEET
-    return f'#!/bin/sh\nfolder={folder}\n{_BEFORE}{meet}{command} >"$pipe" 2>&1 &\n{_AFTER}'
+    task = "-$ARRAY_INDEX" if pods.tasks else ""
+    before = _BEFORE.replace("@TASK@", task).replace("@PREFIX@", "$ARRAY_INDEX: " if pods.tasks else "")
+    after = _AFTER.replace("@TASK@", task)
+    return f'#!/bin/sh\nfolder={folder}\n{before}{meet}{command} >"$pipe" 2>&1 &\n{after}'
 
 
+# The lines of an array's tasks, which share a log, begin with the task.
 # Kubernetes forgets pods, so that output also goes to the run's folder, with the rank. The first run may be a printed
 # one: then it creates the folder of all runs, in which everybody may have one.
 _BEFORE = f"""\
 runs="${{folder%/*}}"
 if [ ! -d "$runs" ]; then mkdir -p "$runs" && chmod 1777 "$runs"; fi
 mkdir -p "$folder"
-first="$folder/first-$JOB_ID"
+first="$folder/first@TASK@-$JOB_ID"
 if [ "$RANK" = 0 ]; then
-    rm -f "$folder/{EXIT}" "$folder/first-"*
+    rm -f "$folder/{EXIT}@TASK@" "$folder/first@TASK@-"*
     echo "$POD_IP" >"$first.draft" && mv "$first.draft" "$first"
 fi
 pipe="$(mktemp -u)"
 mkfifo "$pipe"
-sed -u "s/^/$RANK: /" <"$pipe" | tee -a "$folder/{LOG}" &
+sed -u "s/^/@PREFIX@$RANK: /" <"$pipe" | tee -a "$folder/{LOG}" &
 said=$!
 """
 _MEET = """\
@@ -268,7 +274,7 @@ done
 wait "$said" 2>/dev/null
 if [ "$RANK" = 0 ]; then
     [ "$code" = 0 ] || rm -f "$first"
-    echo "$code" >"$folder/{EXIT}"
+    echo "$code" >"$folder/{EXIT}@TASK@"
 fi
 exit "$code"
 """

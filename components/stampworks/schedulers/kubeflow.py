@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from stampworks.schedulers import jobset
-from stampworks.schedulers.identity import USER
+from stampworks.schedulers.identity import USER, runtime_name
 from stampworks.schedulers.jobset import POD, PodJob
 from stampworks.schedulers.kubernetes import OURS
 
@@ -58,13 +58,13 @@ def _told(pods: PodJob, files: Mapping[str, str]) -> Manifest:
 
 def _trainjob(pods: PodJob) -> list[Manifest]:
     """A runtime has all that a JobSet says; the job names it, and says on how many nodes."""
-    whole = jobset.metadata(pods)
+    whole, name = jobset.metadata(pods), runtime_name(pods.name, pods.uid)
     made = {"labels": {jobset.WORKLOAD: pods.workload, **OURS}, "annotations": whole["annotations"]}
     runtime = {
         "apiVersion": TRAINER,
         "kind": "TrainingRuntime",
         "metadata": {
-            "name": pods.name,
+            "name": name,
             "namespace": pods.team,
             "labels": dict(OURS),
             "annotations": {USER: pods.user},
@@ -80,7 +80,7 @@ def _trainjob(pods: PodJob) -> list[Manifest]:
         "kind": "TrainJob",
         "metadata": whole,
         "spec": {
-            "runtimeRef": {"apiGroup": group, "kind": "TrainingRuntime", "name": pods.name},
+            "runtimeRef": {"apiGroup": group, "kind": "TrainingRuntime", "name": name},
             "trainer": {"numNodes": pods.nodes},
         },
     }

@@ -37,6 +37,7 @@ FIELDS = {
     "nodes": "node",
     "count_min": "nodes that always run",
     "monthly_usd": "a month",
+    "keyless": "without keys",
     "notify": "mail to",
     "rate_mbps": "rate",
     "throughput_mbps": "throughput",

@@ -11,7 +11,14 @@ def people(plan: Plan, width: int) -> list[str]:
     if not plan.users:
         return []
     rows = [
-        (user.name, user.uid, ", ".join(user.accounts), ", ".join(user.groups), len(user.keys) or "", user.home)
+        (
+            user.name,
+            user.uid,
+            ", ".join(user.accounts),
+            ", ".join(user.groups),
+            len(user.keys) or ("none" if user.keyless else ""),
+            user.home,
+        )
         for user in plan.users
     ]
     return ["Users", *sparse(("user", "uid", "accounts", "groups", "keys", "home"), rows, width)]

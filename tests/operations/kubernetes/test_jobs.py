@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from stampworks import planning
 from stampworks.declaration import load_value
-from stampworks.operations import jobs
-from stampworks.operations.errors import InputError, OperationError
+from stampworks.jobs import JobError, JobSource, read_command, resolve
+from stampworks.operations import jobs, on_head, own_jobs, runs
+from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.operations.job import Job, JobRequest
 from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.operations.kubernetes.jobs import KubernetesJobs, pods_of
+from stampworks.operations.on_cluster import ClusterProgram
+from stampworks.operations.own_jobs import Prepared
 from stampworks.plan import Account, Member, Plan, Queue, Roster, User
 from stampworks.schedulers import jobset
 
 from tests.operations.kubernetes.standin import StandIn, gang, pod
-from tests.operations.slurm.test_status import the_plan
+from tests.operations.slurm.test_status import directory, the_plan
 from tests.schedulers.test_workload import on_azure
 
 ROSTER = Roster("k", "local", (), "root", "", ())
@@ -204,16 +208,17 @@ def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monke
     for name, owners in (("own", []), ("theirs", [{**trainer, "name": "theirs"}])):
         server.others.append({"metadata": {"name": name, "namespace": "research", "ownerReferences": owners}})
     monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
-    for name in ("own", "theirs"):
-        job = Job(name, "training", "running", f"research/{name}", "root", (), 1, None, "")
+    for name, user in (("own", "root"), ("theirs", "alice")):
+        job = Job(name, "training", "running", f"research/{name}", user, (), 1, None, "")
         KubernetesJobs(teams, ROSTER).cancel(job)
     ours, when = "--selector=app.kubernetes.io/managed-by=stampworks", "--wait=false --cascade=foreground"
-    beside = "configmaps,trainingruntimes.trainer.kubeflow.org"
+    runtimes = "trainingruntimes.trainer.kubeflow.org"
     assert [each.replace("--namespace=research", "").replace("  ", " ") for each in server.told] == [
         f"delete jobsets.jobset.x-k8s.io own {when}",
         f"delete configmaps --field-selector=metadata.name=own {ours} {when}",
         f"delete trainjob.trainer.kubeflow.org theirs {when}",
-        f"delete {beside} --field-selector=metadata.name=theirs {ours} {when}",
+        f"delete configmaps --field-selector=metadata.name=theirs {ours} {when}",
+        f"delete {runtimes} --field-selector=metadata.name=theirs-u2001 {ours} {when}",
     ]
 
 
@@ -233,3 +238,141 @@ def test_an_image_that_does_not_exist(teams: Plan, monkeypatch: pytest.MonkeyPat
         "first": ("running", 'n1: its pod does not start: Back-off pulling image "no/such:1"'),
         "other": ("running", ""),
     }
+
+
+def task(index: int, **status: Any) -> Any:
+    """The JobSet of a task of alice's array."""
+    labels = {"stampworks/workload": "job", "stampworks/array": "many-u2001"}
+    notes = {"stampworks/user": "alice", "stampworks/job": "many", "stampworks/task": str(index)}
+    metadata = {"name": f"many-u2001-{index}", "namespace": "product", "labels": labels, "annotations": notes}
+    return {"kind": "JobSet", "metadata": metadata, "spec": {}, "status": status}
+
+
+@pytest.fixture
+def array(teams: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Plan, StandIn]:
+    """Tasks 0 to 2: one that has finished, one that has failed and one that waits; the folder has what they left."""
+    server = StandIn()
+    server.others = [task(0, terminalState="Completed"), task(1, terminalState="Failed"), task(2)]
+    monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
+    folder = tmp_path / "many.alice"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"workload": "job", "nodes": 1, "user": "alice", "tasks": 3}')
+    (folder / "log").write_text("0: 0: a\n1: 0: b\n0: 0: c\n")
+    for index, code in ((0, 0), (1, 7)):
+        (folder / f"exit-{index}").write_text(f"{code}\n")
+    monkeypatch.setattr(runs, "look", lambda *words: on_head.look(tmp_path / Path(words[-1]).name))
+    monkeypatch.setattr(
+        runs, "follow", lambda _, __, where, log, events: on_head.follow(tmp_path / Path(where).name, log, events)
+    )
+    return replace(teams, storage=(directory("/shared"),)), server
+
+
+def test_tasks_of_an_array_are_one_job(array: tuple[Plan, StandIn]) -> None:
+    """As on Slurm: at work as long as one of them is. Each is meant by its index."""
+    plan, _ = array
+    [job] = KubernetesJobs(plan, ROSTER).jobs()
+    assert (job.name, job.id, job.state, job.why) == (
+        "many",
+        "product/many-u2001",
+        "waiting",
+        "1 finished, 1 failed, 1 waiting",
+    )
+    assert [(each.task, each.id, each.state) for each in job.tasks] == [
+        (0, "product/many-u2001-0", "finished"),
+        (1, "product/many-u2001-1", "failed"),
+        (2, "product/many-u2001-2", "waiting"),
+    ]
+    followed = {
+        name: [*jobs.follow(plan, ROSTER, name, live=False)] for name in ("many_0", "many_1", "product/many-u2001_2")
+    }
+    assert ["".join(piece.log for piece in pieces) for pieces in followed.values()] == [
+        "0: 0: a\n0: 0: c\n",
+        "1: 0: b\n",
+        "",
+    ]
+    last = [pieces[-1].job for pieces in followed.values()]
+    assert [(each.state, each.exit_code) for each in last] == [("finished", 0), ("failed", 7), ("waiting", None)]
+    with pytest.raises(InputError) as caught:
+        jobs.cancel(plan, ROSTER, "many_9")
+    assert str(caught.value) == "job many has no task 9 that is known apart\n  hint: there are [0-2]"
+
+
+def test_a_task_and_all_that_are_left_are_cancelled(array: tuple[Plan, StandIn]) -> None:
+    plan, server = array
+    server.others.append(task(3))
+    jobs.cancel(plan, ROSTER, "many_2")
+    assert (
+        server.told[0]
+        == "delete jobsets.jobset.x-k8s.io many-u2001-2 --namespace=product --wait=false --cascade=foreground"
+    )
+    server.told.clear()
+    jobs.cancel(plan, ROSTER, "many")
+    deleted = "delete jobsets.jobset.x-k8s.io many-u2001-2 many-u2001-3 --ignore-not-found --namespace=product"
+    assert server.told == [f"{deleted} --wait=false --cascade=foreground"]
+
+
+def test_an_array_that_is_forgotten_has_its_worst_end(array: tuple[Plan, StandIn]) -> None:
+    """By the exit codes in its folder; where a task has left none, nobody knows."""
+    plan, server = array
+    server.others.clear()
+    for codes, end in (({"0": 0, "1": 7}, ("failed", 7)), ({"1": 0}, ("unknown", None)), ({"2": 0}, ("finished", 0))):
+        look = runs.look(plan, ROSTER, "/shared/runs/many.alice")
+        look["tasks"] = {"0": 0, "1": 0, **codes} if "2" in codes else codes
+        look["exit"] = max(look["tasks"].values())
+        job = jobs._of_folder("many.alice", look, None)
+        assert job
+        assert (job.state, job.exit_code) == end
+
+
+def test_a_task_of_somebody_else_is_no_part_of_an_array(array: tuple[Plan, StandIn]) -> None:
+    """Anybody of a team may write that label."""
+    plan, server = array
+    theirs = task(5)
+    theirs["metadata"]["annotations"]["stampworks/user"] = "bob"
+    server.others.append(theirs)
+    found = KubernetesJobs(plan, ROSTER).jobs()
+    assert [(job.user, len(job.tasks)) for job in found] == [("alice", 3), ("bob", 1)]
+    assert KubernetesJobs(plan, ROSTER)._tasks_of("product", "many-u2001", "alice") == [
+        f"many-u2001-{index}" for index in range(3)
+    ]
+
+
+@pytest.mark.parametrize("end", ["Completed", "Failed"])
+def test_submit_waits_for_the_jobs_before(
+    end: str, array: tuple[Plan, StandIn], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Until they have ended, also while the server is not heard; a bad end is a problem of the file then."""
+    plan, server = array
+    server.others = [task(0)]
+    said: list[str] = []
+    heard = server.listed
+
+    def listed(kinds: str, *words: str, limit_s: float = 0) -> list[Any]:
+        if len(said) == 1:
+            raise UnknownError("the Kubernetes of cluster k does not answer", "wait")
+        return heard(kinds, *words, limit_s=limit_s)
+
+    def progress(text: str) -> None:
+        said.append(text)
+        if len(said) == 3:
+            server.others = [task(0, terminalState=end)]
+            (tmp_path / "many.alice" / "run.json").write_text('{"workload": "job"}')
+            (tmp_path / "many.alice" / "exit-1").unlink()
+
+    monkeypatch.setattr(server, "listed", listed)
+    monkeypatch.setattr(own_jobs, "_POLL_S", 0)
+    monkeypatch.setattr(own_jobs, "checked", lambda _, source, user, environment: prepared(source, user))
+    monkeypatch.setattr(ClusterProgram, "ask", lambda *_: {"mine": True, "turn": "1"})
+    source = read_command(["hostname"], {"depends_on": ["many"]}, tmp_path)
+
+    def prepared(source: JobSource, user: str) -> Prepared:
+        return Prepared(resolve(source, plan, user, "/shared/runs"), {}, None, (), source)
+
+    if end == "Failed":
+        with pytest.raises(JobError) as caught:
+            own_jobs.prepare_after(plan, ROSTER, source, "alice", {}, progress)
+        assert "depends_on[0]: job many has not ended well" in str(caught.value)
+    else:
+        assert own_jobs.prepare_after(plan, ROSTER, source, "alice", {}, progress).after == ()
+    waits = "waits for product/many-u2001"
+    assert said == [waits, f"{waits}: the cluster is not heard", waits]

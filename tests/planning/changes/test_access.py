@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from stampworks.declaration import load_value
 from stampworks.plan import Plan
 from stampworks.planning import plan
@@ -31,6 +32,27 @@ def planned(*users: dict[str, Any]) -> Plan:
 
 def test_a_key_is_shown_as_ssh_does() -> None:
     assert named(KEY) == f"{PRINTED} (alice@laptop)"
+
+
+NONE = "access: no key logs in as alice, not even one in ~/.ssh/authorized_keys"
+AGAIN = "so that those in ~/.ssh/authorized_keys are accepted again"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ({"keys": [KEY]}, {}, f"access: alice has no declared key any more, {AGAIN}"),
+        ({"keys": [KEY]}, {"keys": []}, f"{NONE} (- {named(KEY)})"),
+        ({}, {"keys": []}, NONE),
+        ({"keys": []}, {}, f"access: alice is declared without a list of keys, {AGAIN}"),
+        ({"keys": []}, {"keys": [OTHER]}, f"access: alice logs in with other keys: + {named(OTHER)}"),
+    ],
+)
+def test_an_empty_list_of_keys_is_none(before: dict[str, Any], after: dict[str, Any], why: str) -> None:
+    """It lets no key in. Without a list sshd reads what it reads by itself."""
+    alice = {"name": "alice", "uid": 2001}
+    [found] = reviewed(planned(alice | before), planned(alice | after)).changes
+    assert (found.written, found.why) == ("users[alice].keys", why)
 
 
 def test_who_may_do_what() -> None:

@@ -46,7 +46,8 @@ class User(Section):
         default=(),
         max_length=20,
         description="Their public ssh keys, {file: keys/alice.pub}, or {url: https://example.org/alice.keys}, which "
-        "`stampworks lock` looks up: with one they log in to head and login nodes, and with no other.",
+        "`stampworks lock` looks up: with one they log in to head and login nodes, and with no other. An empty list "
+        "lets no key in; without a list ~/.ssh/authorized_keys counts.",
         json_schema_extra=IN_PLACE,
     )
 

@@ -12,7 +12,7 @@ from stampworks.jobs import Job as OwnJob
 from stampworks.jobs import pods
 from stampworks.operations import remote
 from stampworks.operations.errors import InputError, OperationError
-from stampworks.operations.job import Job, JobRequest, State
+from stampworks.operations.job import AT_WORK, Job, JobRequest, State, together
 from stampworks.operations.kubernetes import client as kubernetes
 from stampworks.operations.kubernetes import door, user_door
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
@@ -21,7 +21,7 @@ from stampworks.plan import WORKLOADS_IMAGE, Machine, Plan, Roster, User
 from stampworks.schedulers import addons, jobset
 from stampworks.schedulers import kubernetes as scheduling
 from stampworks.schedulers.batch import NOTICE_S
-from stampworks.schedulers.identity import USER
+from stampworks.schedulers.identity import USER, runtime_name
 from stampworks.schedulers.kubernetes import QUEUE_LABEL
 from stampworks.schedulers.objects import count_at, maps_at, text_at
 from stampworks.schedulers.workload import EFA
@@ -30,8 +30,9 @@ _KIND = "jobsets.jobset.x-k8s.io"
 _BESIDE = {"trainjob.trainer.kubeflow.org": ("trainingruntimes.trainer.kubeflow.org",)}
 """Objects that are printed with a kind; a ConfigMap always is."""
 _GONE_S = 60
+_CREATED_S = 120
 MANIFEST = "jobset.json"
-"""File in the folder of a user's job: its JobSet as submitted."""
+"""File in the folder of a user's job: its JobSet as submitted, or that of the first task of an array."""
 _OF_JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _NOT_STARTED = (
     *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
@@ -62,25 +63,39 @@ class KubernetesJobs:
     def own_files(self, job: OwnJob, workdir: str) -> dict[str, str]:  # noqa: ARG002
         """Return the files for the folder of a user's job, its JobSet among them."""
         of = self._own(job)
-        return {**pods.files(job, self._plan, of), MANIFEST: json.dumps(pods.manifest(job, of), indent=2) + "\n"}
+        return {**pods.files(job, self._plan, of), MANIFEST: json.dumps(pods.manifests(job, of)[0], indent=2) + "\n"}
 
     def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> str:  # noqa: ARG002
-        """Create the JobSet and its Secret, which goes with it. Return the team and the name."""
+        """Create the JobSet, or one for each task, and the Secret, which goes with them. Return the team and the
+        name."""
         of = self._own(job)
-        self._make_room(of.team, of.name)
+        self._make_room(of.team, of.name, *self._tasks_of(of.team, of.name, job.user))
         secret = pods.secret_name(of.name)
         # a user may delete a secret and not look at it: kubectl would, to wait
         gone = ["delete", "secret", secret, f"--namespace={of.team}", "--ignore-not-found", "--wait=false"]
         self._server.said(gone)
-        made = ["create", "--filename=-", "--output=jsonpath={.metadata.uid}"]
-        uid = self._server.said(made, json.dumps(pods.manifest(job, of))).strip()
-        if secrets:
-            try:
-                self._server.said(["create", "--filename=-"], json.dumps(pods.secret(job, of, dict(secrets), uid)))
-            except BaseException:  # clean up, or pods would wait forever and hold their nodes
-                self._server.said(["delete", _KIND, of.name, f"--namespace={of.team}", "--wait=false"])
-                raise
+        whole = pods.manifests(job, of)
+        names = [each["metadata"]["name"] for each in whole]
+        made = ["create", "--filename=-", "--output=jsonpath={.metadata.uid}{'\\n'}"]
+        text, limit_s = json.dumps({"apiVersion": "v1", "kind": "List", "items": whole}), _CREATED_S + len(whole)
+        doomed = names if job.file.array else []  # some of its tasks may have been created
+        try:
+            uids = self._server.said(made, text, limit_s).split()
+            doomed = names  # without its secrets its pods would wait forever and hold their nodes
+            if secrets:
+                owners = dict(zip(names, uids, strict=True))
+                self._server.said(["create", "--filename=-"], json.dumps(pods.secret(job, of, dict(secrets), owners)))
+        except BaseException:
+            if doomed:
+                where = (f"--namespace={of.team}", "--wait=false", "--ignore-not-found")
+                self._server.said(["delete", _KIND, *doomed, *where], limit_s=limit_s)
+            raise
         return f"{of.team}/{of.name}"
+
+    def _tasks_of(self, team: str, name: str, user: str) -> list[str]:
+        """Return the JobSets of an earlier array of this user. Anybody of the team may have written that label."""
+        found = self._server.listed(_KIND, f"--namespace={team}", f"--selector={pods.ARRAY}={name}")
+        return [_of(each, "name") for each in found if text_at(each, "metadata", "annotations", USER) == user]
 
     def _own(self, job: OwnJob) -> jobset.PodJob:
         """The pods of a user's job: in the namespace of the account that it names, else of the user's first."""
@@ -90,9 +105,9 @@ class KubernetesJobs:
         of = pods.podjob(job, self._plan, pods_of(self._plan, self._roster, wanted, job.user))
         return replace(of, team=job.file.account or of.team, without=job.without)
 
-    def _make_room(self, team: str, name: str) -> None:
-        """Delete the JobSet of an earlier attempt, and wait for its pods to end."""
-        gone = ["delete", _KIND, name, f"--namespace={team}", "--ignore-not-found", "--cascade=foreground"]
+    def _make_room(self, team: str, name: str, *tasks: str) -> None:
+        """Delete the JobSets of an earlier attempt, and wait for their pods to end."""
+        gone = ["delete", _KIND, name, *tasks, f"--namespace={team}", "--ignore-not-found", "--cascade=foreground"]
         try:
             self._server.said([*gone, f"--timeout={_GONE_S}s"])
         except kubernetes.RefusedError as error:
@@ -104,7 +119,7 @@ class KubernetesJobs:
     def every_job(self, ended: bool) -> tuple[Job, ...]:  # noqa: ARG002
         """Return all jobs, including workloads that were not submitted by the toolkit."""
         ours = self.jobs()
-        ids = {job.id for job in ours}
+        ids = {each.id for job in ours for each in (job, *job.tasks)}
         gangs = kubernetes_status.status(self._plan, self._roster).gangs
         return (*ours, *(_of_gang(gang) for gang in gangs if f"{gang.team}/{gang.name}" not in ids))
 
@@ -123,10 +138,11 @@ class KubernetesJobs:
         keys = [(_of(each, "namespace"), _of(each, "name")) for each in found]
         made = [_job(each, gangs.get(key), key in through) for key, each in zip(keys, found, strict=True)]
         stuck = self._stuck() if any(each.state == "running" for each in made) else {}
-        return tuple(
+        made = [
             replace(each, why=stuck[key]) if each.state == "running" and key in stuck else each
             for key, each in zip(keys, made, strict=True)
-        )
+        ]
+        return _in_arrays(made, [text_at(each, "metadata", "labels", pods.ARRAY) for each in found])
 
     def _stuck(self) -> dict[tuple[str, str], str]:
         """Why pods that have their nodes do not start there, by team and run: an image may be none that there is."""
@@ -142,14 +158,20 @@ class KubernetesJobs:
 
     def cancel(self, job: Job) -> None:
         """Ask the programs to end, and end those that do not. Delete the object that created the JobSet, because it
-        would create another one, and objects printed with it."""
+        would create another one, and objects printed with it. Tasks of an array that have ended stay."""
         team, _, name = str(job.id).partition("/")
         where = (f"--namespace={team}", "--wait=false", "--cascade=foreground")
+        if tasks := [str(task.id).partition("/")[2] for task in job.tasks if task.state in AT_WORK]:
+            self._server.said(["delete", _KIND, *tasks, "--ignore-not-found", *where], limit_s=_CREATED_S + len(tasks))
+            return
         there = self._server.listed(_KIND, f"--namespace={team}")
         kind, whole = next((_made_by(each) for each in there if _of(each, "name") == name), (_KIND, name))
         self._server.said(["delete", kind, whole, *where])
-        beside = ",".join(("configmaps", *_BESIDE.get(kind, ())))
-        self._server.said(["delete", beside, f"--field-selector=metadata.name={whole}", kubernetes.OURS_ONLY, *where])
+        runtime = runtime_name(whole, next((user.uid for user in self._plan.users if user.name == job.user), 0))
+        beside = [("configmaps", whole), *((each, runtime) for each in _BESIDE.get(kind, ()))]
+        for each, called in beside:
+            only = (f"--field-selector=metadata.name={called}", kubernetes.OURS_ONLY)
+            self._server.said(["delete", each, *only, *where])
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
         """Return the nodes of these that take no pods now, and why."""
@@ -284,6 +306,19 @@ def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
         queue=text_at(found, "metadata", "labels", QUEUE_LABEL),
         account=_of(found, "namespace"),
         submitted=_seconds(_of(found, "creationTimestamp")),
+        task=int(task) if (task := text_at(found, "metadata", "annotations", pods.TASK)[:9]).isdecimal() else None,
+    )
+
+
+def _in_arrays(found: Sequence[Job], arrays: Sequence[str]) -> tuple[Job, ...]:
+    """Return jobs, the tasks of an array as one; arrays are their labels."""
+    tasks: dict[tuple[str, str, str], list[Job]] = {}
+    for job, array in zip(found, arrays, strict=True):
+        is_task = array and job.task is not None
+        tasks.setdefault((job.account, array if is_task else str(job.id), job.user), []).append(job)
+    return tuple(
+        together(f"{team}/{name}", sorted(jobs, key=lambda job: job.task or 0)) if name in arrays else jobs[0]
+        for (team, name, _), jobs in tasks.items()
     )
 
 

@@ -79,6 +79,8 @@ class Queued:
     exit_code: int | None
     array: int | None
     """The number of the array that it is a task of."""
+    task: int | None
+    """Its index there; None for tasks that wait and are listed together."""
     priority: int | None = None
     """The higher, the sooner it starts; None where Slurm did not say."""
 
@@ -125,6 +127,7 @@ def queue(roster: Roster) -> tuple[Queued, ...]:
                 gpus=_gpus_of_tres(_text(item.get("tres_alloc_str")) or _text(item.get("tres_req_str"))),
                 exit_code=_exit_code(item.get("exit_code")),
                 array=_time(item.get("array_job_id")),
+                task=_index(item.get("array_task_id")),
                 priority=_time(item.get("priority")),
             )
         )
@@ -157,6 +160,7 @@ def accounted(roster: Roster) -> tuple[Queued, ...]:
                 gpus=_gpus_listed(_map(item.get("tres")).get("allocated")),
                 exit_code=_exit_code(item.get("exit_code")),
                 array=_seconds(array.get("job_id")),
+                task=_index(array.get("task_id")),
             )
         )
     return tuple(found)
@@ -240,6 +244,12 @@ def _time(value: object) -> int | None:
     """Slurm writes a number as {"set": true, "number": 7}; 0 stands for never."""
     number = value.get("number") if isinstance(value, dict) and value.get("set") is True else None
     return number if type(number) is int and 0 < number < _TIME_END else None
+
+
+def _index(value: object) -> int | None:
+    """The index of a task, which may be 0."""
+    number = value.get("number") if isinstance(value, dict) and value.get("set") is True else None
+    return number if type(number) is int and 0 <= number < _TIME_END else None
 
 
 def gpus(gres: object) -> int | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stampworks.jobs import Job as OwnJob
 from stampworks.jobs import slurm as own
 from stampworks.operations import remote
-from stampworks.operations.job import AT_WORK, Job, JobRequest, State
+from stampworks.operations.job import AT_WORK, Job, JobRequest, State, together
 from stampworks.operations.slurm import client as slurm
 from stampworks.operations.slurm.nodes import TAKES_JOBS
 from stampworks.plan import Plan, Roster
@@ -112,7 +112,7 @@ class SlurmJobs:
         for job in sorted(known, key=lambda each: each.id):
             tasks.setdefault(job.array or job.id, []).append(job)
         places = _places(known)
-        found = (_together(number, [_job(each) for each in jobs]) for number, jobs in sorted(tasks.items()))
+        found = (_whole(number, [_job(each) for each in jobs]) for number, jobs in sorted(tasks.items()))
         return tuple(replace(job, place=places.get(job.id)) if job.state == "waiting" else job for job in found)
 
     def cancel(self, job: Job) -> None:
@@ -146,29 +146,11 @@ def _places(known: Sequence[slurm.Queued]) -> dict[int | str | None, int]:
     return found
 
 
-def _together(number: int, tasks: list[Job]) -> Job:
-    """The tasks of an array as one job: at work as long as one of them is, and failed when one has."""
-    if len(tasks) == 1:
-        return replace(tasks[0], id=number)
-    order = ("running", "ending", "waiting", "failed", "cancelled", "finished")
-    first = min(tasks, key=lambda task: order.index(task.state) if task.state in order else len(order))
-    at_work = first.state in AT_WORK
-    held = [task for task in tasks if task.state in ("running", "ending")] if at_work else tasks
-    ends = [task.ended for task in tasks if task.ended]
-    counts = Counter(task.state for task in tasks)
-    said = ", ".join(f"{count} {state}" for state, count in counts.items())
-    return replace(
-        first,
-        id=number,
-        nodes=tuple(dict.fromkeys(node for task in held for node in task.nodes)),
-        since=min((task.since for task in tasks if task.since and task.state != "waiting"), default=first.since),
-        ended=max(ends) if ends and not at_work else None,
-        gpus=sum(task.gpus or 0 for task in held),
-        why=f"{said}: {first.why}" if first.why else said,
-        hours=_sum(task.hours for task in tasks),
-        gpu_hours=_sum(task.gpu_hours for task in tasks),
-        exit_code=max((task.exit_code for task in tasks if task.exit_code is not None), default=None),
-    )
+def _whole(number: int, jobs: list[Job]) -> Job:
+    """Return a job, or the tasks of an array as one; each is known to scancel by the number of all and its index."""
+    if len(jobs) == 1 and jobs[0].task is None:
+        return replace(jobs[0], id=number)
+    return together(number, [job if job.task is None else replace(job, id=f"{number}_{job.task}") for job in jobs])
 
 
 def _job(job: slurm.Queued) -> Job:
@@ -194,6 +176,7 @@ def _job(job: slurm.Queued) -> Job:
         id=job.id,
         user=job.user,
         nodes=job.nodes,
+        task=job.task if job.array else None,
         wanted=job.wanted or len(job.nodes),
         since=job.started,
         why=why or (f"exit code {job.exit_code}" if state == "failed" and job.exit_code else ""),
@@ -214,12 +197,6 @@ def _hours(job: slurm.Queued, state: State) -> float | None:
         return 0.0
     until = (job.ended if state not in AT_WORK else None) or time.time()
     return max(0.0, until - job.started) / _HOUR_S
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    """Return the sum, or None if a value is unknown."""
-    known = list(values)
-    return None if None in known else sum(value for value in known if value is not None)
 
 
 def _why(reason: str) -> str:

@@ -33,7 +33,13 @@ def users(declaration: Declaration, place: str) -> tuple[User, ...]:
     """The declared users, with homes that are the same on every node where there is a place for them."""
     return tuple(
         User(
-            each.name, each.uid, each.accounts, each.groups, each.keys, f"{place}/{HOMES}/{each.name}" if place else ""
+            each.name,
+            each.uid,
+            each.accounts,
+            each.groups,
+            each.keys,
+            f"{place}/{HOMES}/{each.name}" if place else "",
+            keyless="keys" in each.model_fields_set and not each.keys,
         )
         for each in declaration.users
     )

@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Callable, Iterable
 
 from stampworks.changes.differences import Difference
-from stampworks.plan import Directory, User
+from stampworks.plan import Directory, Plan, User
 
 
-def access(each: Difference) -> str:
-    """Say how a difference changes access; empty where it does not."""
+def access(each: Difference, after: Plan | None = None) -> str:
+    """Say how a difference changes access in a later plan, None where no stack is left; empty where it does not."""
     field, person = each.way[-1].field, each.way[0].key
     if each.way[0].field == "directory":
         return _directory_change(each, field)
@@ -21,15 +21,21 @@ def access(each: Difference) -> str:
         return f"access: {each.b.name} may submit jobs{_logs_in(each.b)}"
     if isinstance(each.a, User) and each.b is None:
         return f"access: {each.a.name} can no longer log in or submit jobs; the home stays"
-    if field == "keys" and not each.b:
-        return (
-            f"access: {person} has no declared key any more, so that those in ~/.ssh/authorized_keys are accepted again"
-        )
-    if field == "keys":
-        return f"access: {person} logs in with other keys: {_changed(each, named)}"
+    if field in ("keys", "keyless"):
+        return _of_keys(each, field, next(user for user in after.users if user.name == person)) if after else ""
     if field == "groups":
         return f"access: {person} shares files with other groups: {_changed(each, str)}"
     return ""
+
+
+def _of_keys(each: Difference, field: str, user: User) -> str:
+    if user.keyless:
+        lost = f" ({_changed(each, named)})" if field == "keys" else ""
+        return f"access: no key logs in as {user.name}, not even one in ~/.ssh/authorized_keys{lost}"
+    if not user.keys:
+        declared = "has no declared key any more" if field == "keys" else "is declared without a list of keys"
+        return f"access: {user.name} {declared}, so that those in ~/.ssh/authorized_keys are accepted again"
+    return f"access: {user.name} logs in with other keys: {_changed(each, named)}" if field == "keys" else ""
 
 
 def _directory_change(each: Difference, field: str) -> str:
@@ -55,6 +61,8 @@ def _members_text(directory: Directory) -> str:
 
 
 def _logs_in(user: User) -> str:
+    if user.keyless:
+        return ", and no key logs in"
     return f", and log in with {', '.join(map(named, user.keys))}" if user.keys else ""
 
 

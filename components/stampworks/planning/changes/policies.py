@@ -44,6 +44,7 @@ DECLARED: Mapping[str, str] = {
     "teams[].gid": "groups[].gid",
     "teams[].folder": "",
     "users[].home": "",
+    "users[].keyless": "users[].keys",
 }
 """Declared fields of plan values that have another name; empty for derived values."""
 LOCKED: Mapping[str, Policy] = {"groups[].launch.image": "roll", "scheduler.parts[].version": "in place"}
@@ -129,7 +130,7 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Decla
         why, loses = f"{gone} is deleted", (gone,)
     elif each.way[0].field == "storage" and (decided := _homes_change(each, a, b) or _file_system_change(each, a, b)):
         policy, why = decided
-    elif said := _deleted_queues(each, a, b) or access(each):
+    elif said := _deleted_queues(each, a, b) or access(each, b):
         why = said
     elif field == API:
         why = public(each.b)
