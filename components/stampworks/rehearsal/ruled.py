@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
+from stampworks.rehearsal.refusals import Living
 from stampworks.rehearsal.rules import ResourceRule, Rules, token_of
 from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import provider_pb2 as pb
@@ -29,6 +30,7 @@ class Ruled(Plugin):
         """Resources that were ever created for a URN. Each has another identity."""
         self._names: dict[tuple[str, str], str] = {}
         """Id for each unique name in use, by type and name."""
+        self._living = Living({})
 
     # -- functions
 
@@ -85,6 +87,7 @@ class Ruled(Plugin):
         if (token, name) in self._names:
             text = f"rehearsed: there is a {token} named {name} already"
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, text)
+        await self._keep(token, identity, outputs, context)
         if name:
             self._names[(token, name)] = identity
         return pb.CreateResponse(id=identity, properties=encode(outputs, secrets))
@@ -97,7 +100,16 @@ class Ruled(Plugin):
         for name in rule.counts:
             kept[name] = UNKNOWN if request.preview else kept.get(name, 0) + 1
         secrets = secret_names(request.news) | secret_names(request.olds)
+        if not request.preview:
+            await self._keep(token_of(request.urn), request.id, {**kept, **news}, context)
         return pb.UpdateResponse(properties=encode({**kept, **news}, secrets))
+
+    async def _keep(self, token: str, identity: str, outputs: Mapping[str, Any], context: Context) -> None:
+        """Keep the resource as it is now, unless the cloud refuses that."""
+        rule = self._rules.rule(token) or ResourceRule()
+        if error := self._living.refused(rule.refuses, token, identity, outputs):
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"rehearsed: {error}")
+        self._living.resources[(token, identity)] = outputs
 
     async def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
         """Return the properties in the state. For a resource that a program looks up by its id, answer by the rules."""
@@ -110,4 +122,5 @@ class Ruled(Plugin):
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> Empty:
         here = token_of(request.urn), request.id
         self._names = {key: identity for key, identity in self._names.items() if (key[0], identity) != here}
+        self._living.resources.pop(here, None)
         return Empty()
