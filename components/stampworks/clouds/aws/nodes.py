@@ -161,7 +161,15 @@ class NodeGroup(pulumi.ComponentResource):
             suspended_processes=[*_LEFT_ALONE],
             wait_for_capacity_timeout="0",  # the roster waits for the members and reports failures
             tags=[{"key": key, "value": value, "propagate_at_launch": True} for key, value in self._tags.items()],
-            opts=ResourceOptions.merge(self._opts, ResourceOptions(custom_timeouts=_ENDS)),
+            # Members of a group stay in their subnet when the group gets another one, because AZRebalance is suspended
+            # (Amazon EC2 Auto Scaling User Guide, "Considerations" on suspended processes, read 2026-11-28). Make
+            # another group, after the old members have left the capacity.
+            opts=ResourceOptions.merge(
+                self._opts,
+                ResourceOptions(
+                    custom_timeouts=_ENDS, replace_on_changes=["vpcZoneIdentifiers"], delete_before_replace=True
+                ),
+            ),
         )
 
     def _elastic(self, profile: iam.InstanceProfile | GivenProfile, together: ec2.PlacementGroup | None) -> None:
@@ -174,7 +182,10 @@ class NodeGroup(pulumi.ComponentResource):
         names = {offer: template_name(cluster, group, offer) for offer in group.offers}
         # On destroy: delete the templates, so that no node can start, then end the nodes, then delete their parts.
         of_nodes = [each for each in (profile, together) if isinstance(each, pulumi.Resource)]
-        within = ResourceOptions(depends_on=of_nodes)
+        subnet = place.subnets["nodes"]
+        # Elastic nodes are no resources: nothing else ends those in a subnet that goes.
+        moved = [subnet] if isinstance(subnet, pulumi.Resource) else []
+        within = ResourceOptions(depends_on=of_nodes, replace_with=moved, delete_before_replace=True)
         nodes = ElasticNodes(
             self._name,
             cluster=cluster,

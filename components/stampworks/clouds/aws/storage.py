@@ -131,7 +131,8 @@ def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> ef
         file_system_id=made.id,
         subnet_id=place.subnets["storage"].id,
         security_groups=[place.storage.id],
-        opts=place.within(ResourceOptions(parent=made)),
+        # a file system has mount targets in one VPC only (CreateMountTarget in botocore 1.44.5, read 2026-11-28)
+        opts=place.within(ResourceOptions(parent=made, delete_before_replace=True)),
     )
     # Declare backups in both cases. By default AWS backs up only one-zone file systems, daily, and keeps the backups
     # for 35 days (Amazon EFS User Guide, "Backing up EFS file systems", read 2026-11-22). The provider switches backups
