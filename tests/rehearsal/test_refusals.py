@@ -88,6 +88,21 @@ def test_mount_targets_are_in_one_network_and_one_in_a_zone(aws: Aws, vpc: str, 
     aws.create("efs/mountTarget:MountTarget", "b", fileSystemId="fs-1", subnetId=other)
 
 
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_data_repository_comes_without_tags_on_backups(aws: Aws, copies: bool) -> None:
+    """AWS describes the tags as not available for such a file system."""
+    kind, more = (
+        "fsx/dataRepositoryAssociation:DataRepositoryAssociation",
+        {"copyTagsToBackups": True} if copies else {},
+    )
+    made = aws.create("fsx/lustreFileSystem:LustreFileSystem", "data", **more)
+    if not copies:
+        aws.create(kind, "data", fileSystemId=made)
+        return
+    with pytest.raises(RuntimeError, match="CopyTagsToBackups is not available for a file system with a data"):
+        aws.create(kind, "data", fileSystemId=made)
+
+
 def test_a_subnet_that_the_stack_only_uses_refuses_nothing(aws: Aws) -> None:
     """Nothing says in which network it is."""
     for name in ("subnet-1", "subnet-2"):
@@ -131,6 +146,27 @@ def test_what_stays_where_it_is(aws: Aws, kind: str, inputs: dict[str, Any], mov
         aws.update(kind, made, **moved)
 
 
+@pytest.mark.parametrize(
+    ("after", "refused"),
+    [
+        ({"deploymentType": "SCRATCH_2"}, True),
+        ({"deploymentType": "PERSISTENT_2"}, False),
+        ({"deploymentType": "PERSISTENT_2", "metadataConfiguration": {"mode": "AUTOMATIC"}}, False),
+    ],
+)
+def test_the_provider_keeps_settings_of_metadata(aws: Aws, after: dict[str, Any], refused: bool) -> None:
+    """It refuses to plan a file system that may have none, although the program takes them out."""
+    before = {"deploymentType": "PERSISTENT_2", "metadataConfiguration": {"mode": "USER_PROVISIONED", "iops": 6000}}
+    urn = "urn:pulumi:dev::trial::aws:fsx/lustreFileSystem:LustreFileSystem::data"
+    request = pb.DiffRequest(urn=urn, old_inputs=encode(before), news=encode(after))
+    asked = aws.provider.Diff(request, Context())  # type: ignore[arg-type]
+    if not refused:
+        asyncio.run(asked)
+        return
+    with pytest.raises(RuntimeError, match="metadata_configuration can only be set when deployment type is PERSISTEN"):
+        asyncio.run(asked)
+
+
 def test_a_preview_refuses_nothing(aws: Aws) -> None:
     """It makes nothing, and the ids of new networks are not known in it."""
     urn = "urn:pulumi:dev::trial::aws:ec2/subnet:Subnet::a"
@@ -143,7 +179,7 @@ def test_a_preview_refuses_nothing(aws: Aws) -> None:
 def test_every_kind_of_refused_state_is_one_that_is_known() -> None:
     """A wrong word in the data would refuse nothing."""
     states = [state for rule in rules_of("aws").types.values() for state in rule.refuses]
-    assert {state.kind for state in states} == {"apart", "alone", "together", "stays"}
+    assert {state.kind for state in states} == {"apart", "alone", "together", "stays", "without", "kept"}
     assert all(state.paths and state.error for state in states)
     known = Living({("a", "1"): {"at": 1}})
     assert known.refused((RefusedState("alone", ("at",), "taken"),), "a", "2", {"at": 1}) == "taken"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any, Literal
 
-Kind = Literal["apart", "alone", "together", "stays"]
+Kind = Literal["apart", "alone", "together", "stays", "without", "kept"]
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,22 @@ class RefusedState:
 
     kind: Kind
     """apart: ranges must not overlap. alone: no two resources have these values. together: all have these values.
-    stays: an update changes none of them."""
+    stays: an update changes none of them. without: none of them is set. kept: inputs that the provider keeps when a
+    program takes them out, and refuses unless other inputs have certain values."""
     paths: tuple[str, ...]
     error: str
     within: str = ""
     """Path whose value resources must share to be compared; empty for all resources of the type."""
+    unless: Mapping[str, Any] = field(default_factory=dict)
+
+
+def refused_plan(states: tuple[RefusedState, ...], before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return the error with which a provider refuses to plan a change; empty if it plans it."""
+    for state in states:
+        kept = state.kind == "kept" and any(path in before and path not in after for path in state.paths)
+        if kept and any(after.get(name) != value for name, value in state.unless.items()):
+            return state.error
+    return ""
 
 
 @dataclass(frozen=True)
@@ -36,15 +47,23 @@ class Living:
         """Return the error for a resource that would have these outputs; empty if none applies."""
         others = [known for key, known in self.resources.items() if key[0] == token and key[1] != id_]
         before = self.resources.get((token, id_))
-        for state in states:
-            if state.kind == "stays":
-                if before is not None and self._values(state, before) != self._values(state, outputs):
-                    return state.error
-                continue
-            for other in self._compared(state, others, outputs):
-                if self._conflict(state, other, outputs):
-                    return state.error
-        return ""
+        found = (state for state in states if self._applies(state, before, others, outputs))
+        return next((state.error for state in found), "")
+
+    def _applies(
+        self,
+        state: RefusedState,
+        before: Mapping[str, Any] | None,
+        others: list[Mapping[str, Any]],
+        outputs: Mapping[str, Any],
+    ) -> bool:
+        if state.kind == "kept":  # refused before anything is made
+            return False
+        if state.kind == "stays":
+            return before is not None and self._values(state, before) != self._values(state, outputs)
+        if state.kind == "without":
+            return any(self._values(state, outputs))
+        return any(self._conflict(state, other, outputs) for other in self._compared(state, others, outputs))
 
     def _compared(
         self, state: RefusedState, others: list[Mapping[str, Any]], outputs: Mapping[str, Any]

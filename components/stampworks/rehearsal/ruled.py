@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
-from stampworks.rehearsal.refusals import Living
+from stampworks.rehearsal.refusals import Living, refused_plan
 from stampworks.rehearsal.rules import ResourceRule, Rules, token_of
 from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import provider_pb2 as pb
@@ -59,6 +59,8 @@ class Ruled(Plugin):
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
         rule = self._rules.rule(token_of(request.urn)) or ResourceRule()
         before, after = decode(request.old_inputs), decode(request.news)
+        if error := refused_plan(rule.refuses, before, after):
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"rehearsed: {error}")
         found = list(changes(before, after))
         replaces = [each.path for each in found if rule.replacing(each.path, before, after)]
         detailed = {}

@@ -143,7 +143,9 @@ def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> ResourceRule:
         replaces_when_smaller=frozenset(said.get("replaces_when_smaller", ())),
         counts=tuple(said.get("counts", ())),
         refuses=tuple(
-            RefusedState(each["kind"], tuple(each["paths"]), each["error"], each.get("within", ""))
+            RefusedState(
+                each["kind"], tuple(each["paths"]), each["error"], each.get("within", ""), each.get("unless", {})
+            )
             for each in said.get("refuses", ())
         ),
         source=_source(said, file),

@@ -188,7 +188,14 @@ def create(
 
 
 def _may_write(group: str) -> str:
-    actions = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
-    return json.dumps(
-        {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": actions, "Resource": f"{group}:*"}]}
-    )
+    """Return the policy with the least actions that a flow log needs (Amazon VPC User Guide, "IAM role for publishing
+    flow logs to CloudWatch Logs", read 2026-11-28).
+
+    Listing groups has no smaller resource. The others are for this group and its streams alone.
+    """
+    own = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
+    statements = [
+        {"Effect": "Allow", "Action": own, "Resource": [group, f"{group}:*"]},
+        {"Effect": "Allow", "Action": "logs:DescribeLogGroups", "Resource": "*"},
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
