@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from stampworks.rehearsal.engine import Ran
 from stampworks.rehearsal.refusals import Living, RefusedState
 from stampworks.rehearsal.ruled import Ruled
 from stampworks.rehearsal.rules import rules_of
@@ -163,7 +164,7 @@ def test_the_provider_keeps_settings_of_metadata(aws: Aws, after: dict[str, Any]
     if not refused:
         asyncio.run(asked)
         return
-    with pytest.raises(RuntimeError, match="metadata_configuration can only be set when deployment type is PERSISTEN"):
+    with pytest.raises(RuntimeError, match="plans no such change: metadata_configuration can only be set when"):
         asyncio.run(asked)
 
 
@@ -174,6 +175,17 @@ def test_a_preview_refuses_nothing(aws: Aws) -> None:
     properties = encode({"vpcId": "vpc-1", "cidrBlock": "10.0.0.0/24"})
     request = pb.CreateRequest(urn=urn, properties=properties, preview=True)
     asyncio.run(aws.provider.Create(request, Context()))  # type: ignore[arg-type]
+
+
+def test_a_cloud_refuses_half_way() -> None:
+    """A provider that plans no change refuses before anything is made, as the engine does."""
+
+    def refused(message: str, urn: str = "urn") -> str:
+        return Ran(1, [{"diagnosticEvent": {"severity": "error", "message": message, "urn": urn}}], "").refused_by
+
+    assert refused("rehearsed: InvalidSubnet.Conflict: the range conflicts") == "the cloud, half-way"
+    assert refused("the provider plans no such change: no") == "the engine"
+    assert refused("no budget", urn="") == "the stack's own program"
 
 
 def test_every_kind_of_refused_state_is_one_that_is_known() -> None:

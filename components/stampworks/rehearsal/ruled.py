@@ -60,7 +60,7 @@ class Ruled(Plugin):
         rule = self._rules.rule(token_of(request.urn)) or ResourceRule()
         before, after = decode(request.old_inputs), decode(request.news)
         if error := refused_plan(rule.refuses, before, after):
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"rehearsed: {error}")
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"the provider plans no such change: {error}")
         found = list(changes(before, after))
         replaces = [each.path for each in found if rule.replacing(each.path, before, after)]
         detailed = {}
