@@ -137,6 +137,35 @@ def test_a_node_that_refuses_is_named(cluster: StandIn) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (
+            "echo >&2; echo 'SessionManagerPlugin is not found. Please refer to the documentation.' >&2; exit 255",
+            "SessionManagerPlugin is not found. Please refer to the documentation.",
+        ),
+        ("printf 'i-1 is not\\033[1m connected.\\n' >&2; exit 254", "i-1 is not\\x1b[1m connected."),
+        ("exit 1", "kex_exchange_identification: Connection closed by remote host"),
+    ],
+)
+def test_a_way_to_a_node_that_fails_is_named(
+    cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str
+) -> None:
+    """The real ssh ends with words of its own, which name no cause."""
+    tunnel = tmp_path / "tunnel"
+    tunnel.write_text(f"#!/bin/sh\n{program}\n")
+    tunnel.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    head = dataclasses.replace(remote.head(cluster.roster), target="i-1")
+    roster = dataclasses.replace(cluster.roster, members=(head,), reach=(), proxy=("tunnel", "--target", "%h"))
+    with pytest.raises(UnknownError) as caught:
+        remote.ask(roster, "head", ["true"])
+    error, _, hint = str(caught.value).partition("\n  hint: ")
+    assert error.startswith(f"head cannot be reached: {said}")
+    own = "kex_exchange" in said
+    assert hint == ("`pulumi up` restarts dead nodes" if own else "ssh goes through: tunnel --target i-1")
+
+
 def test_a_program_that_fails_is_quoted(cluster: StandIn) -> None:
     """The last line of a failing program is in the error, with where to look."""
     with pytest.raises(remote.RemoteError) as caught:

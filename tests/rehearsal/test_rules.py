@@ -118,7 +118,9 @@ def test_rules_name_what_the_sdk_has(package: str) -> None:
         replacing = {key.split(".")[0] for key in (*rule.replaces, *rule.replaces_when, *rule.replaces_when_smaller)}
         assert rule.source or not replacing, f"{token} replaces, and no source says so"
         known = {name or same for name, same in GETTER.findall(code.get(token, ""))}
-        named = {*replacing, *conditions, *rule.outputs, *rule.counts, rule.unique} - {""}
+        states = [path for each in rule.refuses for path in (*each.paths, each.within, *each.unless)]
+        refused = {path.split(".")[0] for path in states}
+        named = {*replacing, *conditions, *refused, *rule.outputs, *rule.counts, rule.unique} - {""}
         wrong += [f"{token}: {name}" for name in sorted(named - known)]
     assert not wrong
 

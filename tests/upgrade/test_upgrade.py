@@ -30,6 +30,7 @@ MAY_UPDATE: Mapping[str, Mapping[str, str]] = {
         "digest": "the playbook runs again, with this version's roles",
         "inventory": "it is told what users and their jobs get: homes, keys, an environment",
     },
+    "aws:iam/rolePolicy:RolePolicy": {"policy": "the flow log's role has the actions that AWS lists as the least"},
     "stampworks:cluster:Qualification": {"programs": "this version's programs measure once"},
     "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": {"spec": "its refusals have other words"},
     "kubernetes:rbac.authorization.k8s.io/v1:Role": {"rules": "users submit by themselves"},

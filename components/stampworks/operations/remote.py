@@ -15,6 +15,7 @@ from typing import IO
 
 from stampworks.operations.errors import InputError, OperationError, UnknownError, nearest
 from stampworks.plan import CONTROLLER, LOGIN, Member, Roster
+from stampworks.text.printable import printable
 
 TIMEOUT_S = 20.0
 BYTES_MAX = 64 << 20
@@ -37,6 +38,8 @@ _OF_ADMINISTRATORS = ("BatchMode=yes", "IdentitiesOnly=yes", "IdentityAgent=none
 """The cluster's own key, and no other."""
 _OF_USERS = ("PreferredAuthentications=publickey",)
 """A key of hers, wherever ssh finds one: it may ask her for its passphrase, and for no password."""
+_OF_SSH = re.compile(r"kex_exchange_identification|banner exchange|Connection (?:closed|reset|timed out)|ssh: ")
+"""Start of ssh's own lines about a connection that ends before it begins."""
 _BECOME = ("runuser", "-l")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 _HOST_KEY = re.compile(r"(?:ssh|ecdsa)-[a-z0-9-]+ [A-Za-z0-9+/]+=*(?: .*)?")
@@ -141,10 +144,19 @@ def hear(roster: Roster, node: str, argv: Sequence[str], timeout_s: float, given
             f"{node}: {argv[0]} said more than {BYTES_MAX >> 20} MiB and was ended",
             f"look there: stampworks ssh {node}",
         )
-    said = _last_line(stderr)
     if code == 255:
-        raise UnknownError(f"{node} cannot be reached: {said}", "`pulumi up` restarts dead nodes")
-    return code, stdout.decode(errors="replace"), said
+        raise _unreached(roster, node, stderr)
+    return code, stdout.decode(errors="replace"), _last_line(stderr)
+
+
+def _unreached(roster: Roster, node: str, stderr: bytes) -> UnknownError:
+    """Return the error for a node that ssh did not reach. What a proxy says comes before ssh's own words about it."""
+    lines = stderr.decode(errors="replace").splitlines()
+    of_proxy = [line for line in lines if line.strip() and not _OF_SSH.match(line)] if roster.proxy else []
+    if not of_proxy:
+        return UnknownError(f"{node} cannot be reached: {_last_line(stderr)}", "`pulumi up` restarts dead nodes")
+    way = shlex.join(word.replace("%h", roster.host(member(roster, node))) for word in roster.proxy)
+    return UnknownError(f"{node} cannot be reached: {printable(of_proxy[-1].strip())}", f"ssh goes through: {way}")
 
 
 def _heard(command: list[str], timeout_s: float, given: str) -> tuple[int, bytes, bytes]:

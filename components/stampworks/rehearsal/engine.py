@@ -24,6 +24,10 @@ class EngineError(Exception):
     """The engine failed at a step that the rehearsal did not mean to fail."""
 
 
+REFUSED = "rehearsed: "
+"""Start of the errors of a rehearsed cloud."""
+
+
 @dataclass(frozen=True)
 class Ran:
     """A run of the engine."""
@@ -46,11 +50,14 @@ class Ran:
     def refused_by(self) -> str:
         """Return the part that refused.
 
-        Errors about a resource come with its URN. Errors of the program have none.
+        Errors about a resource come with its URN. Errors of the program have none. A cloud refuses only while an `up`
+        is at work.
         """
         of_resources = [
             each for each in self.of("diagnosticEvent") if each.get("severity") == "error" and each.get("urn")
         ]
+        if any(each.startswith(REFUSED) for each in self.errors):
+            return "the cloud, half-way"
         return "the stack's own program" if self.errors and not of_resources else "the engine"
 
 

@@ -12,6 +12,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
 from stampworks.declaration.wording import shown, similar
+from stampworks.rehearsal.refusals import Living, refused_plan
 from stampworks.rehearsal.rules import ResourceRule, Rules, token_of
 from stampworks.rehearsal.sdks import unknown_inputs
 from stampworks.wire.plugin import Plugin
@@ -31,6 +32,7 @@ class Ruled(Plugin):
         """Resources that were ever created for a URN. Each has another identity."""
         self._names: dict[tuple[str, str], str] = {}
         """Id for each unique name in use, by type and name."""
+        self._living = Living({})
 
     def _rules(self, token: str) -> Rules:
         return self._rules_of(token.partition(":")[0])
@@ -78,6 +80,8 @@ class Ruled(Plugin):
         """Compare inputs; the rule says which changes replace the resource."""
         rule = self._rule(token_of(request.urn))
         before, after = decode(request.old_inputs), decode(request.news)
+        if error := refused_plan(rule.refuses, before, after):
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"the provider plans no such change: {error}")
         found = list(changes(before, after))
         replaces = [each.path for each in found if rule.replacing(each.path, before, after)]
         detailed = {}
@@ -107,6 +111,7 @@ class Ruled(Plugin):
         if (token, name) in self._names:
             text = f"rehearsed: there is a {token} named {name} already"
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, text)
+        await self._keep(token, identity, outputs, context)
         if name:
             self._names[(token, name)] = identity
         return pb.CreateResponse(id=identity, properties=encode(outputs, secrets))
@@ -119,7 +124,16 @@ class Ruled(Plugin):
         for name in rule.counts:
             kept[name] = UNKNOWN if request.preview else kept.get(name, 0) + 1
         secrets = secret_names(request.news) | secret_names(request.olds)
+        if not request.preview:
+            await self._keep(token_of(request.urn), request.id, {**kept, **news}, context)
         return pb.UpdateResponse(properties=encode({**kept, **news}, secrets))
+
+    async def _keep(self, token: str, identity: str, outputs: Mapping[str, Any], context: Context) -> None:
+        """Keep the resource as it is now, unless the cloud refuses that."""
+        rule = self._rules.rule(token) or ResourceRule()
+        if error := self._living.refused(rule.refuses, token, identity, outputs):
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"rehearsed: {error}")
+        self._living.resources[(token, identity)] = outputs
 
     async def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
         """Return the properties in the state. For a resource that a program looks up by its id, answer by the rules."""
@@ -133,6 +147,7 @@ class Ruled(Plugin):
         """Forget the resource and its unique name."""
         here = token_of(request.urn), request.id
         self._names = {key: identity for key, identity in self._names.items() if (key[0], identity) != here}
+        self._living.resources.pop(here, None)
         return Empty()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from stampworks.rehearsal.refusals import RefusedState
 from stampworks.wire.values import UNKNOWN
 
 FOLDER = Path(__file__).with_name("rules")
@@ -49,6 +50,8 @@ class ResourceRule:
     """Numbers and versions that can grow in place, but not shrink."""
     counts: tuple[str, ...] = ()
     """Outputs that each update increments."""
+    refuses: tuple[RefusedState, ...] = ()
+    """States that the cloud refuses."""
     source: RuleSource | None = None
     """Source of the replacements."""
     seconds: float | None = None
@@ -141,6 +144,12 @@ def _rule(said: Mapping[str, Any], file: Mapping[str, Any]) -> ResourceRule:
         replaces_when=said.get("replaces_when", {}),
         replaces_when_smaller=frozenset(said.get("replaces_when_smaller", ())),
         counts=tuple(said.get("counts", ())),
+        refuses=tuple(
+            RefusedState(
+                each["kind"], tuple(each["paths"]), each["error"], each.get("within", ""), each.get("unless", {})
+            )
+            for each in said.get("refuses", ())
+        ),
         source=_source(said, file),
         seconds=takes.get("seconds"),
         seconds_source=_source(takes, file),

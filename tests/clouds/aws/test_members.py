@@ -198,6 +198,24 @@ def test_the_nic_of_the_head_has_its_tags(aws: Simulated, plan: Plan) -> None:
     }
 
 
+def test_the_volume_of_the_head_keeps_its_name(aws: Simulated, plan: Plan) -> None:
+    """It is a resource of its own: another tag on it would be a change for the next `up`."""
+    head, ec2 = start_head(aws, plan), aws.client("ec2")
+    ec2.create_tags(Resources=[head], Tags=[{"Key": "Name", "Value": "c-head"}, {"Key": "owner", "Value": "platform"}])
+    [machine] = there(aws)
+    own = [{"Key": "Name", "Value": "c-head-state"}, {"Key": tags.CLUSTER, "Value": CLUSTER}]
+    volume = ec2.create_volume(
+        AvailabilityZone=machine["Placement"]["AvailabilityZone"],
+        Size=1,
+        TagSpecifications=[{"ResourceType": "volume", "Tags": own}],
+    )["VolumeId"]
+    ec2.attach_volume(Device="/dev/sdf", InstanceId=head, VolumeId=volume)
+    boot(head, 7)
+    join()
+    [found] = ec2.describe_volumes(VolumeIds=[volume])["Volumes"]
+    assert sorted(found["Tags"], key=lambda one: one["Key"]) == own
+
+
 def test_a_machine_that_ends_while_others_get_a_tag(aws: Simulated) -> None:
     """An ended machine is ignored; any other error names the machine."""
     start(aws)

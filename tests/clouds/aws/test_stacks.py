@@ -201,6 +201,20 @@ def test_a_bucket_is_shown_as_files(rehearsed: Rehearsed, plan: Plan) -> None:
         assert each["s3"]["autoImportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
 
 
+def test_refused_traffic_may_be_logged(rehearsed: Rehearsed) -> None:
+    """With the least actions that a flow log needs, on its own group."""
+    [log] = rehearsed.of("FlowLog")
+    [group] = [each["role"] for each in rehearsed.of("RolePolicy") if "logs:DescribeLogGroups" in each["policy"]]
+    [policy] = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if each["role"] == group]
+    assert log["iamRoleArn"].endswith(f"role/{group}")
+    own, listed = policy["Statement"]
+    assert [*own["Action"], listed["Action"]] == [
+        *("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
+        "logs:DescribeLogGroups",
+    ]
+    assert own["Resource"] == [log["logDestination"], f"{log['logDestination']}:*"]
+
+
 def test_files_are_saved_where_that_is_declared(rehearsed: Rehearsed, plan: Plan) -> None:
     """Backups are made only where declared, whatever AWS's default."""
     declared = ["backups" in each.features for each in plan.storage if each.kind == "efs"]
@@ -250,6 +264,7 @@ def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) ->
         [statement] = json.loads(each["policy"])["Statement"]
         assert statement["Principal"] == {"Service": "events.amazonaws.com"}
         assert (statement["Action"], statement["Resource"]) == ("sns:Publish", each["arn"])
+        assert "Condition" not in statement, "EventBridge fills in no context for topics: nobody would be told"
 
 
 def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
@@ -392,7 +407,7 @@ def test_a_managed_database_is_for_the_head_alone(rehearse: Rehearse) -> None:
     by_port = [each for each in rehearsed.of("SecurityGroupIngressRule") if each.get("fromPort") == 3306]
     assert [each["securityGroupId"] for each in by_port] == made["vpcSecurityGroupIds"]
     [head] = [each for each in change["steps"] if each["type"].endswith("ec2/instance:Instance")]
-    assert head["op"] == "update"
+    assert head["op"] == "replace", "its subnet takes a part of another one, so that all of them are made anew"
 
 
 @pytest.mark.long
@@ -414,10 +429,11 @@ def test_objects_that_go_sooner(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
-    """The new file system would take the place of the one with data."""
+    """The new file system would take the place of the one with data. The provider itself plans none without metadata
+    in the place of one with it."""
     refused = rehearse("aws-p5").phase("change: another kind of file system")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
-    assert any("aws-p5-data" in note and "protect" in note for note in refused["notes"])
+    assert any("metadata_configuration can only be set" in note for note in refused["notes"])
 
 
 @pytest.mark.parametrize(
@@ -488,6 +504,8 @@ def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> 
         tags.items()
     )
     [policy] = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if "RunInstances" in each["policy"]]
+    [at_start] = [one for one in policy["Statement"] if "ec2:CreateAction" in str(one)]
+    assert {*at_start["Condition"]["ForAllValues:StringEquals"]["aws:TagKeys"]} == {*tags}
     actions = {one["Action"]: one for one in policy["Statement"] if isinstance(one["Action"], str)}
     assert set(actions) == {
         *("ec2:RunInstances", "ec2:CreateTags", "ec2:TerminateInstances", "ec2:DescribeInstances", "iam:PassRole"),
@@ -521,15 +539,35 @@ def test_one_policy_is_for_all_that_starts_with_the_work() -> None:
     role, template = "arn:aws:iam::123456789012:role/{}", "arn:aws:ec2:us-west-2:123456789012:launch-template/lt-{:017}"
     roles = [role.format(f"stampworks-{each.name}-0123456") for each in groups]
     templates = [template.format(number) for number in range(3 * len(groups))]
-    said = may_start("cluster", groups, roles, templates)
-    assert len(said) < 10_240 - 2_000
+    names = [*(f"a-tag-of-the-organisation-{number:02}" for number in range(30)), *TAGGED]
+    said = may_start("cluster", groups, roles, templates, names)
+    assert len(said) < 10_240 - 1_000
     starts = json.loads(said)["Statement"][0]["Condition"]
     assert starts["StringEqualsIfExists"] == {"ec2:InstanceType": ["g6.8xlarge"]}
     by_group = [one for one in json.loads(said)["Statement"] if one["Resource"] == [GROUP_OF_RESERVATIONS]]
     assert by_group == [{"Effect": "Allow", "Action": "ec2:RunInstances", "Resource": [GROUP_OF_RESERVATIONS]}]
     assert GROUP_OF_RESERVATIONS not in may_start(
-        "cluster", pools_of(pools[:1], fallbacks=[]), roles[:1], templates[:1]
+        "cluster", pools_of(pools[:1], fallbacks=[]), roles[:1], templates[:1], TAGGED
     )
+
+
+TAGGED = ["Name", "stampworks:cluster", "stampworks:elastic", "stampworks:group", "stampworks:template"]
+
+
+def test_the_head_starts_no_node_of_another_cluster() -> None:
+    """A node is who its tags say. It starts with those of its template, of this cluster and these groups alone."""
+    [group] = pools_of([{"name": "gpu", "count": 2, "count_min": 0}])
+    role, template = "arn:aws:iam::123456789012:role/r", "arn:aws:ec2:us-west-2:123456789012:launch-template/lt-1"
+    statements = json.loads(may_start("c", [group], [role], [template], TAGGED))["Statement"]
+    [at_start] = [one for one in statements if "ec2:CreateAction" in str(one)]
+    assert at_start["Condition"] == {
+        "StringEquals": {
+            "ec2:CreateAction": "RunInstances",
+            "aws:RequestTag/stampworks:cluster": "c",
+            "aws:RequestTag/stampworks:group": ["gpu"],
+        },
+        "ForAllValues:StringEquals": {"aws:TagKeys": TAGGED},
+    }
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from stampworks.changes.review import DeclaredChange, Review
 from stampworks.declaration import load_value
 from stampworks.plan import fingerprint
 from stampworks.planning.changes.review import ReviewedStack, review
+from stampworks.planning.changes.stateful import moves_network
 from stampworks.state.facts import known_facts, today
 from stampworks.views.review import review_json, review_markdown
 
@@ -123,6 +124,82 @@ def test_the_zone_of_another_pool_moves_nobody_else() -> None:
     assert [(each.written, each.policy, each.restarts) for each in found.changes] == [("pools[cpu].zone", "replace", 4)]
 
 
+NO_EGRESS = {"network": {"cidr": "10.40.0.0/16", "egress": "none"}}
+WITHOUT_STORAGE = {**unprotected(), "storage": []}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_another_way_out_moves_the_subnet_of_storage(back: bool) -> None:
+    """No two subnets of a network overlap, so that the network is made anew; what it holds is refused or lost."""
+    sides = (DECLARED, DECLARED | NO_EGRESS)
+    change = one(reviewed(*(reversed(sides) if back else sides)), "network.egress")
+    assert (change.policy, change.why.partition(": ")[0]) == (
+        "refuse",
+        "protected resources would be replaced by empty ones (fast, home)",
+    )
+    sides = (WITHOUT_STORAGE, WITHOUT_STORAGE | NO_EGRESS)
+    found = reviewed(*(reversed(sides) if back else sides))
+    change = one(found, "network.egress")
+    assert (change.policy, change.loses, change.restarts) == ("replace", (), 21)
+    assert change.why == "its subnets get other ranges: the network is made anew, with all nodes"
+    assert change.needs_approval
+    assert ("network", "is replaced, with its subnets") in [(each.stage, each.text) for each in found.order]
+
+
+def test_another_way_out_of_an_existing_network_moves_nothing() -> None:
+    data = existing()
+    found = reviewed(data, {**data, "network": {**data["network"], "egress": "none"}})
+    assert [(each.written, each.policy) for each in found.changes] == [("network.egress", "in place")]
+
+
+def existing() -> dict[str, Any]:
+    """Return a declaration with a network of the account's owners."""
+    subnets = [
+        {"purpose": purpose, "zone": "us-east-2a", "id": f"subnet-0123456789abcdef{number}", "cidr": cidr}
+        for number, (purpose, cidr) in enumerate({"nodes": "10.40.0.0/20", "storage": "10.40.16.0/24"}.items())
+    ]
+    groups = {each: f"sg-0123456789abcdef{number}" for number, each in enumerate(("nodes", "storage"))}
+    network = {"vpc": "vpc-0123456789abcdef0", "subnets": subnets, "security_groups": groups}
+    return {**WITHOUT_STORAGE, "network": {"cidr": "10.40.0.0/16", "existing": network}}
+
+
+def test_another_zone_makes_the_network_anew() -> None:
+    """A subnet stays in its zone, and its range is taken until it goes."""
+    found = reviewed(unprotected(), in_zone("us-east-2b", unprotected()))
+    assert (found.order[0].stage, found.order[0].text) == ("network", "is replaced, with its subnets")
+
+
+DATABASE = {"scheduler": {"accounting": True, "database": "managed"}}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        DECLARED | OTHER_RANGE,
+        DECLARED | NO_EGRESS,
+        DECLARED | DATABASE,
+        DECLARED | {"scheduler": {"kind": "kubernetes"}},
+        in_zone("us-east-2b", DECLARED),
+        DECLARED | NO_EGRESS | DATABASE,
+    ],
+)
+def test_no_subnet_moves_without_a_yes(head: dict[str, Any]) -> None:
+    """Whatever moves one is refused while anything in it is protected, and names what would go."""
+    assert ranges(DECLARED) != ranges(head) or head["pools"] != DECLARED["pools"]
+    assert "refuse" in {each.policy for each in reviewed(DECLARED, head).changes}
+
+
+def ranges(data: dict[str, Any]) -> dict[str, str]:
+    return {one.name: one.cidr for one in planning.plan(load_value(data, "test")).network.subnets}
+
+
+def test_a_subnet_that_takes_the_range_of_another_one_waits_for_no_deletion() -> None:
+    """The subnet of a database comes where that of the way out is, which goes later."""
+    before, after = (planning.plan(load_value(DECLARED | each, "test")) for each in ({}, NO_EGRESS | DATABASE))
+    assert {*ranges(DECLARED).values()} == {*ranges(DECLARED | NO_EGRESS | DATABASE).values()}
+    assert moves_network(before, after)
+
+
 def test_a_storage_that_goes_is_data_lost() -> None:
     """The loss is in the first line and in the order of operations."""
     head = unprotected()
@@ -192,7 +269,7 @@ def test_a_kubernetes_keeps_no_queue() -> None:
         "control-plane",
     ]
     why = one(reviewed(data, in_zone("us-east-2b", data)), "pools[gpu].zone").why
-    assert why.startswith("protected resources would be replaced by empty ones (fast): ")
+    assert why.startswith("protected resources would be replaced by empty ones (the server of Kubernetes, fast): ")
     assert "queue" not in review_markdown(reviewed(data, in_zone("us-east-2b", data)))
 
 

@@ -99,8 +99,9 @@ def _pattern(of: Sequence[str]) -> str:
 def _may_publish(topic: str) -> str:
     """Return the policy for events.
 
-    It is the policy of the EventBridge User Guide for topics, which names no condition: a condition must not stop an
-    alarm.
+    It names no source: EventBridge fills in none for topics, so that a condition on it would stop the alarm without an
+    error (Amazon EventBridge User Guide, "Using resource-based policies": topic policies take no condition blocks;
+    quoted by public repositories, read 2026-11-28).
     """
     statement = {
         "Effect": "Allow",

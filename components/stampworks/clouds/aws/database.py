@@ -53,7 +53,8 @@ def create(
         name_prefix=prefix,
         subnet_ids=[place.subnets["storage"].id, place.elsewhere(name, "database", network, within).id],
         tags=tags,
-        opts=within,
+        # RDS changes no subnet of a group that a database uses (SubnetAlreadyInUse in botocore 1.44.5)
+        opts=ResourceOptions.merge(within, ResourceOptions(replace_on_changes=["subnetIds"])),
     )
     settings = rds.ParameterGroup(
         name,
@@ -63,7 +64,9 @@ def create(
         tags=tags,
         opts=within,
     )
-    guard = ResourceOptions(protect=scheduler.protect, retain_on_delete=scheduler.protect)
+    guard = ResourceOptions(
+        protect=scheduler.protect, retain_on_delete=scheduler.protect, replace_on_changes=["dbSubnetGroupName"]
+    )
     return rds.Instance(
         name,
         identifier_prefix=prefix,

@@ -48,8 +48,9 @@ class ClusterInstance:
     in_group: bool
     """Whether an Auto Scaling group started the instance and replaces it."""
     tags: frozenset[tuple[str, str]]
-    parts: tuple[str, ...]
-    """Ids of its volumes and NICs, which have tags of their own."""
+    volumes: tuple[str, ...]
+    """Ids of its volumes, which have tags of their own, as NICs do."""
+    nics: tuple[str, ...]
 
     @property
     def joined(self) -> bool:
@@ -94,7 +95,8 @@ def _machine(instance: Mapping[str, Any]) -> ClusterInstance:
         elastic=tags.ELASTIC in of,
         in_group=_GROUP_NAME in of,
         tags=frozenset(of.items()),
-        parts=(*disks.values(), *(each["NetworkInterfaceId"] for each in instance.get("NetworkInterfaces", ()))),
+        volumes=tuple(disks.values()),
+        nics=tuple(each["NetworkInterfaceId"] for each in instance.get("NetworkInterfaces", ())),
     )
 
 

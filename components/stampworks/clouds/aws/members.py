@@ -280,7 +280,7 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
     """
     api = Api(region)
     for each in (each for each in machines(api, cluster) if each.state in THERE):
-        what, all_ = f"cannot write the billing tags of {each.id} of {each.group}", [*each.parts, each.id]
+        what, all_ = f"cannot write the billing tags of {each.id} of {each.group}", [*each.volumes, *each.nics, each.id]
         with _later():  # ignore an instance that has just ended
             if left := [{"Key": name} for name, _ in each.tags if name in gone]:
                 api.need(what, "ec2:DeleteTags", Resources=all_, Tags=left)
@@ -295,9 +295,9 @@ def _show_keys(api: Api, there: Sequence[ClusterInstance]) -> None:
     booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]
     places = _places(api, [each.id for each, _ in booted])
     for machine, key in booted:
-        # the template of the others tags their NICs; the Instance resource does not
-        if not (machine.in_group or machine.elastic):
-            put_tags(api, f"cannot write the tags of the NICs of {machine.id}", machine.parts, _lasting(machine))
+        # The template of the others tags their NICs; the Instance resource does not. Volumes have their own tags.
+        if machine.nics and not (machine.in_group or machine.elastic):
+            put_tags(api, f"cannot write the tags of the NICs of {machine.id}", machine.nics, _lasting(machine))
         _tag(api, machine, {tags.PLACES: places.get(machine.id, ""), tags.HOST_KEY: key})
 
 

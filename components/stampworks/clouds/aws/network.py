@@ -70,7 +70,10 @@ class Connections(pulumi.ComponentResource):
     def _way_out(self, subnet: str, private: ec2.RouteTable) -> None:
         """Create the NAT gateway: private addresses reach the internet, and are not reachable from it."""
         name, place, tags = self._name, self.place, self.place.tags(subnet)
-        gateway = ec2.InternetGateway(name, vpc_id=place.vpc_id, tags=tags, opts=self._opts)
+        # In another VPC it would be detached first, which EC2 refuses while the old VPC has mapped public addresses
+        # (DetachInternetGateway in botocore 1.44.5, read 2026-11-28): make another one instead.
+        anew = ResourceOptions.merge(self._opts, ResourceOptions(replace_on_changes=["vpcId"]))
+        gateway = ec2.InternetGateway(name, vpc_id=place.vpc_id, tags=tags, opts=anew)
         public = self._table("public")
         self._route(public, "public", gateway_id=gateway.id)
         joined = self._join(subnet, public)
@@ -81,7 +84,8 @@ class Connections(pulumi.ComponentResource):
             subnet_id=place.subnets[subnet].id,
             allocation_id=address.allocation_id,
             tags=tags,
-            opts=after,
+            # the address stays, and serves one gateway at a time
+            opts=ResourceOptions.merge(after, ResourceOptions(delete_before_replace=True)),
         )
         self._route(private, "private", nat_gateway_id=nat.id)
         self._let_out()
@@ -185,7 +189,14 @@ def create(
 
 
 def _may_write(group: str) -> str:
-    actions = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
-    return json.dumps(
-        {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": actions, "Resource": f"{group}:*"}]}
-    )
+    """Return the policy with the least actions that a flow log needs (Amazon VPC User Guide, "IAM role for publishing
+    flow logs to CloudWatch Logs", read 2026-11-28).
+
+    Listing groups has no smaller resource. The others are for this group and its streams alone.
+    """
+    own = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
+    statements = [
+        {"Effect": "Allow", "Action": own, "Resource": [group, f"{group}:*"]},
+        {"Effect": "Allow", "Action": "logs:DescribeLogGroups", "Resource": "*"},
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})

@@ -76,6 +76,7 @@ class NodeGroup(pulumi.ComponentResource):
         self._tags = {**place.tags(group.name), tags.GROUP: group.name}
         self._of_machine = {**self._tags, tags.TEMPLATE: made_from}
         self.templates: list[ec2.LaunchTemplate] = []  # launch templates of elastic nodes
+        self.tag_names = (*self._of_machine, tags.ELASTIC)  # tags of elastic nodes, as their templates have them
         of_head = group.role != "worker"
         given = place.account.head_profile if of_head else place.account.nodes_profile
         profile = GivenProfile(given) if given else self._profile()
@@ -162,7 +163,15 @@ class NodeGroup(pulumi.ComponentResource):
             suspended_processes=[*_LEFT_ALONE],
             wait_for_capacity_timeout="0",  # the roster waits for the members and reports failures
             tags=[{"key": key, "value": value, "propagate_at_launch": True} for key, value in self._tags.items()],
-            opts=ResourceOptions.merge(self._opts, ResourceOptions(custom_timeouts=_ENDS)),
+            # Members of a group stay in their subnet when the group gets another one, because AZRebalance is suspended
+            # (Amazon EC2 Auto Scaling User Guide, "Considerations" on suspended processes, read 2026-11-28). Make
+            # another group, after the old members have left the capacity.
+            opts=ResourceOptions.merge(
+                self._opts,
+                ResourceOptions(
+                    custom_timeouts=_ENDS, replace_on_changes=["vpcZoneIdentifiers"], delete_before_replace=True
+                ),
+            ),
         )
 
     def _elastic(self, profile: iam.InstanceProfile | GivenProfile, together: ec2.PlacementGroup | None) -> None:
@@ -175,7 +184,10 @@ class NodeGroup(pulumi.ComponentResource):
         names = {offer: template_name(cluster, group, offer) for offer in group.offers}
         # On destroy: delete the templates, so that no node can start, then end the nodes, then delete their parts.
         of_nodes = [each for each in (profile, together) if isinstance(each, pulumi.Resource)]
-        within = ResourceOptions(depends_on=of_nodes)
+        subnet = place.subnets["nodes"]
+        # Elastic nodes are no resources: nothing else ends those in a subnet that goes.
+        moved = [subnet] if isinstance(subnet, pulumi.Resource) else []
+        within = ResourceOptions(depends_on=of_nodes, replace_with=moved, delete_before_replace=True)
         nodes = ElasticNodes(
             self._name,
             cluster=cluster,
@@ -341,15 +353,19 @@ def let_start(
     cluster, known = controller.place.cluster, [each.group for each in groups]
     roles = Output.all(*(each.role.arn for each in groups))
     templates = Output.all(*(template.arn for each in groups for template in each.templates))
-    may = Output.all(roles, templates).apply(lambda arns: may_start(cluster, known, *map(sorted, arns)))
+    own = sorted({name for each in groups for name in each.tag_names})
+    may = Output.all(roles, templates).apply(lambda arns: may_start(cluster, known, *map(sorted, arns), own))
     return iam.RolePolicy(f"{name}-elastic", role=controller.role.id, policy=may, opts=controller.place.within(opts))
 
 
-def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templates: Sequence[str]) -> str:
+def may_start(
+    cluster: str, groups: Sequence[Group], roles: Sequence[str], templates: Sequence[str], names: Sequence[str]
+) -> str:
     """Return the policy of the controller for elastic nodes.
 
-    It may start instances from these templates only, name and end what it started, and list instances. It can end no
-    node that always runs.
+    It may start instances from these templates only, with the tags of these templates, whose names are `names`. It may
+    name and end what it started, and list instances. It can end no node that always runs, and start none that belongs
+    to another cluster or group.
 
     Public repositories use the same conditions to limit direct calls to one launch template. Tags of a template need
     ec2:CreateTags: Amazon EC2 User Guide, "IAM permissions required for Amazon EC2 launch templates", read 2026-11-22.
@@ -382,7 +398,13 @@ def may_start(cluster: str, groups: Sequence[Group], roles: Sequence[str], templ
         {
             "Action": "ec2:CreateTags",
             "Resource": [f"{machines}:{kind}/*" for kind in ("instance", "network-interface", "volume")],
-            "Condition": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
+            "Condition": {
+                "StringEquals": {
+                    "ec2:CreateAction": "RunInstances",
+                    **{f"aws:RequestTag/{key}": value for key, value in own.items()},
+                },
+                "ForAllValues:StringEquals": {"aws:TagKeys": [*names]},
+            },
         },
         {
             "Action": "ec2:CreateTags",

@@ -75,7 +75,7 @@ class Place(Owner):
             enable_dns_hostnames=True,  # private names of endpoints and file systems need both
             enable_dns_support=True,
             tags=self.tags("network"),
-            opts=opts,
+            opts=ResourceOptions.merge(opts, ResourceOptions(replacement_trigger=_layout(network))),
         )
         ec2.DefaultSecurityGroup(name, vpc_id=made.id, ingress=[], egress=[], tags=self.tags("nothing"), opts=opts)
         subnets: dict[str, ec2.Subnet | ExistingPart] = {}
@@ -179,6 +179,15 @@ class Place(Owner):
             )
             for rule in (vpc.SecurityGroupIngressRule, vpc.SecurityGroupEgressRule)
         ]
+
+
+def _layout(network: Network) -> str:
+    """Return a text that changes with the ranges and the zone of subnets.
+
+    Then the whole network is made anew. In the same one a new subnet would overlap an old one, which EC2 refuses
+    (CreateSubnet in botocore 1.44.5, read 2026-11-28): subnets that come and go share the range of file systems.
+    """
+    return ", ".join([network.zone, *(f"{each.name} {each.cidr}" for each in network.subnets)])
 
 
 def zone_beside(own: str, ids: Mapping[str, str], without: Sequence[str], what: str) -> str:

@@ -154,7 +154,10 @@ class ControlPlane(pulumi.ComponentResource):
             enabled_cluster_log_types=[*_LOGS],
             upgrade_policy={"support_type": "EXTENDED"},  # an upgrade is a declared change; do not let EKS decide
             tags=own,
-            opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=[logs, *attached])),
+            # EKS keeps a cluster in its VPC (UpdateClusterConfig in botocore 1.44.5, read 2026-11-28)
+            opts=ResourceOptions.merge(
+                opts, ResourceOptions(depends_on=[logs, *attached], replace_on_changes=["vpcConfig.subnetIds"])
+            ),
         )
 
     def _pods_network(self) -> eks.Addon:

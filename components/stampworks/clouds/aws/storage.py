@@ -86,7 +86,8 @@ def _lustre(name: str, place: Place, storage: Storage, opts: ResourceOptions) ->
         data_compression_type="LZ4" if "compression" in storage.features else "NONE",
         root_squash_configuration=_ROOT_SQUASH if "root-squash" in storage.features else None,
         automatic_backup_retention_days=(_BACKUP_DAYS if backups else 0) if may_be_saved else None,
-        copy_tags_to_backups=may_be_saved or None,
+        # not for a file system with a data repository (CreateFileSystemLustreConfiguration in botocore 1.44.5)
+        copy_tags_to_backups=(may_be_saved and not storage.repository) or None,
         kms_key_id=place.key,
         tags=place.tags(storage.name),
         # FSx fixes this value at creation, with or without backups. Another value would replace the file system by an
@@ -131,7 +132,8 @@ def _nfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> ef
         file_system_id=made.id,
         subnet_id=place.subnets["storage"].id,
         security_groups=[place.storage.id],
-        opts=place.within(ResourceOptions(parent=made)),
+        # a file system has mount targets in one VPC only (CreateMountTarget in botocore 1.44.5, read 2026-11-28)
+        opts=place.within(ResourceOptions(parent=made, delete_before_replace=True)),
     )
     # Declare backups in both cases. By default AWS backs up only one-zone file systems, daily, and keeps the backups
     # for 35 days (Amazon EFS User Guide, "Backing up EFS file systems", read 2026-11-22). The provider switches backups

@@ -102,8 +102,8 @@ def making(plan: Plan) -> tuple[Operation, ...]:
 def _steps(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[tuple[Stage, str]]:
     stages = {_stage(each) for each in changes}
     rolled = [each for each in changes if each.policy == "roll"]
-    if "network" in stages:
-        yield "network", _network(changes, b)
+    if "network" in stages or _in_a_new_network(changes, a, b):
+        yield "network", _network(changes, a, b)
     yield from (("storage", f"{name} is replaced with all it holds") for name in _replaced_storage(changes))
     if "storage" in stages:
         yield "storage", "is made or changed before the nodes that mount it"
@@ -133,9 +133,16 @@ def namespaces_gone(a: Plan, b: Plan) -> tuple[str, ...]:
     return tuple(name for name in before if name not in after)
 
 
-def _network(changes: Sequence[DeclaredChange], plan: Plan) -> str:
-    what = "subnets" if plan.network.subnets else "rails, leaves and trunks"
+def _in_a_new_network(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> bool:
+    """Whether nodes move to another zone, and with them all subnets."""
+    moved = any(stateful.moves_head(each.difference.way, a, b) for each in changes)
+    return moved and stateful.moves_network(a, b)
+
+
+def _network(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> str:
+    what = "subnets" if b.network.subnets else "rails, leaves and trunks"
     anew = any(each.policy == "replace" and _stage(each) == "network" for each in changes)
+    anew = anew or _in_a_new_network(changes, a, b)
     return f"is replaced, with its {what}" if anew else f"{what} are changed"
 
 

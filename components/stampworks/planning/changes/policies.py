@@ -141,6 +141,8 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Decla
     elif field in RECABLING and a.fabric.leaf_nodes != b.fabric.leaf_nodes and b.fabric.kind != "simulated":
         policy = change(fields()["fabric.leaf_nodes"])
         why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
+    elif policy == "in place" and stateful.renews_network(each.way, a, b):
+        policy, why = "replace", "its subnets get other ranges: the network is made anew, with all nodes"
     restarts = sum(nodes.count for nodes in order.staying(order.restarting(each, policy, a, b), a, b))
     return DeclaredChange(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
 

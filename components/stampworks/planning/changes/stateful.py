@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.changes.differences import PathStep
@@ -22,14 +23,39 @@ class Stateful:
     """The declaration that permits its deletion."""
 
 
+_CUTS = (("network", "egress"), ("scheduler", "database"), ("scheduler", "kind"))
+"""Paths of values that decide into which subnets a range is cut."""
+
+
 def anew(way: Sequence[PathStep], a: Plan, b: Plan) -> tuple[Stateful, ...]:
     """Return the resources of the previous plan that would be replaced. Where the plan numbers ports, folders and
     volumes stay."""
     if not a.network.subnets:
         return ()
-    if tuple(way) == (PathStep("network"), PathStep("cidr")):
-        return (*_database(a), *(_storage(one) for one in a.storage if _is_in_network(one)))
-    return tuple(_zonal_resources(a)) if moves_head(way, a, b) else ()
+    if renews_network(way, a, b):
+        return (*_server(a), *_database(a), *(_storage(one) for one in a.storage if _is_in_network(one)))
+    return (*_server(a), *_zonal_resources(a)) if moves_head(way, a, b) else ()
+
+
+def renews_network(way: Sequence[PathStep], a: Plan, b: Plan) -> bool:
+    """Whether the value's change makes the network anew: another range of all, or other ranges of its subnets."""
+    path = tuple(step.field for step in way)
+    return path == ("network", "cidr") or (path in _CUTS and _is_cut_anew(a, b))
+
+
+def moves_network(a: Plan, b: Plan) -> bool:
+    """Whether the network is made anew: a subnet keeps its range and zone, and no two of a network overlap."""
+    moved = a.network.zone != b.network.zone and not b.network.existing
+    return moved or a.network.cidr != b.network.cidr or _is_cut_anew(a, b)
+
+
+def _is_cut_anew(a: Plan, b: Plan) -> bool:
+    """Whether a new subnet overlaps one of before."""
+    if a.network.existing or b.network.existing:
+        return False
+    before, after = ({each.name: IPv4Network(each.cidr) for each in plan.network.subnets} for plan in (a, b))
+    new = [cidr for name, cidr in after.items() if before.get(name) != cidr]
+    return any(cidr.overlaps(taken) for cidr in new for taken in before.values())
 
 
 def moved_homes(a: Plan, b: Plan) -> tuple[str, str]:
@@ -63,6 +89,12 @@ def _zonal_resources(plan: Plan) -> Iterator[Stateful]:
         yield Stateful(plan.scheduler.traits.keeps, plan.scheduler.protect, "scheduler.protect: false")
     yield from _database(plan)
     yield from (_storage(one) for one in plan.storage if _is_zonal(one))
+
+
+def _server(plan: Plan) -> Iterator[Stateful]:
+    """Yield the server of a Kubernetes that a cloud runs. It stays in its network, and so do its zones."""
+    if plan.managed:
+        yield Stateful("the server of Kubernetes", plan.scheduler.protect, "scheduler.protect: false")
 
 
 def _database(plan: Plan) -> Iterator[Stateful]:
