@@ -66,9 +66,10 @@ def _before(declared: Path) -> Lock:
     from stampworks.declaration import Lock, read_lock
 
     try:
-        return read_lock(declared)
+        before = read_lock(declared)
     except DeclarationError:  # whatever it says, it is written anew
         return Lock()
+    return Lock() if before.is_example else before
 
 
 def _kept(source: DeclarationSource, before: Lock, file: str) -> dict[str, list[Group]]:

@@ -231,6 +231,18 @@ def test_a_lock_of_ones_own_images_is_left_alone(aws: Simulated, declared: Path,
     assert lock()[0] == 0
 
 
+def test_an_example_is_written_anew(aws: Simulated, declared: Path, lock: Call) -> None:
+    """Though it says that a release is in its images, as those of stacks that need such images do."""
+    file = declared.parent / "test.lock.json"
+    image = published(aws, "debian", 2)
+    example = {"id": "example", "name": "an example", "created": "2026-11-01"}
+    told = {"version": 1, "region": "us-east-1", "images": {PARAMETER: example}, "made_with": "2026.12"}
+    file.write_text(json.dumps(told))
+    assert lock()[1].splitlines()[-1] == f"    none -> {image} (debian, of 2026-11-02)"
+    assert "example" not in file.read_text()
+    assert "made_with" not in file.read_text()
+
+
 def test_a_lock_that_is_broken_is_written_anew(aws: Simulated, declared: Path, lock: Call) -> None:
     published(aws, "debian", 2)
     (declared.parent / "test.lock.json").write_text("{")

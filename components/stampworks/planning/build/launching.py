@@ -28,13 +28,14 @@ def launched(
     how, lock = choices.launches, source.lock
     if lock.region not in ("", source.sound.region):
         problem = f"the images were looked up in {lock.region}, and each region has its own"
-        notes.problem("region", problem, MAKE_IMAGE if lock.made_with else AGAIN)
+        notes.problem("region", problem, MAKE_IMAGE if lock.made_with and not lock.is_example else AGAIN)
     if lock.made_with not in ("", release.name):
         problem = (
             f"the images of the lock were made with release {lock.made_with}, but the declared release is "
             f"{release.name}"
         )
-        notes.problem("release", problem, f"make images with {release.name}, or write release: {lock.made_with}")
+        other = f"make images with {release.name}, or write release: {lock.made_with}"
+        notes.problem("release", problem, AGAIN if lock.is_example else other)
     notes.reason("groups.launch.disk_gib", how.disk_why)
     managed = choices.runs(source.sound.scheduler.kind) is not None
     return tuple(

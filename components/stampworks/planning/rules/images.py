@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stampworks.declaration import MADE_UP
 from stampworks.plan import Plan
 from stampworks.planning.build.hardware import KERNEL, SLURM
 from stampworks.planning.build.launching import MAKE_IMAGE, elsewhere, minor
 from stampworks.planning.rules.findings import Facts, Finding
 from stampworks.planning.rules.reading import UnknownFact, judged_groups, known
 
-LOCKED, PREPARED, PARTS = OF_LOCK = ("image.locked", "image.prepared", "kubernetes.locked")
+LOCKED, PREPARED, PARTS, EXAMPLE = OF_LOCK = ("image.locked", "image.prepared", "kubernetes.locked", "lock.example")
 """Ids of findings about looked-up values. A rehearsal boots nothing, and goes on without them."""
 LOCK = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
 OF_RELEASE = {KERNEL: "a kernel", SLURM: "a Slurm"}
 """Parts of a release that only an image contains, by the role that brings them: the kernel is booted, Slurm is
 built."""
+_NONE = ("", MADE_UP)
+"""What stands for an image that was not looked up."""
+
+
+def stops(finding: Finding) -> bool:
+    """Whether an `up` refuses to begin. An example is good enough for a plan, and there is nothing to boot."""
+    return finding.outcome == "fail" or finding.id == EXAMPLE
 
 
 def images(plan: Plan, facts: Facts, today: str | None) -> Iterator[Finding]:
     """The locked image still exists in the region."""
-    groups = [group for _, group in judged_groups(plan, facts) if group.launch and group.launch.image]
+    groups = [group for _, group in judged_groups(plan, facts) if group.launch and group.launch.image not in _NONE]
     for id_ in dict.fromkeys(group.launch.image for group in groups if group.launch):
         users = [group for group in groups if group.launch and group.launch.image == id_]
         named = f"{id_}, which {', '.join(group.name for group in users)} {'boots' if len(users) == 1 else 'boot'}"
@@ -57,6 +65,11 @@ def lookups(plan: Plan) -> Iterator[Finding]:
     if unlocked := [each.name for each in plan.scheduler.parts if not each.version]:
         what = f"the versions of {', '.join(unlocked)} for Kubernetes {minor(plan.release)} are not locked"
         yield Finding(PARTS, "fail", f"{what}, and the cloud's own choice changes by itself", LOCK, "region")
+    made_up = [group.name for group in plan.groups if group.launch and group.launch.image == MADE_UP]
+    made_up += [each.name for each in plan.scheduler.parts if each.version == MADE_UP]
+    if made_up:
+        what = f"the lock is an example: nothing was looked up for {', '.join(made_up)}, and no `up` begins with it"
+        yield Finding(EXAMPLE, "fail", what, LOCK, "region", "warning")
     if all(each.prepared for each in launches):
         return
     if plan.network.egress == "none":
