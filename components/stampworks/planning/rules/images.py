@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from stampworks import catalog
 from stampworks.declaration import MADE_UP
+from stampworks.declaration.wording import alternatives
 from stampworks.plan import Plan
 from stampworks.planning.build.hardware import KERNEL, SLURM
 from stampworks.planning.build.launching import MAKE_IMAGE, elsewhere, minor
@@ -74,11 +76,34 @@ def lookups(plan: Plan) -> Iterator[Finding]:
         return
     if plan.network.egress == "none":
         what = "nodes have no way to the internet and boot the distribution's image, so that they can install nothing"
-        hint = f"write egress: nat, or {MAKE_IMAGE}"
+        hint = "write egress: nat" if _of_vendor(plan) else f"write egress: nat, or {MAKE_IMAGE}"
         yield Finding(PREPARED, "fail", what, hint, "network.egress")
-    elif brought := [what for role, what in OF_RELEASE.items() if any(role in group.hardware for group in plan.groups)]:
+    elif brought := [what for role, what in OF_RELEASE.items() if _needs_image(plan, role)]:
         what = f"release {plan.release.name} has {brought[0]} of its own, and nodes boot the distribution's image"
         yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")
     elif unknown := [each.name for each, _ in elsewhere(plan.release)]:
         what = f"nodes boot the distribution's image, which has no repository with the packages of {', '.join(unknown)}"
-        yield Finding(PREPARED, "fail", what, MAKE_IMAGE, "release")
+        yield Finding(
+            PREPARED, "fail", what, _with_packages(plan, unknown) if _of_vendor(plan) else MAKE_IMAGE, "release"
+        )
+
+
+def _of_vendor(plan: Plan) -> bool:
+    """Whether the release takes parts from the image of a vendor. Then nobody makes images of it."""
+    return plan.cloud in catalog.releases()[plan.release.name].vendor_images
+
+
+def _needs_image(plan: Plan, role: str) -> bool:
+    """Whether only an image brings what a role does. Where none is made, each node builds its Slurm at first."""
+    return any(role in group.hardware for group in plan.groups) and not (role == SLURM and _of_vendor(plan))
+
+
+def _with_packages(plan: Plan, clients: Collection[str]) -> str:
+    """Name releases with a vendor's image whose distribution has these clients."""
+    fit = [
+        row.name
+        for row in catalog.releases().values()
+        if plan.cloud in row.vendor_images
+        and all(row.clients[each].packages and not row.clients[each].repository for each in clients)
+    ]
+    return f"write release: {alternatives(fit)}, whose distribution has them"
