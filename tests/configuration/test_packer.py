@@ -225,7 +225,7 @@ def test_no_image_is_made_of_a_vendors(case_of: Callable[..., Case], tmp_path: P
         image.for_packer(plan, tmp_path / "image.json")
     assert str(error.value) == (
         "nodes of release 2026.12-ubuntu-dlami boot the image of a vendor: none is made with Packer\n"
-        "  hint: `stampworks lock` looks it up; Packer makes images of 2026.11, 2026.11-ubuntu, 2026.11-amazon, 2026.12, "
-        "2026.12-ubuntu, 2026.12-amazon"
+        "  hint: `stampworks lock` looks it up; Packer makes images of 2026.11, 2026.11-ubuntu, 2026.11-amazon, "
+        "2026.12, 2026.12-ubuntu, 2026.12-amazon"
     )
     assert not [*tmp_path.iterdir()]

@@ -97,7 +97,7 @@ def test_each_stack_that_comes_along_can_be_planned(file: Path, capsys: pytest.C
 
 @pytest.mark.parametrize("file", sorted(STACKS.glob("Pulumi.aws-*.yaml")), ids=lambda file: file.stem)
 def test_no_cluster_of_an_example(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it names exists nowhere. A rehearsal, where nothing boots, goes on."""
+    """Nothing in it exists. A rehearsal, where nothing boots, goes on."""
     source = load_file(file)
     plan, findings = planning.judged(source, None, None)
     assert source.lock.is_example

@@ -218,6 +218,15 @@ def test_the_image_of_the_vendor_needs_no_packer() -> None:
     assert verdicts(on_aws(release=DLAMI_AMAZON, pools=cpus), "image.prepared") == []
 
 
+def test_the_gpu_operator_gets_no_driver_of_a_vendors_image() -> None:
+    scheduler = {"kind": "kubernetes", "addons": {"gpu_driver": True}}
+    with pytest.raises(DeclarationError) as error:
+        on_aws(release=DLAMI_AMAZON, scheduler=scheduler, storage=[])
+    what = f"release {DLAMI_AMAZON} has no driver for the GPU operator: it is in the image of a vendor"
+    hint = "take it out, or take a release without -dlami in its name"
+    assert f"test: scheduler.addons.gpu_driver: {what}\n  hint: {hint}" in str(error.value)
+
+
 def test_the_image_of_the_vendor_is_for_one_architecture() -> None:
     pool = {"name": "gpu", "machine": "p6e-gb200", "count": 18, "zone": "us-east-1a"}
     with pytest.raises(DeclarationError) as error:

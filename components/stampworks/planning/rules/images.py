@@ -20,7 +20,7 @@ OF_RELEASE = {KERNEL: "a kernel", SLURM: "a Slurm"}
 """Parts of a release that only an image contains, by the role that brings them: the kernel is booted, Slurm is
 built."""
 _NONE = ("", MADE_UP)
-"""What stands for an image that was not looked up."""
+"""Values in place of an image that was not looked up."""
 
 
 def stops(finding: Finding) -> bool:

@@ -99,6 +99,6 @@ READ: Mapping[str, Callable[[], str]] = {
     "libfabric": libfabric,
     "cuda": cuda,
 }
-"""What says its version itself; everything else is a package."""
+"""Parts that say their version themselves; all others are packages."""
 
 answer = answering(work)
