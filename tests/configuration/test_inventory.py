@@ -267,6 +267,21 @@ def test_a_module_of_lustre_that_is_the_kernels_own(release: str, version: str, 
     assert inventory_of(case_of(pools=pools, **more, **RENTED))["all"]["vars"]["storage_lustre"] == version
 
 
+def test_parts_of_a_vendors_image_are_compared_and_not_installed(case_of: Callable[..., Case]) -> None:
+    """The roles of the driver and of EFA install no packages; nodes of other releases hear nothing of it."""
+    pools = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
+    fields = {"pools": pools, "scheduler": {"accounting": True}, **RENTED}
+    found = inventory_of(case_of(release="2026.12-amazon-dlami", **fields))["all"]
+    variables = found["vars"]
+    parts = variables["validate_image_parts"]
+    assert (parts["driver"], parts["efa"]["libnccl-ofi"]) == ({"nvidia": "595.91.07"}, "1.21.1")
+    assert (variables["driver_packages"], variables["efa_packages"]) == ({}, {})
+    assert (variables["driver_kernel"], variables["efa_kernel"]) == ("", "")
+    assert {*found["children"]["driver"]["hosts"]} == {*found["children"]["efa"]["hosts"]} == {"gpu-001"}
+    assert not {"nccl", "dcgm", "containers", "pyxis"} & {*found["children"]}
+    assert "validate_image_parts" not in inventory_of(case_of(release="2026.12", **fields))["all"]["vars"]
+
+
 def test_a_variable_is_set_in_one_place(stack: Case) -> None:
     """No host overrides a global variable, so that one place is enough to read."""
     inventory = inventory_of(stack)["all"]

@@ -215,3 +215,17 @@ def test_an_image_that_no_node_would_boot(
         with pytest.raises(exits.CliError, match=words):
             image.build_image(argparse.Namespace(stack="it", packer=file))
     assert not [*tmp_path.iterdir()]
+
+
+def test_no_image_is_made_of_a_vendors(case_of: Callable[..., Case], tmp_path: Path) -> None:
+    """It would lack what that one brings."""
+    fields = {"release": "2026.12-ubuntu-dlami", "scheduler": {"accounting": True}}
+    plan, _ = case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)
+    with pytest.raises(exits.CliError) as error:
+        image.for_packer(plan, tmp_path / "image.json")
+    assert str(error.value) == (
+        "nodes of release 2026.12-ubuntu-dlami boot the image of a vendor: none is made with Packer\n"
+        "  hint: `stampworks lock` looks it up; Packer makes images of 2026.11, 2026.11-ubuntu, 2026.11-amazon, "
+        "2026.12, 2026.12-ubuntu, 2026.12-amazon"
+    )
+    assert not [*tmp_path.iterdir()]

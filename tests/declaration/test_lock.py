@@ -12,6 +12,7 @@ import pulumi
 import pytest
 from stampworks import planning
 from stampworks.catalog import newest_release
+from stampworks.cli.main import main
 from stampworks.cluster import clouds
 from stampworks.declaration import DeclarationError, Lock, LockedImage, load_file, lock_text
 from stampworks.planning.rules.images import OF_LOCK
@@ -82,6 +83,45 @@ def test_nodes_without_a_way_out_boot_an_image_of_our_own(tmp_path: Path) -> Non
     assert problems() == [("network.egress", f"{UNPREPARED} (image.prepared)")]
     assert [each[0] for each in problems(images={})] == ["region", "network.egress"]
     assert problems(made_with=newest_release()) == []
+
+
+STACKS = Path(__file__).parents[2] / "stacks"
+
+
+@pytest.mark.parametrize("file", sorted(STACKS.glob("Pulumi.*.yaml")), ids=lambda file: file.stem)
+def test_each_stack_that_comes_along_can_be_planned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without an account: what would be looked up is made up, and the plan says so."""
+    assert main(["plan", str(file)]) == 0
+    assert ("lock.example" in capsys.readouterr().out) == file.stem.startswith("Pulumi.aws-")
+
+
+@pytest.mark.parametrize("file", sorted(STACKS.glob("Pulumi.aws-*.yaml")), ids=lambda file: file.stem)
+def test_no_cluster_of_an_example(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in it exists. A rehearsal, where nothing boots, goes on."""
+    source = load_file(file)
+    plan, findings = planning.judged(source, None, None)
+    assert source.lock.is_example
+    parts = [each.name for each in plan.scheduler.parts]
+    nothing = f"nothing was looked up for {', '.join(['head', 'gpu', *parts])}, and no `up` begins with it"
+    hint = "`stampworks lock -s STACK` looks it up, and keeps it beside the stack's file"
+    expected = [("region", f"the lock is an example: {nothing} (lock.example)", hint, True)]
+    assert clouds.refusals(plan, findings) == expected
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "error", said.append)
+    with pytest.raises(SystemExit):
+        clouds.load(plan)
+    assert said == [f"region: {expected[0][1]}\n  hint: {hint}"]
+    monkeypatch.setenv(clouds.REHEARSAL, "true")
+    assert clouds.refusals(plan, findings) == []
+
+
+def test_an_example_of_another_release_or_region_is_looked_up(tmp_path: Path) -> None:
+    """Images to make are no help: the lock has none."""
+    example = {IMAGE: {**FOUND, "id": "example"}}
+    file = locked(tmp_path, json.dumps({**LOCK, "region": "us-west-2", "images": example, "made_with": "2020.01"}))
+    text = refusal(file)
+    assert text.count("hint: `stampworks lock -s STACK` looks its images up again") == 2
+    assert "make" not in text.replace("were made with", "")
 
 
 def test_a_plan_that_somebody_hands_over_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,8 @@ id. This page lists all ids, in the order of the findings. It is made from
 [Adding a check](../contributing/adding-a-check.md).
 
 A finding is a *pass* where the sentence of its id holds, a *fail* where it does not, and *unknown* where nobody can
-tell. A fail is an error, at which `up` stops, or a warning. A rule says nothing where it does not apply.
+tell. A fail is an error, at which `up` stops, or a warning, of which `up` stops at `lock.example` alone. A rule says
+nothing where it does not apply.
 
 - *needs*: the arguments of the rule besides the plan. *facts* are about the machine or the account, read by `stampworks
   facts`; facts about an account that are older than {DAYS_MAX} days count as unknown. *today* is the date.

@@ -222,7 +222,8 @@ def test_few_tasks_run_on_a_worker() -> None:
         task
         for name in per_worker
         for task in load(PLAYBOOKS / "roles" / name / "tasks" / ("main.yml" if name == "validate" else "configure.yml"))
-        if not task.get("run_once")
+        # the look at a vendor's image is skipped wherever none is booted
+        if not task.get("run_once") and "validate_image_parts" not in str(task.get("when"))
     ]
     assert len(tasks) <= 19
 

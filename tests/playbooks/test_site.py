@@ -13,7 +13,7 @@ from stampworks import configuration
 from stampworks import machine_room as room
 from stampworks.configuration import PlaybookFailed, drift
 
-from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, plan_of
+from tests.playbooks.conftest import CLAIM, SECRETS, Cluster, Edit, plan_of
 
 pytestmark = pytest.mark.cluster
 
@@ -249,6 +249,31 @@ def test_a_host_that_is_another_one_is_refused(cluster: Cluster) -> None:
         cluster.play(edit=edit)
     assert "gpu-002: cannot be reached" in str(caught.value)
     assert "Host key verification failed" in str(caught.value)
+
+
+def test_a_vendors_image_is_compared_and_nothing_installed(cluster: Cluster) -> None:
+    """A node with the parts goes on, and its driver's role does nothing; one without is refused before anything is done
+    to any node. A package of the node stands for one of the vendor."""
+
+    def vendors(parts: dict[str, str]) -> Edit:
+        def edit(inventory: dict[str, Any]) -> None:
+            inventory["children"]["driver"] = {"hosts": {"gpu-001": {}}}
+            inventory["vars"] |= {"driver_packages": {}, "driver_kernel": "", "validate_image_parts": {"driver": parts}}
+
+        return edit
+
+    packages = cluster.shell("gpu-001", "dpkg-query --show")
+    assert cluster.play(vendors({"slurmd": "24.11"})).changed == 0
+    cluster.said.clear()
+    with pytest.raises(PlaybookFailed) as caught:
+        cluster.play(vendors({"slurmd": "23.11", "nvidia": "595.91.07"}))
+    release = cluster.plan.release.name
+    said = str(caught.value)
+    assert "gpu-001: validate : Compare the image of the vendor with the release\n" in said
+    assert f"driver: slurmd is 24.11.5-4, release {release} says 23.11;" in " ".join(said.split())
+    assert f"driver: it has no nvidia, release {release} says 595.91.07: lock the image" in " ".join(said.split())
+    assert not [line for line in cluster.said if line.startswith("base : ")]
+    assert cluster.shell("gpu-001", "dpkg-query --show") == packages
 
 
 def test_a_wrong_inventory_reaches_no_node(cluster: Cluster) -> None:

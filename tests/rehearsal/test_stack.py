@@ -78,14 +78,16 @@ def test_a_path_that_leads_nowhere(stack: Stack, path: str, said: str) -> None:
 
 
 def test_rules_that_a_rehearsal_passes_over_are_those_at_which_an_up_stops(tmp_path: Path) -> None:
-    """Images of this stack's nodes were not looked up."""
+    """Images of this stack's nodes were not looked up: its lock is an example."""
     folder = tmp_path / "stacks"
     shutil.copytree(ROOT / "stacks" / "base", folder / "base")
     shutil.copy(ROOT / "stacks" / "Pulumi.aws-p5.yaml", folder)
     (tmp_path / "Pulumi.yaml").write_text("name: trial\nruntime: python\nstackConfigDir: stacks\n")
     with contextlib.chdir(tmp_path):
         found = read_stack("aws-p5", tmp_path, folder, {})
-        assert rehearse.rules_passed_over(found, "aws-p5") == ("image.locked", "image.prepared")
+        assert rehearse.rules_passed_over(found, "aws-p5") == ("image.locked",)
+        shutil.copy(ROOT / "stacks" / "aws-p5.lock.json", folder)
+        assert rehearse.rules_passed_over(found, "aws-p5") == ("lock.example",)
 
 
 def test_a_stack_that_is_not_there(stack: Stack) -> None:

@@ -68,6 +68,7 @@ from stampworks.catalog.rows import (
     Source,
     TrainedModel,
     Unknown,
+    VendorImage,
     load,
     rows,
 )
@@ -125,6 +126,7 @@ __all__ = [
     "Suggestions",
     "TrainedModel",
     "Unknown",
+    "VendorImage",
     "accelerators",
     "agent_package",
     "architecture",

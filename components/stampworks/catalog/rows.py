@@ -331,6 +331,22 @@ class AddOn:
 
 
 @dataclass(frozen=True)
+class VendorImage:
+    """An image of a vendor, which nodes boot that need what it brings."""
+
+    kind: str
+    """Completes the suite in the images of instances.yaml."""
+    owner: str
+    """The name of its owner, by which the cloud lists its images."""
+    image: str
+    """The whole name of the image that the parts are of, with its day."""
+    parts: Mapping[str, Mapping[str, str]]
+    """By role, version prefixes by the name of the part. None is installed: each node is compared with them."""
+    source: str
+    read: str
+
+
+@dataclass(frozen=True)
 class Release:
     """Versions of software that were tested together."""
 
@@ -365,6 +381,8 @@ class Release:
     """Sources by hardware role; the packages of such a role include the build dependencies."""
     clients: Mapping[str, Software]
     """Clients of file systems, by the kind of mount."""
+    vendor_images: Mapping[str, VendorImage]
+    """By cloud; empty for a release that brings everything itself."""
 
 
 Row = TypeVar("Row")

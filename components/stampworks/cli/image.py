@@ -47,8 +47,12 @@ def build_image(arguments: argparse.Namespace) -> int:
 def for_packer(plan: Plan, file: Path) -> int:
     """Write Packer's variables for the image into a file, print the command, and return the exit code."""
     from stampworks import configuration
-    from stampworks.planning.build.launching import elsewhere
+    from stampworks.planning.build.launching import elsewhere, made_with_packer
 
+    if plan.release.name not in made_with_packer(plan.cloud):
+        what = f"nodes of release {plan.release.name} boot the image of a vendor: none is made with Packer"
+        others = ", ".join(made_with_packer(plan.cloud))
+        raise exits.CliError(what, f"`stampworks lock` looks it up; Packer makes images of {others}")
     launch = plan.controller.launch
     first_boot = asking(plan.cloud, lambda cloud: cloud.image_builder).builder_config(launch.agent) if launch else ""
     variables = configuration.packer_variables(plan, first_boot)

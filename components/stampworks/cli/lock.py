@@ -14,6 +14,7 @@ from stampworks.cli import accounts, exits, stacks
 from stampworks.declaration import DeclarationError
 
 if TYPE_CHECKING:
+    from stampworks.catalog import VendorImage
     from stampworks.clouds.contract import CloudImage, Lookups
     from stampworks.declaration import DeclarationSource, KeyUrl, Lock, LockedImage, Problem
     from stampworks.plan import Group, Plan
@@ -67,9 +68,10 @@ def _before(declared: Path) -> Lock:
     from stampworks.declaration import Lock, read_lock
 
     try:
-        return read_lock(declared)
+        before = read_lock(declared)
     except DeclarationError:  # an invalid lock is written again
         return Lock()
+    return Lock() if before.is_example else before
 
 
 def _kept(source: DeclarationSource, before: Lock, file: str) -> dict[str, list[Group]]:
@@ -154,7 +156,12 @@ def _newest(
     lookups: Lookups[object], api: object, source: DeclarationSource, plan: Plan, parameter: str, groups: list[Group]
 ) -> tuple[CloudImage | None, list[Problem]]:
     """Return the image that a parameter names, and why these groups cannot boot it."""
+    from stampworks.planning.build.launching import vendor_image
+
     id_ = lookups.images.published(api, parameter)
+    if vendor := vendor_image(plan, groups[0]):
+        newest = lookups.images.described(api, [id_]).get(id_) if id_ else None
+        return _of_vendor(lookups, api, source, plan, groups, vendor, newest)
     if id_ is None:
         what = (
             f"{plan.region} has no public parameter {parameter}, which names the newest image of {plan.release.suite}"
@@ -164,6 +171,26 @@ def _newest(
     if image is None:
         what = f"{parameter} names {id_}, and {plan.region} has no such image for this account"
         return None, [source.problem("region", what, "ask its publisher, or look again when it names another one")]
+    return image, [source.problem(*each) for each in _unfit(image, plan, groups)]
+
+
+def _of_vendor(
+    lookups: Lookups[object],
+    api: object,
+    source: DeclarationSource,
+    plan: Plan,
+    groups: list[Group],
+    vendor: VendorImage,
+    newest: CloudImage | None,
+) -> tuple[CloudImage | None, list[Problem]]:
+    """Return the vendor's image that the release is of: the newest one, or an older one by its name."""
+    image = newest if newest and newest.name == vendor.image else lookups.images.named(api, vendor.owner, vendor.image)
+    if image is None:
+        newer = f"; the newest there is {newest.name!r}" if newest else ""
+        named = f"{vendor.image!r} of {vendor.owner}, whose parts release {plan.release.name} lists"
+        what = f"{plan.region} has no image {named}"
+        hint = "take another release or region, or lock an image yourself, as docs/aws-images.md says"
+        return None, [source.problem("release", f"{what}{newer}", hint)]
     return image, [source.problem(*each) for each in _unfit(image, plan, groups)]
 
 

@@ -64,9 +64,9 @@ def rules_passed_over(stack: Stack, name: str) -> tuple[str, ...]:
         return ()
     from stampworks.declaration import stack_file
     from stampworks.planning import judged
-    from stampworks.planning.rules.images import OF_LOCK
+    from stampworks.planning.rules.images import OF_LOCK, stops
     from stampworks.state.facts import known_facts, today
 
     facts = known_facts(stack_file(name, stack.folder))
     _, findings = judged(stacks.source_of(name), facts, today(), OF_LOCK)
-    return tuple(dict.fromkeys(each.id for each in findings if each.outcome == "fail"))
+    return tuple(dict.fromkeys(each.id for each in findings if stops(each)))

@@ -196,6 +196,9 @@ class Images(Protocol[A_contra]):
     def published(self, api: A_contra, parameter: str) -> str | None:
         """Return the image that a parameter names now; None where the region has no such parameter."""
 
+    def named(self, api: A_contra, owner: str, name: str) -> CloudImage | None:
+        """Return the newest image of an owner with this name; None where the region has none."""
+
     def described(self, api: A_contra, ids: Iterable[str]) -> Mapping[str, CloudImage]:
         """Describe the images that exist."""
 

@@ -10,7 +10,7 @@ from stampworks.clouds.registry import CLOUDS, needed, rehearsed, stamped, with_
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan, declared_pools
 from stampworks.planning.rules.findings import Finding
-from stampworks.planning.rules.images import OF_LOCK, lookups
+from stampworks.planning.rules.images import OF_LOCK, lookups, stops
 
 if TYPE_CHECKING:
     from stampworks.clouds.components import (
@@ -53,7 +53,7 @@ def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, st
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
     if plan.scheduler.traits.control_plane:
         found.extend(_kubernetes_refusals(plan))
-    failed = [one for one in findings if one.outcome == "fail" and one.id not in left_out()]
+    failed = [one for one in findings if stops(one) and one.id not in left_out()]
     ruled = [(one.place, one.refusal, one.hint, one.id in OF_LOCK) for one in failed]
     return [*((*each, False) for each in found), *ruled]
 

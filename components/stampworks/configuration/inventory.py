@@ -272,6 +272,11 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
         **user_variables(plan),
         **directory_variables(plan),
         **_expected_software(plan.release),
+        **(
+            {"validate_image_parts": {each.name: dict(each.packages) for each in plan.image_parts}}
+            if plan.image_parts
+            else {}
+        ),
         **hardware_variables(plan.release),
         **_container_variables(plan),
         "collectives_environment": collectives_environment(plan),

@@ -4,7 +4,17 @@ from stampworks.declaration.errors import AbsentError, DeclarationError, Problem
 from stampworks.declaration.files import BASES_MAX, displayed, named_in, stack_file
 from stampworks.declaration.key_files import KeyUrl
 from stampworks.declaration.loader import DeclarationSource, load_file, load_stack, load_value
-from stampworks.declaration.lock import AGAIN, Lock, LockedImage, beside, lock_file, lock_text, read_beside, read_lock
+from stampworks.declaration.lock import (
+    AGAIN,
+    MADE_UP,
+    Lock,
+    LockedImage,
+    beside,
+    lock_file,
+    lock_text,
+    read_beside,
+    read_lock,
+)
 from stampworks.declaration.models import (
     Account,
     AddOns,
@@ -41,6 +51,7 @@ from stampworks.declaration.wording import did_you_mean
 __all__ = [
     "AGAIN",
     "BASES_MAX",
+    "MADE_UP",
     "AbsentError",
     "Account",
     "AddOns",

@@ -21,6 +21,8 @@ T = TypeVar("T")
 VERSION = 1
 SUFFIXES = (".json",)
 AGAIN: Final = "`stampworks lock -s STACK` looks its images up again"
+MADE_UP: Final = "example"
+"""Id of an image, or version of a part, in the lock of an example: it can be planned, and exists nowhere."""
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}")
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FIELDS, _OPTIONAL = {"version", "region", "images"}, {"keys", "made_with", "parts"}
@@ -49,6 +51,10 @@ class Lock:
     """Versions of the parts of a cloud's Kubernetes, by its version and their names."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Public keys of users by the URL that had them. The declaration judges them like keys that are written there."""
+
+    @property
+    def is_example(self) -> bool:
+        return MADE_UP in {*(image.id for image in self.images.values()), *self.parts.values()}
 
 
 NONE: Final = Lock()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from stampworks.plan.marks import FIRST, IDENTITY, NUMBERED, RELEASE, UNORDERED, WORDS, common
 from stampworks.plan.network import AccountTerms, Fabric, Network
 from stampworks.plan.nodes import Group
-from stampworks.plan.release import Release
+from stampworks.plan.release import Release, Software
 from stampworks.plan.running import Budget, Extras, Logs, Proof, Roll, Tag
 from stampworks.plan.scheduler import Directory, Scheduler, Team, User
 from stampworks.plan.storage import Storage
@@ -68,6 +68,9 @@ class Plan:
     directory: Directory | None = None
     """People whose accounts are kept elsewhere, beside the users."""
     account: AccountTerms = field(default=AccountTerms(), metadata=IDENTITY)
+    image_parts: tuple[Software, ...] = field(default=(), metadata=RELEASE)
+    """Parts of the vendor's image that nodes with such hardware boot, by role. Nodes are compared with them, and none
+    is installed. Empty where no node boots one."""
 
     @property
     def controller(self) -> Group:
@@ -88,6 +91,9 @@ class Plan:
     def stamped(self) -> tuple[Group, ...]:
         """Return the groups whose nodes are created. A Kubernetes has its own control plane and no login nodes."""
         return self.pools if self.scheduler.traits.control_plane else self.running
+
+    def boots_vendor_image(self, group: Group) -> bool:
+        return any(part.name in group.hardware for part in self.image_parts)
 
     @property
     def managed(self) -> bool:

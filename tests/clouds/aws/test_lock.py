@@ -191,6 +191,73 @@ def test_the_image_of_amazon_linux(aws: Simulated, declared: Path, lock: Call) -
     assert main(["plan", "test.yaml"]) == 0
 
 
+OF_GPUS = "/aws/service/deeplearning/ami/x86_64/base-with-single-cuda-ubuntu-24.04/latest/ami-id"
+OF_HEAD = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
+DLAMI = catalog.releases()["2026.12-ubuntu-dlami"].vendor_images["aws"].image
+WITH_DLAMI = DECLARED + 'release: "2026.12-ubuntu-dlami"\nscheduler: {accounting: true}\n'
+
+
+@pytest.fixture
+def of_vendor(aws: Simulated, declared: Path) -> Callable[[str, int], str]:
+    """A declaration of nodes that boot AWS's image; publishes one of that name."""
+    declared.write_text(WITH_DLAMI)
+    day = datetime.datetime(2026, 7, 17, tzinfo=datetime.UTC)
+    aws.publish(OF_HEAD, name="ubuntu", creation_date=day)
+
+    def call(name: str, day: int) -> str:
+        created = datetime.datetime(2026, 7, day, tzinfo=datetime.UTC)
+        return aws.publish(OF_GPUS, name=name, creation_date=created, owner_id="898082745236", owner_alias="amazon")
+
+    return call
+
+
+def test_the_image_of_a_vendor(declared: Path, lock: Call, of_vendor: Callable[[str, int], str]) -> None:
+    """Nodes with GPUs boot it, and the head the distribution's; then nothing is missing, and no image is made."""
+    image = of_vendor(DLAMI, 17)
+    code, said, _ = lock()
+    assert (code, said.splitlines()[-2:]) == (
+        0,
+        [f"  {OF_GPUS}, booted by gpu", f"    none -> {image} ({DLAMI}, of 2026-07-17)"],
+    )
+    plan = planning.plan(load_file(declared))
+    head, gpu = (group.launch.image for group in plan.groups if group.launch)
+    assert (gpu, head != image) == (image, True)
+    assert main(["plan", "test.yaml"]) == 0
+
+
+def test_a_newer_image_of_a_vendor_has_other_parts(lock: Call, of_vendor: Callable[[str, int], str]) -> None:
+    """So it is the one that the release is of that is taken, by its name."""
+    image = of_vendor(DLAMI, 17)
+    of_vendor(DLAMI.replace("20260717", "20260724"), 24)
+    assert lock()[1].splitlines()[-1] == f"    none -> {image} ({DLAMI}, of 2026-07-17)"
+
+
+def test_an_image_of_that_name_of_somebody_else(
+    aws: Simulated, lock: Call, of_vendor: Callable[[str, int], str]
+) -> None:
+    """Anybody may call an image so. Only its owner's is taken."""
+    newer = DLAMI.replace("20260717", "20260724")
+    aws.publish("/elsewhere", name=DLAMI, owner_id="111122223333")
+    of_vendor(newer, 24)
+    assert refused(aws, lock, 2) == [
+        f"test.yaml:6:10: release: us-east-1 has no image '{DLAMI}' of amazon, whose parts release "
+        f"2026.12-ubuntu-dlami lists; the newest there is '{newer}'",
+        "  hint: take another release or region, or lock an image yourself, as docs/aws-images.md says",
+        "1 problem in test.yaml: nothing was changed.",
+    ]
+
+
+def test_a_region_without_the_parameter_of_a_vendor(
+    aws: Simulated, declared: Path, lock: Call, of_vendor: Callable[[str, int], str]
+) -> None:
+    """Its images have names there, too."""
+    declared.write_text(WITH_DLAMI.replace("us-east-1", "us-west-2"))
+    aws.publish(OF_HEAD, name="ubuntu", region="us-west-2")
+    alias = {"owner_id": "898082745236", "owner_alias": "amazon"}
+    image = aws.publish("/elsewhere", name=DLAMI, region="us-west-2", **alias)
+    assert f"none -> {image} ({DLAMI}" in lock()[1]
+
+
 def test_for_programs(aws: Simulated, lock: Call) -> None:
     image = published(aws, "debian", 2)
     told = json.loads(lock("--json")[1])
@@ -229,6 +296,18 @@ def test_a_lock_of_ones_own_images_is_left_alone(aws: Simulated, declared: Path,
     assert file.read_text() == text
     file.unlink()
     assert lock()[0] == 0
+
+
+def test_an_example_is_written_anew(aws: Simulated, declared: Path, lock: Call) -> None:
+    """Though it says that a release is in its images, as those of stacks that need such images do."""
+    file = declared.parent / "test.lock.json"
+    image = published(aws, "debian", 2)
+    example = {"id": "example", "name": "an example", "created": "2026-11-01"}
+    told = {"version": 1, "region": "us-east-1", "images": {PARAMETER: example}, "made_with": "2026.12"}
+    file.write_text(json.dumps(told))
+    assert lock()[1].splitlines()[-1] == f"    none -> {image} (debian, of 2026-11-02)"
+    assert "example" not in file.read_text()
+    assert "made_with" not in file.read_text()
 
 
 def test_a_lock_that_is_broken_is_written_anew(aws: Simulated, declared: Path, lock: Call) -> None:

@@ -15,6 +15,8 @@ from stampworks.planning.build.launching import elsewhere
 from stampworks.planning.changes.review import ReviewedStack, review
 
 UBUNTU, AMAZON = "2026.11-ubuntu", "2026.11-amazon"
+OF_VENDORS = [name for name, row in catalog.releases().items() if row.vendor_images]
+OURS = [name for name, row in catalog.releases().items() if not row.vendor_images]
 DEBIAN_2026_12, UBUNTU_2026_12, AMAZON_2026_12 = (f"2026.12{suffix}" for suffix in ("", "-ubuntu", "-amazon"))
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
 
@@ -39,7 +41,7 @@ def test_fsx_is_mounted_by_the_release_that_has_its_client() -> None:
 
 
 @pytest.mark.parametrize("machine", ["p6-b200", "p6-b300"])
-@pytest.mark.parametrize("release", [*catalog.releases()])
+@pytest.mark.parametrize("release", OURS)
 def test_switches_of_blackwell_have_their_manager(release: str, machine: str) -> None:
     """Without the manager no accelerator of such a node works: a driver alone is not enough."""
     pool = {"name": "gpu", "machine": machine, "count": 2, "zone": "us-east-1a"}
@@ -48,7 +50,7 @@ def test_switches_of_blackwell_have_their_manager(release: str, machine: str) ->
     assert "nvlsm" in str(plan.release.hardware)
 
 
-@pytest.mark.parametrize("release", [*catalog.releases()])
+@pytest.mark.parametrize("release", OURS)
 def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
     """Software without a package is built: nccl-tests for all of them, and the exporter of DCGM if no package
     exists."""
@@ -167,6 +169,71 @@ def test_a_release_that_builds_its_slurm_builds_it_into_an_image() -> None:
         ("fail", f"release {AMAZON} has a Slurm of its own, and nodes boot the distribution's image")
     ]
     assert on_aws(release=AMAZON, scheduler={"kind": "kubernetes"}).release.hardware == ()
+
+
+DLAMI_UBUNTU, DLAMI_AMAZON = "2026.12-ubuntu-dlami", "2026.12-amazon-dlami"
+
+
+@pytest.mark.parametrize("release", OF_VENDORS)
+def test_nodes_with_gpus_boot_the_image_of_the_vendor(release: str) -> None:
+    """It has the driver and EFA, which no role installs, and the plan says in which versions. Other nodes boot the
+    image of the distribution."""
+    plan, row = on_aws(release=release), catalog.releases()[release].vendor_images["aws"]
+    head, gpu = (group.launch for group in plan.groups)
+    assert head is not None
+    assert gpu is not None
+    assert gpu.published_image.startswith("/aws/service/deeplearning/ami/x86_64/base-with-single-cuda-")
+    assert not head.published_image.startswith("/aws/service/deeplearning/")
+    assert (head.user, head.root_device, head.agent) == (gpu.user, gpu.root_device, gpu.agent)
+    assert {each.name: dict(each.packages) for each in plan.image_parts} == row.parts
+    assert [plan.boots_vendor_image(group) for group in plan.groups] == [False, True]
+    installed = {each.name: each.packages for each in plan.release.hardware}
+    assert (installed["driver"], installed["efa"], plan.release.kernel) == ((), (), "")
+    assert not {"nccl", "dcgm", "containers", "pyxis", "persistence"} & {*installed}
+    assert {"driver", "efa", "torch"} <= {*plan.pools[0].hardware}
+    assert [said for said, _ in verdicts(plan, "release.accelerator")] == ["pass"]
+    said = {each.path: each.why for each in plan.reasons}["groups.gpu.launch.published_image"]
+    assert said.startswith(f"{row.image}, which has nvidia 595.")
+    without = on_aws(release=release, pools=[{"name": "cpu", "machine": "m7i", "count": 2}])
+    assert (without.image_parts, without.pools[0].hardware) == ((), without.controller.hardware)
+
+
+def test_the_image_of_the_vendor_needs_no_packer() -> None:
+    """On Amazon Linux for all file systems, for the distribution has their clients. On Ubuntu not for those that only
+    their publishers have clients of; and nowhere without a way out, for Slurm comes from outside."""
+    home = {"name": "home", "kind": "efs", "tier": "regional", "mount": "/home"}
+    bucket = {"name": "store", "kind": "s3", "mount": "/store"}
+    assert verdicts(on_aws(release=DLAMI_AMAZON, storage=[DATA, home, bucket]), "image.prepared") == []
+    assert verdicts(on_aws(release=DLAMI_UBUNTU, storage=[home]), "image.prepared") == []
+    [finding] = [
+        each
+        for each in planning.rules(on_aws(release=DLAMI_UBUNTU, storage=[DATA, bucket]), None)
+        if each.id == "image.prepared"
+    ]
+    missing = "nodes boot the distribution's image, which has no repository with the packages of lustre, fuse"
+    assert (finding.text, finding.hint) == (missing, f"write release: {DLAMI_AMAZON}, whose distribution has them")
+    private = on_aws(release=DLAMI_AMAZON, network={"egress": "none"})
+    [hint] = [each.hint for each in planning.rules(private, None) if each.id == "image.prepared"]
+    assert hint == "write egress: nat"
+    cpus = [{"name": "cpu", "machine": "m7i", "count": 2}]
+    assert verdicts(on_aws(release=DLAMI_AMAZON, pools=cpus), "image.prepared") == []
+
+
+def test_the_gpu_operator_gets_no_driver_of_a_vendors_image() -> None:
+    scheduler = {"kind": "kubernetes", "addons": {"gpu_driver": True}}
+    with pytest.raises(DeclarationError) as error:
+        on_aws(release=DLAMI_AMAZON, scheduler=scheduler, storage=[])
+    what = f"release {DLAMI_AMAZON} has no driver for the GPU operator: it is in the image of a vendor"
+    hint = "take it out, or take a release without -dlami in its name"
+    assert f"test: scheduler.addons.gpu_driver: {what}\n  hint: {hint}" in str(error.value)
+
+
+def test_the_image_of_the_vendor_is_for_one_architecture() -> None:
+    pool = {"name": "gpu", "machine": "p6e-gb200", "count": 18, "zone": "us-east-1a"}
+    with pytest.raises(DeclarationError) as error:
+        on_aws(release=DLAMI_AMAZON, pools=[pool])
+    what = f"nodes of release {DLAMI_AMAZON} boot an image for x86_64, and p6e-gb200 of gpu is arm64"
+    assert f"test: release: {what}\n  hint: write release: 2026.11, 2026.11-ubuntu" in str(error.value)
 
 
 @pytest.mark.parametrize(("cloud", "machine"), [("local", "sim-h100"), ("hosts", "dgx-h100")])

@@ -160,5 +160,10 @@ def _driver(declared: AddOns, release: Release, choices: Choices, notes: Notes) 
     if not (declared.gpu_driver if declared.gpu_driver is not None else not brought):
         notes.reason(path, f"without driver and container toolkit: {brought[0] if brought else 'declared so'}")
         return ""
+    versions = [*catalog.releases()[release.name].hardware[DRIVER].packages.values()]
+    if not versions:
+        problem = f"release {release.name} has no driver for the GPU operator: it is in the image of a vendor"
+        notes.problem(path, problem, "take it out, or take a release without -dlami in its name")
+        return ""
     notes.reason(path, f"from release {release.name}, for no image is known to bring one")
-    return next(iter(catalog.releases()[release.name].hardware[DRIVER].packages.values()))
+    return versions[0]

@@ -41,11 +41,13 @@ def equipped(groups: Sequence[Group], release: Release, declaration: Declaration
     everywhere = {"releases"}
     if any("accelerators" in hardware for hardware in of_machine.values()):
         everywhere.add("containers")  # On all nodes: a node that submits jobs must know the options, too
+    there = _parts(row, declaration.cloud)
     made = []
     for group in groups:
         hardware = of_machine[group.name] | everywhere if group in real else set()
         wanted = {role.name for role in ROLES if role.members in hardware}
-        absent = [role for role, software in row.hardware.items() if role in wanted and not software.packages]
+        brought = {role for role, software in row.hardware.items() if software.packages} | there.keys()
+        absent = [role for role in row.hardware if role in wanted and role not in brought]
         if absent:
             why = f"without {', '.join(absent)}: release {release.name} has no package of it for {release.suite}"
             notes.reason(f"groups.{group.name}.hardware", why)
@@ -99,28 +101,44 @@ def _machine_hardware(
         yield "disks"
 
 
+def image_parts(release: Release, groups: Sequence[Group], declaration: Declaration) -> tuple[Software, ...]:
+    """Return the parts of the release's vendor image, if any group boots it."""
+    parts = _parts(catalog.releases()[release.name], declaration.cloud)
+    if not any(parts.keys() & {*group.hardware} for group in groups):
+        return ()
+    return tuple(Software(role, tuple(of_role.items())) for role, of_role in parts.items())
+
+
+def _parts(row: catalog.Release, cloud: str) -> Mapping[str, Mapping[str, str]]:
+    return row.vendor_images[cloud].parts if cloud in row.vendor_images else {}
+
+
 def equipment(release: Release, groups: Sequence[Group], declaration: Declaration) -> Release:
     """Add the software that any group or file system needs to the release."""
     row = catalog.releases()[release.name]
     needed = {role for group in groups for role in group.hardware}
+    there = _parts(row, declaration.cloud)
     mounted = {catalog.file_systems()[each.kind].mount for each in declaration.storage}
     if not traits_of(declaration.scheduler.kind).equips_nodes:
         mounted = set()
     return replace(
         release,
         kernel=row.kernel if needed.intersection(("driver", KERNEL)) else "",
-        hardware=_brought(row.hardware, needed, row.sources),
+        hardware=_brought(row.hardware, needed, row.sources, there),
         clients=_brought(row.clients, mounted, {}),
     )
 
 
 def _brought(
-    rows: Mapping[str, catalog.Software], needed: Collection[str], sources: Mapping[str, catalog.Source]
+    rows: Mapping[str, catalog.Software],
+    needed: Collection[str],
+    sources: Mapping[str, catalog.Source],
+    there: Collection[str] = (),
 ) -> tuple[Software, ...]:
     return tuple(
         Software(name, tuple(row.packages.items()), _built(sources[name]) if name in sources else None)
         for name, row in rows.items()
-        if name in needed and row.packages
+        if name in needed and (row.packages or name in there)
     )
 
 

@@ -8,7 +8,8 @@ from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, DeclarationSource
-from stampworks.plan import DATABASE, Egress, Group, Launch, Network, Release, Software, Subnet, Tag
+from stampworks.declaration.wording import alternatives
+from stampworks.plan import DATABASE, Egress, Group, Launch, Network, Plan, Release, Software, Subnet, Tag
 from stampworks.planning.build import existing
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.build.ports import STORAGE
@@ -28,13 +29,14 @@ def launched(
     how, lock = choices.launches, source.lock
     if lock.region not in ("", source.sound.region):
         problem = f"the images were looked up in {lock.region}, and each region has its own"
-        notes.problem("region", problem, MAKE_IMAGE if lock.made_with else AGAIN)
+        notes.problem("region", problem, MAKE_IMAGE if lock.made_with and not lock.is_example else AGAIN)
     if lock.made_with not in ("", release.name):
         problem = (
             f"the images of the lock were made with release {lock.made_with}, but the declared release is "
             f"{release.name}"
         )
-        notes.problem("release", problem, f"make images with {release.name}, or write release: {lock.made_with}")
+        other = f"make images with {release.name}, or write release: {lock.made_with}"
+        notes.problem("release", problem, AGAIN if lock.is_example else other)
     notes.reason("groups.launch.disk_gib", how.disk_why)
     managed = choices.runs(source.sound.scheduler.kind) is not None
     return tuple(
@@ -84,11 +86,19 @@ def _launched(
     group: Group, release: Release, source: DeclarationSource, how: Launches, managed: bool, notes: Notes
 ) -> Group:
     row = catalog.machines()[group.machine.name]
-    kind = (" managed accelerated" if group.machine.accelerators else " managed") if managed else ""
+    vendor = _vendor_kind(group, row, catalog.releases()[release.name])
+    kind = (" managed accelerated" if group.machine.accelerators else " managed") if managed else vendor
     suite = f"{release.suite}{kind}"
     image = catalog.published_image(row, suite)
     published = image.of(row, minor(release))
+    if not published:
+        problem = f"nodes of release {release.name} boot an image for x86_64, and {row.name} of {group.name} is arm64"
+        notes.problem("release", problem, f"write release: {alternatives(made_with_packer(row.cloud))}")
     together = [purchase for purchase in how.together if group.rails]
+    if vendor and not managed:
+        brought = catalog.releases()[release.name].vendor_images[row.cloud]
+        parts = ", ".join(f"{part} {version}" for each in brought.parts.values() for part, version in each.items())
+        notes.reason(f"groups.{group.name}.launch.published_image", f"{brought.image}, which has {parts}")
     if group.rails:
         why = how.together_why if group.purchase in together else how.apart_why
         notes.reason(f"groups.{group.name}.launch.placed_together", why)
@@ -109,6 +119,26 @@ def _launched(
         ),
         fallbacks=tuple(replace(each, placed_together=each.purchase in together) for each in group.fallbacks),
     )
+
+
+def _vendor_kind(group: Group, machine: catalog.Machine, release: catalog.Release) -> str:
+    """Return what completes the suite where nodes boot the release's vendor image; empty where they do not."""
+    image = release.vendor_images.get(machine.cloud)
+    return f" {image.kind}" if image and (machine.accelerator in release.accelerators or group.rails) else ""
+
+
+def made_with_packer(cloud: str) -> list[str]:
+    """Return the releases of which images are made: all that take nothing from the image of a vendor."""
+    return [
+        row.name
+        for row in catalog.releases().values()
+        if cloud in (row.clouds or (cloud,)) and cloud not in row.vendor_images
+    ]
+
+
+def vendor_image(plan: Plan, group: Group) -> catalog.VendorImage | None:
+    """Return the vendor's image that the nodes of a group boot; None where it is another one."""
+    return catalog.releases()[plan.release.name].vendor_images[plan.cloud] if plan.boots_vendor_image(group) else None
 
 
 def _refuse_options(declaration: Declaration, choices: Choices, notes: Notes) -> None:

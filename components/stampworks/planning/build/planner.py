@@ -24,6 +24,7 @@ from stampworks.plan import (
     Release,
     Roll,
     Scheduler,
+    Software,
     Storage,
     Tag,
     Team,
@@ -92,6 +93,7 @@ class Draft:
     users: tuple[User, ...] = _LATER
     teams: tuple[Team, ...] = _LATER
     directory: Directory | None = _LATER
+    image_parts: tuple[Software, ...] = _LATER
     budget: Budget = _LATER
     extras: Extras = _LATER
     proof: Proof = _LATER
@@ -124,6 +126,7 @@ STAGES: tuple[tuple[str, Callable[[Draft], Any]], ...] = (
     ("scheduler", lambda d: scheduler.build(d.source, d.release, d.fabric, d.placed.groups, d.choices, d.notes)),
     ("training", lambda d: training.build(d.declared.training, d.placed.groups, d.scheduler, d.notes)),
     ("release", lambda d: hardware.equipment(d.release, d.groups, d.declared)),
+    ("image_parts", lambda d: hardware.image_parts(d.release, d.groups, d.declared)),
     ("homes", lambda d: users.place_of_homes(d.declared, d.notes)),
     ("users", lambda d: users.users(d.declared, d.homes)),
     ("teams", lambda d: users.teams(d.declared, d.homes)),

@@ -272,6 +272,7 @@ RULES: Final = (
         images.lookups,
         several=(
             Id(images.LOCKED, "The lock holds the image that nodes boot.", ("region",)),
+            Id(images.EXAMPLE, "The lock is not the example that a stack came with.", ("region",)),
             Id(images.PARTS, "The lock holds the versions of what the cloud adds to its Kubernetes.", ("region",)),
             Id(
                 images.PREPARED,

@@ -35,6 +35,12 @@ def published(api: Api, parameter: str) -> str | None:
         raise
 
 
+def named(api: Api, owner: str, name: str) -> CloudImage | None:
+    """Return the newest image of an owner with this name; the name may be a pattern with * and ?."""
+    found = api.ask("ec2:DescribeImages", Owners=[owner], Filters=[{"Name": "name", "Values": [name]}])["Images"]
+    return max(map(_image, found), key=lambda each: (each.created, each.id), default=None)
+
+
 def described(api: Api, ids: Iterable[str]) -> dict[str, CloudImage]:
     """Return the images that exist.
 
