@@ -26,6 +26,7 @@ UNSAID = "unsaid"
 IMAGE = "/aws/service/debian/release/13/latest/amd64"
 RESERVED = {"purchase": "reserved", "reservation": "cr-1"}
 BLOCK = {"purchase": "block", "reservation": "cr-1"}
+DEPLOYER = "arn:aws:iam::123456789012:user/deployer"
 ARN = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
 WHY = "ec2:Something: not permitted (UnauthorizedOperation)"
 
@@ -82,6 +83,8 @@ KNOWN: dict[str, Any] = {
     "owned_profiles": [],
     "boundaries": [],
     "tag_rules": [],
+    "rights": [],
+    "launches": [],
 }
 
 
@@ -90,7 +93,7 @@ def written(unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any
     why = unknown or {}
     readings = [{"fact": name, "at": f"{at}T12:00Z", "why": why.get(name, "")} for name in FACTS]
     of = {"version": VERSION, "cloud": "aws", "account": "123456789012", "region": "us-east-1", "cluster": "test"}
-    of |= {"elsewhere": ""}
+    of |= {"elsewhere": "", "deployer": DEPLOYER}
     return {**of, "readings": readings, **KNOWN, **facts, **dict.fromkeys(why)}
 
 

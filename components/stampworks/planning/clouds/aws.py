@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from stampworks import catalog
 from stampworks.plan import Interface, Plan
+from stampworks.planning.clouds.aws_rights import policy, rights_of, statement
 from stampworks.planning.clouds.choices import (
     Accounts,
     Choices,
@@ -239,6 +240,10 @@ ACCOUNT = Accounts(
     coming=("scheduled", "payment-pending", "assessing", "pending"),
     among_machines=("addresses",),  # EC2's own quotas include public addresses
     of_one_zone=("gateways",),
+    rights=rights_of,
+    statement=statement,
+    policy=policy,
+    unlimited=lambda caller: caller.endswith(":root"),
 )
 
 # Amazon EC2 User Guide, "Resource IDs": 17 digits, and 8 of older resources (read 2026-11-28).
