@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from stampworks.planning.clouds.aws_rights import TYPES, types_of
 
 from tests.cluster.test_component import on_aws, stamp
+from tests.docs.policies import policies
 
 EFS = {"name": "shared", "kind": "efs", "tier": "regional", "mount": "/shared"}
 ZFS = {"name": "homes", "kind": "fsx-openzfs", "tier": "SINGLE_AZ_2", "capacity": 1024, "throughput_mbps": 640}
@@ -46,6 +49,29 @@ def test_so_does_every_other_declaration(variant: str, monkeypatch: pytest.Monke
     monkeypatch.setattr("stampworks.cluster.component.check_programs", lambda _: None)
     fields = dict(VARIANTS[variant])
     made = on_aws(fields.pop("pool", {}), **fields)
-    registered = {each.typ for each in stamp(made)[0].seen.values() if re.match(r"aws:[a-z]+/", each.typ)}
+    registered = {each.typ for each in stamp(made)[0].seen.values() if re.match(r"aws:[a-z0-9]+/", each.typ)}
     renamed = {each.replace("V2", "").replace("bucketV2", "bucket") for each in registered}
     assert {*types_of(made)} == (registered if registered <= TYPES.keys() else renamed)
+
+
+@pytest.mark.usefixtures("pulumi_loops")
+def test_the_policies_of_machines_on_the_page_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What docs/ has for machines allows the actions that roles of a cluster get, on the same terms, and no others."""
+    monkeypatch.setattr("stampworks.cluster.component.check_programs", lambda _: None)
+    bucket = {"name": "raw", "kind": "s3", "mount": "/raw"}
+    made = on_aws({"count": 4, "count_min": 1}, storage=[EFS, bucket])
+    given = [args for (kind, _), args in stamp(made)[0].seen.items() if kind == "RolePolicy"]
+    pages = policies()
+    for role, page in (("test-gpu", "aws-nodes-policy.json"), ("test-head", "aws-head-policy.json")):
+        documents = [json.loads(args.inputs["policy"]) for args in given if args.inputs["role"] == role]
+        assert terms(*documents) == terms(pages[page]), role
+
+
+def terms(*documents: Mapping[str, Any]) -> set[tuple[str, tuple[str, ...]]]:
+    """Return each action with the conditions on it."""
+    found = set()
+    for each in (statement for document in documents for statement in document["Statement"]):
+        actions = [each["Action"]] if isinstance(each["Action"], str) else each["Action"]
+        conditions = tuple(sorted(f"{kind} {name}" for kind, of in each.get("Condition", {}).items() for name in of))
+        found |= {(action, conditions) for action in actions}
+    return found

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from stampworks.cli.main import parser
 
-from tests.docs import addons, clouds, machines, roles, rules, settings
+from tests.docs import addons, clouds, machines, policies, roles, rules, settings
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
 
@@ -62,6 +63,12 @@ def test_add_ons_are_current() -> None:
 def test_stages_are_current() -> None:
     """The table in playbooks/README.md is what the registry says now; `python -m tests.docs.roles` writes it."""
     assert roles.PAGE.read_text() == roles.page(), "run: python -m tests.docs.roles"
+
+
+def test_policies_are_current() -> None:
+    """`python -m tests.docs.policies` makes them anew."""
+    for name, document in policies.policies().items():
+        assert (DOCS / name).read_text() == policies.text(document), name
 
 
 def test_every_verb_has_a_section_and_no_other_has() -> None:

@@ -95,6 +95,7 @@ def _told(file: str, account: Account) -> Iterator[str]:
 
     known = [each for each in account.readings if not each.why]
     yield f"{file}: account {account.account} in {account.region}, {len(known)} of {len(account.readings)} facts"
+    yield "read only: nothing was made, changed or started there"
     width = max(len(each.fact) for each in account.readings)
     for each in account.readings:
         value = getattr(account, each.fact)
