@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from stampworks.planning.clouds.aws_rights import TYPES, types_of
+from stampworks.planning.clouds.aws_actions import TYPES
+from stampworks.planning.clouds.aws_rights import types_of
 
 from tests.cluster.test_component import on_aws, stamp
 from tests.docs.policies import policies

@@ -8,6 +8,7 @@ from stampworks import planning
 from stampworks.declaration import DeclarationSource, Lock, LockedImage, load_value
 from stampworks.plan import Plan
 from stampworks.planning import Facts
+from stampworks.planning.clouds.aws_rights import rights_of
 from stampworks.planning.rules.account import FACTS, VERSION, Account, account_of
 
 TODAY = "2026-11-22"
@@ -142,3 +143,16 @@ def said(
         for each in found
         if each.id == rule and each.outcome != "pass"
     ]
+
+
+def judged(plan: Plan, **decisions: tuple[str, str]) -> list[dict[str, Any]]:
+    """All rights of a plan, allowed but for some actions; `ec2_CreateVpc` is ec2:CreateVpc."""
+    others = {name.replace("_", ":", 1): decision for name, decision in decisions.items()}
+    found = []
+    for right in rights_of(plan):
+        decision, why = others.get(right.action, ("allowed", ""))
+        given = [list(each) for each in right.given]
+        found.append(
+            {"action": right.action, "resource": right.resource, "given": given, "decision": decision, "why": why}
+        )
+    return found

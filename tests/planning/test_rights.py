@@ -7,29 +7,17 @@ from typing import Any
 
 import pytest
 from stampworks import planning
+from stampworks.declaration import load_value
 from stampworks.plan import Plan
 from stampworks.planning import Facts
 from stampworks.planning.clouds.aws_rights import rights_of
 from stampworks.planning.rules.account import account_of
 from stampworks.planning.rules.reading import AGAIN, READ
 
-from tests.planning.accounts import DEPLOYER, TODAY, WHY, account, declared, plan_of, said, written
+from tests.planning.accounts import DEPLOYER, TODAY, WHY, account, judged, plan_of, said, written
 
 VPCS = "arn:aws:ec2:us-east-1:{account}:vpc/*"
 UP, LAUNCH = "rights.up", "rights.launch"
-
-
-def judged(plan: Plan, **decisions: tuple[str, str]) -> list[dict[str, Any]]:
-    """All rights of a plan, allowed but for some actions; `ec2_CreateVpc` is ec2:CreateVpc."""
-    others = {name.replace("_", ":", 1): decision for name, decision in decisions.items()}
-    found = []
-    for right in rights_of(plan):
-        decision, why = others.get(right.action, ("allowed", ""))
-        given = [list(each) for each in right.given]
-        found.append(
-            {"action": right.action, "resource": right.resource, "given": given, "decision": decision, "why": why}
-        )
-    return found
 
 
 def test_a_deployer_with_all_rights() -> None:
@@ -163,5 +151,6 @@ def test_launches_that_were_tried() -> None:
 
 
 def test_other_clouds_have_no_such_rights() -> None:
-    local = planning.plan(declared(cloud="local", region="", pool={"machine": "sim-h100", "zone": "unsaid"}))
+    pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}]
+    local = planning.plan(load_value({"version": 1, "name": "test", "cloud": "local", "pools": pools}, "test"))
     assert not [each for each in planning.rules(local, None, TODAY) if each.id in (UP, LAUNCH)]

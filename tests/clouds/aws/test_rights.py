@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from botocore.session import get_session
 from stampworks import planning
+from stampworks.clouds.aws.existing import _partition
 from stampworks.declaration import load_stack
 from stampworks.plan import Plan
-from stampworks.planning.clouds.aws_rights import TYPES, policy, rights_of, types_of
+from stampworks.planning.clouds.aws_actions import TYPES
+from stampworks.planning.clouds.aws_rights import policy, rights_of, types_of
 
 from tests.clouds.aws.conftest import EKS, ROOT, STACKS
 
@@ -116,6 +118,14 @@ def test_a_policy_allows_what_is_needed_and_fits() -> None:
         passed = [each for each in document["Statement"] if "iam:PassRole" in each["Action"]]
         assert {each["Resource"] for each in passed} == {f"arn:aws:iam::*:role/{stack}-*"}
         assert all(each["Condition"]["StringEquals"]["iam:PassedToService"] for each in passed)
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [("us-east-1", "aws"), ("us-gov-west-1", "aws-us-gov"), ("cn-north-1", "aws-cn"), ("cn-northwest-1", "aws-cn")],
+)
+def test_the_partition_of_an_existing_bucket(region: str, partition: str) -> None:
+    assert _partition(region) == partition
 
 
 RENAMED = {
