@@ -57,7 +57,7 @@ def test_so_does_every_other_declaration(variant: str, monkeypatch: pytest.Monke
 
 @pytest.mark.usefixtures("pulumi_loops")
 def test_the_policies_of_machines_on_the_page_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What docs/ has for machines allows the actions that roles of a cluster get, on the same terms, and no others."""
+    """Policies for machines in docs/ allow the actions of the roles of a cluster, on the same terms, and no others."""
     monkeypatch.setattr("stampworks.cluster.component.check_programs", lambda _: None)
     bucket = {"name": "raw", "kind": "s3", "mount": "/raw"}
     made = on_aws({"count": 4, "count_min": 1}, storage=[EFS, bucket])

@@ -57,7 +57,7 @@ def test_a_missing_right(why: str, because: str, hint: str) -> None:
 
 
 def test_rights_of_one_statement_are_one_finding() -> None:
-    """Of many actions the first are named, and the statement has all; another resource is another finding."""
+    """The text names the first of many actions, and the statement all; another resource is another finding."""
     made = plan_of()
     denied = {f"ec2_{name}": ("denied", "") for name in ("CreateVpc", "DeleteVpc", "ModifyVpcAttribute")}
     denied |= {"ec2_AttachInternetGateway": ("denied", "")}

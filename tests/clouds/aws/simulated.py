@@ -162,7 +162,7 @@ class Simulated:
         _WORLD.tag_policy = policy
 
     def simulated_decision(self, action: str, **fields: Any) -> None:
-        """What IAM's simulator answers for an action, in the place of what policies of the caller say."""
+        """Have IAM's simulator answer this for an action, whatever policies of the caller say."""
         _WORLD.decisions[action] = fields
 
     def addon(self, name: str, version: str, *for_: str, default: bool, region: str = REGION) -> None:
@@ -430,7 +430,7 @@ def _simulate_principal_policy(self: IamResponse) -> ActionResult:
 
 def _documents(self: IamResponse, arn: str) -> list[dict[str, Any]]:
     backend = iam_backends[self.current_account][self.partition]
-    known = [*backend.users.values(), *backend.roles.values()]
+    known: list[Any] = [*backend.users.values(), *backend.roles.values()]
     holder = next((each for each in known if each.arn == arn), None)
     if holder is None:
         return [{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}]

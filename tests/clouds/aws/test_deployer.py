@@ -114,7 +114,7 @@ def test_the_smallest_policy_is_enough(
 def test_nothing_in_it_can_be_left_out(
     aws: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
-    """What is taken out of it is missing, and `plan` fails with the statement to add."""
+    """An action that the policy lacks is denied, and `facts` prints the statement to add."""
     shared = "storage: [{name: shared, kind: efs, tier: regional, mount: /shared}]\n"
     declared.write_text(f"{DECLARED}{shared}")
     signed_in(aws, monkeypatch, without(policy(rights_of(planned(declared))), action))
@@ -179,7 +179,7 @@ def test_root_is_limited_by_no_policy(aws: Simulated, declared: Path, facts: Cal
 def test_who_may_not_ask_hears_that_nobody_can_tell(
     aws: Simulated, declared: Path, facts: Call, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the simulator, and of the role behind a session; `plan` goes on."""
+    """A caller may lack the simulator, or the role behind a session; `plan` goes on."""
     aws.fail(SIMULATE, "AccessDenied", "not you", status=403)
     facts()
     assert account(declared).why("rights") == f"{SIMULATE}: not permitted (AccessDenied: not you)"
@@ -257,7 +257,7 @@ def test_a_launch_that_is_refused(aws: Simulated, declared: Path, facts: Call) -
 
 
 def test_a_launch_that_aws_does_not_take(aws: Simulated, declared: Path, facts: Call) -> None:
-    """What is wrong with the call is a refusal; that AWS is busy is no answer."""
+    """A wrong parameter is a refusal; a busy AWS gives no answer."""
     aws.fail(RUN, "InvalidAMIID.NotFound", "no such image", times=1)
     facts()
     assert account(declared).launches[0].why == f"{RUN}: InvalidAMIID.NotFound: no such image"  # type: ignore[index]

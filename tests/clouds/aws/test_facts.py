@@ -353,7 +353,7 @@ def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts
     found = account(declared)
     assert (code, said.splitlines()[0]) == (3, "test.facts.json: account 123456789012 in us-east-1, 1 of 32 facts")
     for fact in reading.FACTS:
-        if fact.name == "launches":  # what is not permitted is the fact
+        if fact.name == "launches":  # a denied launch is the fact
             assert {one.outcome for one in found.launches or ()} <= {"refused", "not tried"}
             continue
         assert getattr(found, fact.name) is None
@@ -480,7 +480,7 @@ def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Cal
     facts()
     called = {PATHS.get(each, each) for each in full.calls}
     read, published = shipped["Statement"]
-    called |= {"eks:DescribeAddonVersions", "iam:GetRole"}  # of a lock, and of a caller with a role
+    called |= {"eks:DescribeAddonVersions", "iam:GetRole"}  # for a lock, and for a role
     assert called == {*reading.actions()}
     permitted = {*read["Action"], published["Action"]}
     assert called - permitted == {"ec2:RunInstances"}  # tried without starting anything; whether it may be is the fact

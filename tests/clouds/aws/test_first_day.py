@@ -37,7 +37,7 @@ class Done:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is committed or would be, without its history; the environment of this checkout is the prepared one."""
+    """Copy the files that are committed or would be; the environment of this checkout is the prepared one."""
     folder = tmp_path_factory.mktemp("clone")
     for file in files():
         if not file.is_relative_to(ROOT / "tests"):

@@ -89,7 +89,7 @@ def planned(stack: str) -> Plan:
 def test_calls_of_the_toolkit_are_among_them() -> None:
     """Each call in the steps of an `up` is a right that it needs; facts and locks have a policy of their own."""
     written = {
-        node.value
+        str(node.value)
         for file in SOURCES.glob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("ask", "need")

@@ -59,7 +59,7 @@ class AwsUnansweredError(errors.UnansweredError):
         self.silent = silent
         """Whether no answer came at all, so that asking the same service again is of no use."""
         self.encoded = encoded
-        """What a denied call lacks, in words that only AWS can decode; empty if AWS did not say."""
+        """Reason of a denial, which only AWS can decode; empty if AWS gave none."""
 
 
 class Api:

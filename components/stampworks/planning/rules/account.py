@@ -159,8 +159,8 @@ class JudgedRight:
     given: tuple[tuple[str, str], ...]
     decision: Literal["allowed", "denied", "depends"]
     why: str
-    """What denies it: statement, boundary or organisation; empty when nothing allows it. Else the condition that it
-    depends on."""
+    """Reason of a denial: statement, boundary or organisation; empty when nothing allows it. Else the condition that
+    the decision depends on."""
 
 
 @dataclass(frozen=True)
