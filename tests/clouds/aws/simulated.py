@@ -434,9 +434,7 @@ def _documents(self: IamResponse, arn: str) -> list[dict[str, Any]]:
     holder = next((each for each in known if each.arn == arn), None)
     if holder is None:
         return [{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}]
-    inline = holder.policies
-    texts = inline.values() if isinstance(inline, dict) else inline
-    return [json.loads(text if isinstance(text, str) else text["policy_document"]) for text in texts]
+    return [json.loads(text) for text in holder.policies.values()]
 
 
 def _decode_authorization_message(self: TokenResponse) -> ActionResult:

@@ -22,7 +22,9 @@ from tests.docs.pages import ROOT, files
 
 PAGE = ROOT / "docs" / "aws-first-day.md"
 STACK = "aws-dev-g6"
-PREPARE, COMMANDS = (block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.M | re.S))
+(SHELL, PREPARE), COMMANDS = (
+    block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+)
 VERBS = ["facts", "lock", "facts", "plan", "rehearse", "submit"]
 TIMEOUT_S = 900
 
@@ -56,7 +58,7 @@ def done(server: Simulated, clone: Path) -> Iterator[list[Done]]:
         server.quota(service, name, value)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_", "STAMPWORKS"))}
     environment = {**kept, **server.environment, "STAMPWORKS_STATE": str(clone.parent / "state")}
-    run(PREPARE[0], clone, environment)
+    run(PREPARE, clone, environment)
     plan = planning.plan(load_stack(STACK, clone / "stacks"))
     for parameter in {group.launch.published_image for group in plan.groups if group.launch}:
         server.publish(parameter)
@@ -72,7 +74,7 @@ def done(server: Simulated, clone: Path) -> Iterator[list[Done]]:
 
 def run(command: str, folder: Path, environment: Mapping[str, str]) -> str:
     ended = subprocess.run(
-        ["bash", "-e", "-c", command],
+        ["bash", "-e", "-c", f"{SHELL}\n{command}"],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -103,7 +105,7 @@ def test_the_page_has_six_commands() -> None:
     assert [each[1] for each in words] == VERBS
     assert {each[0] for each in words} == {"stampworks"}
     assert all(each[2:4] == ["-s", STACK] for each in words)
-    assert len(PREPARE) == 1
+    assert (SHELL, PREPARE.split()[0]) == (". tools/env.sh", "sed")
 
 
 @pytest.mark.engine
