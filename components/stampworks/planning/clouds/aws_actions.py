@@ -15,11 +15,11 @@ EC2_TAGS = "CreateTags DeleteTags"
 _PASSED, _LINKED = "iam:passed {}", "iam:linked {}"
 """Roles that are passed to a service, and the role that a service makes for itself."""
 _LAUNCHED = {
-    f"ec2:{each}": "RunInstances"
-    for each in (
-        *("image", "instance", "launch-template", "network-interface", "placement-group", "security-group"),
-        *("subnet", "volume"),
-    )
+    **{
+        f"ec2:{each}": "RunInstances"
+        for each in ("image", "launch-template", "placement-group", "security-group", "subnet")
+    },
+    **{f"ec2:{each}": "RunInstances CreateTags" for each in ("instance", "network-interface", "volume")},
 }
 """Rights that a service checks of whoever gives it a launch template."""
 
@@ -306,4 +306,7 @@ OF_TOOLKIT_WITH_EKS: Final[Actions] = {
     "eks:cluster": "DescribeCluster ListNodegroups",
     "eks:nodegroup": "DescribeNodegroup",
 }
+OF_RESERVATIONS: Final[Actions] = {"ec2:capacity-reservation": "RunInstances"}
+"""Rights of launches in reserved capacity."""
+OF_RESERVATION_GROUPS: Final[Actions] = {"ec2:reservation-group": "RunInstances"}
 ALWAYS: Final[Actions] = {"sts:*": "GetCallerIdentity"}

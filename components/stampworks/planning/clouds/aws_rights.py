@@ -7,7 +7,14 @@ from typing import Any, Final
 
 from stampworks.plan import Group, Plan, log_group
 from stampworks.plan.rights import Right
-from stampworks.planning.clouds.aws_actions import ALWAYS, OF_TOOLKIT, OF_TOOLKIT_WITH_EKS, TYPES
+from stampworks.planning.clouds.aws_actions import (
+    ALWAYS,
+    OF_RESERVATION_GROUPS,
+    OF_RESERVATIONS,
+    OF_TOOLKIT,
+    OF_TOOLKIT_WITH_EKS,
+    TYPES,
+)
 
 _BUCKET = (
     "bucket:Bucket",
@@ -19,6 +26,7 @@ _PATTERNS: Final[Mapping[str, str]] = {
     "autoscaling:group": "autoscaling:{region}:{account}:autoScalingGroup:*:autoScalingGroupName/{cluster}-*",
     "budgets:budget": "budgets::{account}:budget/{cluster}-*",
     "ec2:image": "ec2:{region}::image/*",
+    "ec2:reservation-group": "resource-groups:{region}:{account}:group/*",
     "eks:access-entry": "eks:{region}:{account}:access-entry/{cluster}/*",
     "eks:addon": "eks:{region}:{account}:addon/{cluster}/*",
     "eks:cluster": "eks:{region}:{account}:cluster/{cluster}",
@@ -128,6 +136,9 @@ def rights_of(plan: Plan) -> tuple[Right, ...]:
     """Return all rights that whoever runs an `up` of a plan needs."""
     listed = [TYPES[type_] for type_ in types_of(plan)]
     listed += [ALWAYS, OF_TOOLKIT_WITH_EKS if plan.managed else OF_TOOLKIT]
+    reservations = {offer.reservation for pool in plan.pools for offer in pool.offers} - {""}
+    listed += [OF_RESERVATIONS] if reservations else []
+    listed += [OF_RESERVATION_GROUPS] if any(each.startswith("arn:") for each in reservations) else []
     found = {
         right: None
         for actions in listed
