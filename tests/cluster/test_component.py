@@ -53,6 +53,7 @@ class Recorder(mocks.Mocks):
             "LaunchTemplate": {"latestVersion": 1},
             **{kind: {"bucket": args.name} for kind in ("Bucket", "BucketV2")},
             "Instance": {"address": "there"},
+            **{kind: {"dnsName": "there"} for kind in ("MountTarget", "OpenZfsFileSystem")},
             "Subnet": {"availabilityZone": args.inputs.get("availabilityZone", f"chosen for {args.name}")},
             "KubernetesNodes": {
                 "members": [],

@@ -11,7 +11,7 @@ import pytest
 from stampworks.cli import exits
 from stampworks.cluster.component import OUTPUTS
 
-from tests.docs import addons, clouds, commands, machines, roles, rules, settings
+from tests.docs import addons, clouds, commands, machines, policies, roles, rules, settings
 from tests.docs.pages import DOCS, ROOT, files
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
@@ -68,6 +68,12 @@ def test_stages_are_current() -> None:
 def test_verbs_are_current() -> None:
     """The table in docs/reference/commands.md is what the parser says; `python -m tests.docs.commands` writes it."""
     assert commands.PAGE.read_text() == commands.page(), "run: python -m tests.docs.commands"
+
+
+def test_policies_are_current() -> None:
+    """`python -m tests.docs.policies` writes them."""
+    for name, document in policies.policies().items():
+        assert (policies.FOLDER / name).read_text() == policies.text(document), name
 
 
 def test_every_verb_has_a_section_and_no_other_has() -> None:

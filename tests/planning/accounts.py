@@ -8,6 +8,7 @@ from stampworks import planning
 from stampworks.declaration import DeclarationSource, Lock, LockedImage, load_value
 from stampworks.plan import Plan
 from stampworks.planning import Facts
+from stampworks.planning.clouds.aws_rights import rights_of
 from stampworks.planning.rules.account import FACTS, VERSION, Account, account_of
 
 TODAY = "2026-11-22"
@@ -26,6 +27,7 @@ UNSAID = "unsaid"
 IMAGE = "/aws/service/debian/release/13/latest/amd64"
 RESERVED = {"purchase": "reserved", "reservation": "cr-1"}
 BLOCK = {"purchase": "block", "reservation": "cr-1"}
+DEPLOYER = "arn:aws:iam::123456789012:user/deployer"
 ARN = "arn:aws:resource-groups:us-east-1:123456789012:group/ours"
 WHY = "ec2:Something: not permitted (UnauthorizedOperation)"
 
@@ -82,6 +84,8 @@ KNOWN: dict[str, Any] = {
     "owned_profiles": [],
     "boundaries": [],
     "tag_rules": [],
+    "rights": [],
+    "launches": [],
 }
 
 
@@ -90,7 +94,7 @@ def written(unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any
     why = unknown or {}
     readings = [{"fact": name, "at": f"{at}T12:00Z", "why": why.get(name, "")} for name in FACTS]
     of = {"version": VERSION, "cloud": "aws", "account": "123456789012", "region": "us-east-1", "cluster": "test"}
-    of |= {"elsewhere": ""}
+    of |= {"elsewhere": "", "deployer": DEPLOYER}
     return {**of, "readings": readings, **KNOWN, **facts, **dict.fromkeys(why)}
 
 
@@ -139,3 +143,16 @@ def said(
         for each in found
         if each.id == rule and each.outcome != "pass"
     ]
+
+
+def judged(plan: Plan, **decisions: tuple[str, str]) -> list[dict[str, Any]]:
+    """All rights of a plan, allowed but for some actions; `ec2_CreateVpc` is ec2:CreateVpc."""
+    others = {name.replace("_", ":", 1): decision for name, decision in decisions.items()}
+    found = []
+    for right in rights_of(plan):
+        decision, why = others.get(right.action, ("allowed", ""))
+        given = [list(each) for each in right.given]
+        found.append(
+            {"action": right.action, "resource": right.resource, "given": given, "decision": decision, "why": why}
+        )
+    return found

@@ -23,6 +23,7 @@ from tests.planning.accounts import (
     WHY,
     account,
     declared,
+    judged,
     offered,
     plan_of,
     reservation,
@@ -373,6 +374,8 @@ HANGS_ON = [
     ("spreads", "placement.near"),
     ("images", "image.there"),
     ("newest", "image.there"),
+    ("rights", "rights.up"),
+    ("launches", "rights.launch"),
 ]
 
 
@@ -386,6 +389,8 @@ def test_unknown_facts_are_no_pass(fact: str, rule: str) -> None:
         "reservation_groups": [{"name": ARN, "reservations": ["cr-1"]}],
         "images": [image()],
         "newest": [{"parameter": IMAGE, "image": "ami-1"}],
+        "rights": judged(plan),
+        "launches": [{"group": group.name, "outcome": "accepted", "why": ""} for group in plan.groups],
     }
     unread = said(rule, plan, unknown={fact: WHY}, **fine)
     assert unread
@@ -401,7 +406,7 @@ def test_every_fact_is_asked_for_by_a_rule() -> None:
 @pytest.mark.parametrize(
     ("change", "said_"),
     [
-        ({"version": 1}, "its version is not 5"),
+        ({"version": 1}, "its version is not 6"),
         ({"offers": None}, "offers has neither a value nor a reason why it is unknown"),
         ({"readings": []}, "it does not say when offers was read"),
         ({"node_addresses": "many"}, "Account.node_addresses: expected int, got 'many'"),

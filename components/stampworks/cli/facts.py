@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 from stampworks.cli import accounts, exits
 
 if TYPE_CHECKING:
+    from stampworks.plan import Plan
     from stampworks.planning.rules.account import Account
+
+_JUDGED = ("rights.up", "rights.launch", "quota")
+"""Rules whose findings `stampworks facts` prints."""
 
 
 def add_verbs(verbs: Any) -> None:
@@ -20,12 +24,22 @@ def add_verbs(verbs: Any) -> None:
     which.add_argument("-s", "--stack", metavar="STACK", help="read the account that this stack would be in")
     which.add_argument("file", metavar="FILE", nargs="?", help="a declaration or a stack file, instead of a stack")
     facts.add_argument("--json", action="store_true", help="print the facts as JSON")
+    facts.add_argument(
+        "--deployer", metavar="ARN", help="the user or role that runs `up`, where another one reads the account"
+    )
+    facts.add_argument(
+        "--policy", action="store_true", help="print the smallest policy with the rights of an `up`, and read nothing"
+    )
     facts.set_defaults(call=keep_facts)
 
 
 def keep_facts(arguments: argparse.Namespace) -> int:
     """Measure this machine or read the named account, even when there are facts already."""
-    return _read_account(arguments) if arguments.stack or arguments.file else _measure(arguments)
+    if arguments.stack or arguments.file:
+        return _read_account(arguments)
+    if arguments.policy or arguments.deployer:
+        raise exits.CliError("rights are those of a stack", "name it: `stampworks facts -s STACK`")
+    return _measure(arguments)
 
 
 def _measure(arguments: argparse.Namespace) -> int:
@@ -58,16 +72,22 @@ def _read_account(arguments: argparse.Namespace) -> int:
     if CLOUDS[planned.cloud].launches is None:
         what = f"{displayed(declared)}: accounts of {planned.cloud} cannot be read yet"
         raise exits.CliError(what, "`stampworks facts` alone measures this machine")
+    own = CLOUDS[planned.cloud].account
+    if arguments.policy:
+        print(json.dumps(own.policy(own.rights(planned)), indent=2))
+        return exits.FINE
     reading = accounts.asking(planned.cloud, lambda cloud: cloud.account)
     try:
         with Progress(f"reading the account in {planned.region}") as progress:
-            read = reading.read_account(planned, progress)
+            read = reading.read_account(planned, own.rights(planned), arguments.deployer or "", progress)
     except UnansweredError as error:
         what = f"the account in {planned.region} was not read: {error}"
         raise accounts.AccountUnansweredError(source.problem("region", what, error.hint)) from None
     account = write_account(declared, read)
     told = displayed(account_file(declared))
-    print(json.dumps(read, indent=2) if arguments.json else "\n".join(_summary(told, account)))
+    print(
+        json.dumps(read, indent=2) if arguments.json else "\n".join([*_summary(told, account), *_judged(planned, account)])
+    )
     return exits.UNKNOWN if any(each.why for each in account.readings) else exits.FINE
 
 
@@ -76,8 +96,22 @@ def _summary(file: str, account: Account) -> Iterator[str]:
 
     known = [each for each in account.readings if not each.why]
     yield f"{file}: account {account.account} in {account.region}, {len(known)} of {len(account.readings)} facts"
+    yield "read only: nothing was made, changed or started there"
     width = max(len(each.fact) for each in account.readings)
     for each in account.readings:
         value = getattr(account, each.fact)
         said = f"unknown: {each.why}" if each.why else str(value if isinstance(value, int) else len(value))
         yield f"  {each.fact:{width}}  {printable(said)}"
+
+
+def _judged(planned: Plan, account: Account) -> Iterator[str]:
+    """Yield what the facts say about rights, launches and quotas, with what is used of each."""
+    from stampworks.cli.output import terminal_width
+    from stampworks.planning import Facts, rules
+    from stampworks.state.facts import today
+    from stampworks.text.printable import printable
+    from stampworks.views.plan import finding_lines
+
+    findings = [each for each in rules(planned, Facts(account=account), today()) if each.id in _JUDGED]
+    yield ""
+    yield from map(printable, finding_lines(findings, {}, terminal_width()))

@@ -170,6 +170,7 @@ def _dry_run(arguments: argparse.Namespace, source: JobSource) -> int:
     if arguments.json:
         print(json.dumps({"folder": prepared.job.folder, "files": files}, indent=2))
         return exits.FINE
+    print("nothing was submitted, and neither a cluster nor an account was asked", file=sys.stderr)
     for name, text in files.items():
         print(f"# ---- {prepared.job.folder}/{name}\n{text}")
     return exits.FINE

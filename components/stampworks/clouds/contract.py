@@ -22,6 +22,7 @@ from stampworks.clouds.components import (
 )
 from stampworks.clouds.faults import Fault, Injected
 from stampworks.plan import Ending, Group, Member, Plan, Refusal, Roster
+from stampworks.plan.rights import Right
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
@@ -151,8 +152,13 @@ class Faults(Protocol):
 class AccountReader(Protocol):
     """`facts.account`: resources and limits of an account."""
 
-    def read_account(self, plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
-        """Read the account for a plan. Raise UnansweredError if it does not answer."""
+    def read_account(
+        self, plan: Plan, rights: Sequence[Right], deployer: str, say: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """Read the account for a plan, and which of these rights the deployer has there; without one, the caller.
+
+        Raise UnansweredError if it does not answer.
+        """
 
 
 class CloudImage(Protocol):

@@ -79,7 +79,7 @@ def plan_text(
         _warned(findings, width),
         *described,
         _cost(cost, width),
-        _findings(findings, places, width),
+        finding_lines(findings, places, width),
         _reasons(plan, width),
     ]
     return "\n\n".join("\n".join(map(printable, lines)) for lines in sections if lines) + "\n"
@@ -438,7 +438,7 @@ def _reasons(plan: Plan, width: int) -> list[str]:
     return ["Why", *table(("what", "because"), rows, width)]
 
 
-def _findings(findings: Sequence[Finding], places: Mapping[str, str], width: int) -> list[str]:
+def finding_lines(findings: Sequence[Finding], places: Mapping[str, str], width: int) -> list[str]:
     """Return the findings, the worst first. Those that do not pass have their place and a hint below."""
     if not findings:
         return []

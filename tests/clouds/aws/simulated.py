@@ -7,7 +7,8 @@
         assert "ec2:RunInstances" in aws.calls
 
 What moto lacks is added once for the whole process: placement groups, capacity reservations and blocks, the topology of
-instances, what groups have tried, quotas, add-ons of EKS. `clear` forgets what there is, faults included.
+instances, what groups have tried, quotas, add-ons of EKS, the simulator of policies. `clear` forgets what there is,
+faults included.
 """
 
 from __future__ import annotations
@@ -38,12 +39,17 @@ from moto.ec2.models.amis import Ami
 from moto.ec2.responses import EC2Response
 from moto.eks import urls as eks_urls
 from moto.eks.responses import EKSResponse
+from moto.iam.models import iam_backends
+from moto.iam.responses import IamResponse
 from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.organizations.responses import OrganizationsResponse
 from moto.servicequotas.responses import ServiceQuotasResponse
 from moto.ssm.models import Parameter, ssm_backends
+from moto.sts.responses import TokenResponse
 from werkzeug.serving import WSGIRequestHandler, make_server
+
+from tests.clouds.aws.policies import decided
 
 REGION = "us-east-1"
 LEAF_NODES = 4
@@ -79,6 +85,7 @@ class _World:
     activities: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     addons: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
     tag_policy: dict[str, Any] = field(default_factory=dict)
+    decisions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 _WORLD = _World()
@@ -153,6 +160,10 @@ class Simulated:
     def tag_policy(self, policy: dict[str, Any]) -> None:
         """Tag policy of the organisation, as it holds for the account."""
         _WORLD.tag_policy = policy
+
+    def simulated_decision(self, action: str, **fields: Any) -> None:
+        """Have IAM's simulator answer this for an action, whatever policies of the caller say."""
+        _WORLD.decisions[action] = fields
 
     def addon(self, name: str, version: str, *for_: str, default: bool, region: str = REGION) -> None:
         """A version of one that EKS has, for these versions of Kubernetes."""
@@ -400,6 +411,37 @@ def _describe_effective_policy(self: OrganizationsResponse) -> str:
     return json.dumps({"EffectivePolicy": {**policy, "TargetId": DEFAULT_ACCOUNT_ID}})
 
 
+def _simulate_principal_policy(self: IamResponse) -> ActionResult:
+    """Judge by the inline policies of the user or role; whom moto does not know may do everything.
+
+    It knows Action, Resource and StringEquals, and neither groups, boundaries nor organisations: what these say, a test
+    says by `aws.simulated_decision`.
+    """
+    documents = _documents(self, self._get_param("PolicySourceArn"))
+    context = {one["ContextKeyName"]: one["ContextKeyValues"][0] for one in self._get_param("ContextEntries", []) or []}
+    results = []
+    for action in self._get_param("ActionNames"):
+        for resource in self._get_param("ResourceArns", []) or ["*"]:
+            decision, missing = decided(documents, action, resource, context)
+            one = {"EvalActionName": action, "EvalResourceName": resource, "EvalDecision": decision}
+            results.append({**one, "MissingContextValues": missing, **_WORLD.decisions.get(action, {})})
+    return ActionResult({"EvaluationResults": results, "IsTruncated": False})
+
+
+def _documents(self: IamResponse, arn: str) -> list[dict[str, Any]]:
+    backend = iam_backends[self.current_account][self.partition]
+    known: list[Any] = [*backend.users.values(), *backend.roles.values()]
+    holder = next((each for each in known if each.arn == arn), None)
+    if holder is None:
+        return [{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}]
+    return [json.loads(text) for text in holder.policies.values()]
+
+
+def _decode_authorization_message(self: TokenResponse) -> ActionResult:
+    """The message is its own code."""
+    return ActionResult({"DecodedMessage": self._get_param("EncodedMessage")})
+
+
 _SERVICES = ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "s3", "ssm", "ssmmessages", "sts")
 _NO_RESERVATION = "InvalidCapacityReservationId.NotFound"
 
@@ -455,6 +497,8 @@ _ADDED: Mapping[type, tuple[Callable[..., Any], ...]] = {
     EKSResponse: (_describe_addon_versions,),
     OrganizationsResponse: (_describe_effective_policy,),
     ServiceQuotasResponse: (_list_service_quotas,),
+    IamResponse: (_simulate_principal_policy,),
+    TokenResponse: (_decode_authorization_message,),
 }
 eks_urls.url_paths["{0}/addons/supported-versions$"] = eks_urls.response.dispatch
 for _response, _actions in _ADDED.items():

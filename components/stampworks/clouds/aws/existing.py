@@ -35,4 +35,7 @@ class Existing(pulumi.ComponentResource):
 
 
 def _partition(region: str) -> str:
-    return "aws-us-gov" if region.startswith("us-gov-") else "aws"
+    """Return the part of AWS that a region is in, as ARNs name it."""
+    if region.startswith("us-gov-"):
+        return "aws-us-gov"
+    return "aws-cn" if region.startswith("cn-") else "aws"

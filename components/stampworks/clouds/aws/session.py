@@ -49,13 +49,17 @@ REACH = "check that this machine reaches AWS, through its proxy if it has one, a
 class AwsUnansweredError(errors.UnansweredError):
     """AWS gave no usable answer."""
 
-    def __init__(self, action: str, why: str, hint: str, code: str = "", silent: bool = False) -> None:
+    def __init__(
+        self, action: str, why: str, hint: str, code: str = "", silent: bool = False, encoded: str = ""
+    ) -> None:
         super().__init__(f"{action}: {why}")
         self.hint = hint
         self.code = code
         """AWS's error code; empty if AWS sent none."""
         self.silent = silent
         """Whether no answer came at all, so that asking the same service again is of no use."""
+        self.encoded = encoded
+        """Reason of a denial, which only AWS can decode; empty if AWS gave none."""
 
 
 class Api:
@@ -124,12 +128,15 @@ class Api:
         return self._clients[service]
 
 
+_ENCODED = "Encoded authorization failure message"
+
+
 def shortened(said: str, characters_max: int) -> str:
     """Return a message of AWS on one line.
 
     A denied call may add a kilobyte that only AWS can decode: cut it off.
     """
-    line = printable(" ".join(said.partition("Encoded authorization failure message")[0].split()))
+    line = printable(" ".join(said.partition(_ENCODED)[0].split()))
     return line if len(line) <= characters_max else f"{line[:characters_max]}..."
 
 
@@ -139,7 +146,8 @@ def _refusal(action: str, error: sdk.ClientError) -> AwsUnansweredError:
     code, status = said.get("Code", ""), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     message = shortened(said.get("Message", ""), _REASON_CHARACTERS_MAX)
     if code in NOT_PERMITTED:
-        return AwsUnansweredError(action, f"not permitted ({code}: {message})", PERMIT, code)
+        encoded = said.get("Message", "").partition(f"{_ENCODED}: ")[2].strip()
+        return AwsUnansweredError(action, f"not permitted ({code}: {message})", PERMIT, code, encoded=encoded)
     if code in _NOT_KNOWN:
         return AwsUnansweredError(action, f"AWS refuses the credentials ({code}: {message})", RENEW, code)
     if code in _TOO_MANY:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from stampworks import catalog
 from stampworks.plan import Interface, Plan
+from stampworks.planning.clouds.aws_rights import partition_of, policy, rights_of, statement
 from stampworks.planning.clouds.choices import (
     Accounts,
     Choices,
@@ -143,7 +144,7 @@ def _admin_refused(arn: str, region: str, of_users: Sequence[str]) -> tuple[str,
     if (found := _ADMIN.fullmatch(arn)) is None:
         example = "write it like arn:aws:iam::123456789012:role/ops"
         return f"{arn} is not the ARN of a role or user", example
-    partition, name = "aws-us-gov" if region.startswith("us-gov-") else "aws", found["name"]
+    partition, name = partition_of(region), found["name"]
     if found["partition"] != partition:
         hint = f"name a role or user there: its ARNs begin with arn:{partition}:"
         return f"{arn} is of another partition of AWS than {region}", hint
@@ -239,6 +240,10 @@ ACCOUNT = Accounts(
     coming=("scheduled", "payment-pending", "assessing", "pending"),
     among_machines=("addresses",),  # EC2's own quotas include public addresses
     of_one_zone=("gateways",),
+    rights=rights_of,
+    statement=statement,
+    policy=policy,
+    unlimited=lambda caller: caller.endswith(":root"),
 )
 
 # Amazon EC2 User Guide, "Resource IDs": 17 digits, and 8 of older resources (read 2026-11-28).

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from stampworks import catalog
 from stampworks.plan import Egress, Interface, Plan, Purchase, SchedulerKind, traits_of
+from stampworks.plan.rights import Right
 
 ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
 """Reason for the controller's machine, where servers have no size names."""
@@ -181,6 +182,14 @@ class Accounts:
     """Resources whose limits the account lists among those of machines."""
     of_one_zone: tuple[str, ...] = ()
     """Resources that are counted in all zones, but limited in each."""
+    rights: Callable[[Plan], tuple[Right, ...]] = lambda _: ()
+    """All rights that an `up` of a plan needs."""
+    statement: Callable[[Sequence[Right], str], Mapping[str, Any]] = lambda *_: {}
+    """The statement of a policy that allows rights on one resource in an account."""
+    policy: Callable[[Sequence[Right]], Mapping[str, Any]] = lambda _: {}
+    """The smallest policy with these rights, for any account."""
+    unlimited: Callable[[str], bool] = lambda _: False
+    """Whether no policy limits a caller, who has all rights."""
 
 
 @dataclass(frozen=True)

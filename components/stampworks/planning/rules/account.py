@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from stampworks.plan import from_dict
 from stampworks.planning.rules.days import day_number
@@ -19,7 +19,7 @@ from stampworks.planning.rules.owned import (
     TagRule,
 )
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,28 @@ class GroupSpread:
 
 
 @dataclass(frozen=True)
+class JudgedRight:
+    """A right that an `up` needs, as the cloud's simulator of policies judges it."""
+
+    action: str
+    resource: str
+    given: tuple[tuple[str, str], ...]
+    decision: Literal["allowed", "denied", "depends"]
+    why: str
+    """Reason of a denial: statement, boundary or organisation; empty when nothing allows it. Else the condition that
+    the decision depends on."""
+
+
+@dataclass(frozen=True)
+class TriedLaunch:
+    """A launch of a group's nodes that the cloud was asked to try without starting any."""
+
+    group: str
+    outcome: Literal["accepted", "refused", "not tried"]
+    why: str
+
+
+@dataclass(frozen=True)
 class Account:
     """All facts about an account. A missing fact is None, and its reading gives the reason."""
 
@@ -171,6 +193,8 @@ class Account:
     cluster: str
     elsewhere: str
     """Address that answered instead of the cloud, for example a simulated cloud; empty for the cloud itself."""
+    deployer: str
+    """The user or role that is to run an `up`, whose rights were judged."""
     readings: tuple[Reading, ...]
     offers: tuple[MachineOffer, ...] | None
     reservations: tuple[Reservation, ...] | None
@@ -210,6 +234,9 @@ class Account:
     boundaries: tuple[Boundary, ...] | None
     tag_rules: tuple[TagRule, ...] | None
     """Policies of the account's organisation for the names of the plan's tags; not only of existing parts."""
+    rights: tuple[JudgedRight, ...] | None
+    """Empty for a deployer whom no policy limits."""
+    launches: tuple[TriedLaunch, ...] | None
 
     def why(self, fact: str) -> str:
         """Return why a fact is unknown."""
@@ -217,7 +244,7 @@ class Account:
         return said or "it was not looked up"
 
 
-FACTS: Final = tuple(each.name for each in fields(Account))[7:]
+FACTS: Final = tuple(each.name for each in fields(Account))[8:]
 """Names of the facts that may be unknown."""
 
 

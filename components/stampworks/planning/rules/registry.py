@@ -24,6 +24,7 @@ from stampworks.planning.rules import (
     reading,
     release,
     reservations,
+    rights,
     scheduler,
     storage,
     terms,
@@ -166,6 +167,8 @@ RULES: Final = (
         ),
     ),
     Rule("account", FACTS, reading.account),
+    Rule("rights.up", FACTS, rights.rights),
+    Rule("rights.launch", FACTS, rights.launches),
     Rule("placement.offers", FACTS, offers.offers, ("pools[].zone", "pools[].machine", "region")),
     Rule(
         "purchase.reservation",

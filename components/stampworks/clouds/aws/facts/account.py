@@ -9,10 +9,11 @@ from functools import cached_property
 from ipaddress import IPv4Network
 from typing import Any
 
-from stampworks.clouds.aws.facts import images, owned, parts, terms
+from stampworks.clouds.aws.facts import images, launches, owned, parts, rights, terms
 from stampworks.clouds.aws.session import Api, AwsUnansweredError
 from stampworks.clouds.aws.tags import CLUSTER, GROUP, PLACES
 from stampworks.plan import Plan
+from stampworks.plan.rights import Right
 
 WHO = "sts:GetCallerIdentity"
 PARAMETER = "ssm:GetParameter"
@@ -31,6 +32,11 @@ class AccountQuestion:
     plan: Plan
     api: Api
     account: str
+    deployer: str
+    """ARN of whoever is to run an `up`."""
+    rights: Sequence[Right]
+    """Rights that an `up` needs."""
+    caller: str
     found: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -64,14 +70,17 @@ class Fact:
     read: Callable[[AccountQuestion], Any]
 
 
-def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Return each fact, or the reason why it is unknown.
+def read_account(
+    plan: Plan, rights: Sequence[Right], deployer: str = "", say: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Return each fact, or the reason why it is unknown. Without a deployer, the caller is the one.
 
     Raise AwsUnansweredError when AWS does not even name the account. Do not ask a service again that gave no answer:
     each call would wait as long as the first.
     """
     api = Api(plan.region)
-    asked = AccountQuestion(plan, api, api.ask(WHO)["Account"])
+    who = api.ask(WHO)
+    asked = AccountQuestion(plan, api, who["Account"], deployer or who["Arn"], rights, who["Arn"])
     readings, silent = [], dict[str, str]()
     for fact in FACTS:
         say(fact.name)
@@ -88,7 +97,7 @@ def read_account(plan: Plan, say: Callable[[str], None] = lambda _: None) -> dic
                 why = f"{', '.join(fact.actions)}: the answer cannot be read: {type(error).__name__} {error}"
         readings.append({"fact": fact.name, "at": at, "why": why})
     of = {"account": asked.account, "region": plan.region, "cluster": plan.name}
-    told = {"cloud": "aws", **of, "elsewhere": api.elsewhere}
+    told = {"cloud": "aws", **of, "elsewhere": api.elsewhere, "deployer": asked.deployer}
     return {**told, "readings": readings, **{fact.name: asked.found.get(fact.name) for fact in FACTS}}
 
 
@@ -106,9 +115,9 @@ def policy() -> dict[str, Any]:
     """Return the policy that permits these actions and no others.
 
     Permit only published parameters: an account's own parameters hold keys. AWS cannot limit the other actions to
-    single resources.
+    single resources. Leave launches out: whether they are permitted is the fact.
     """
-    others = sorted({*(each for each in actions() if each != PARAMETER), *BEHIND})
+    others = sorted({*(each for each in actions() if each not in (PARAMETER, launches.RUN)), *BEHIND, launches.DECODE})
     statements = [
         {"Sid": "ReadFacts", "Effect": "Allow", "Action": others, "Resource": "*"},
         {"Sid": "ReadPublished", "Effect": "Allow", "Action": PARAMETER, "Resource": PUBLISHED},
@@ -314,6 +323,17 @@ def _of_network(asked: AccountQuestion, action: str, key: str) -> list[dict[str,
     return list(asked.api.ask(action, Filters=[{"Name": "vpc-id", "Values": [existing.vpc]}])[key])
 
 
+def _rights(asked: AccountQuestion) -> list[dict[str, Any]]:
+    return rights.judged(asked.api, asked.plan, asked.deployer, asked.rights)
+
+
+def _launches(asked: AccountQuestion) -> list[dict[str, Any]]:
+    if asked.deployer != asked.caller:
+        why = f"the caller is not {asked.deployer}"
+        return [{"group": each.name, "outcome": "not tried", "why": why} for each in asked.plan.groups if each.launch]
+    return launches.tried(asked.api, asked.plan)
+
+
 def _owned(read: Callable[[Api, Plan], Any]) -> Callable[[AccountQuestion], Any]:
     return lambda asked: read(asked.api, asked.plan)
 
@@ -364,5 +384,7 @@ FACTS: tuple[Fact, ...] = (
     Fact("owned_keys", ("kms:DescribeKey",), _owned(terms.keys)),
     Fact("owned_profiles", ("iam:GetInstanceProfile",), _owned(terms.profiles)),
     Fact("boundaries", ("iam:GetPolicy", "iam:GetPolicyVersion"), _owned(terms.boundaries)),
+    Fact("rights", (rights.SIMULATE, rights.ROLE), _rights),
+    Fact("launches", (launches.SUBNETS, launches.RUN), _launches),
     Fact("tag_rules", ("organizations:DescribeEffectivePolicy",), _owned(terms.tag_rules)),
 )
