@@ -77,9 +77,23 @@ def test_a_failed_up_keeps_the_outputs_of_the_stack(project: ToyProject) -> None
     """The engine shows them as deleted. The state has them all the same."""
     project.write('File("one", lines=["a"])\npulumi.export("place", "here")')
     project.up()
-    project.write('f = File("one", lines=["b"], mode="fail late")\npulumi.export("place", f.path)')
-    failed_up(project)
+    project.write('f = File("one", lines=["b"], mode="fail late")\npulumi.export("place", "there")')
+    assert '- place: "here"' in failed_up(project)
     assert project.passes("stack", "output", "place") == "here\n"
+    done = project.run("up", "--yes", "--skip-preview", "--continue-on-error")
+    assert done.returncode == 1
+    assert 'place: "here" => "there"' in done.stdout
+
+
+def test_the_declaration_outlives_its_stack_when_asked_to(project: ToyProject) -> None:
+    """Pulumi deletes the file of a stack with the stack, unless it is told to keep it."""
+    project.passes("config", "set", "declared", "here")
+    file = project.folder / "Pulumi.test.yaml"
+    project.passes("stack", "rm", "--yes", "--preserve-config")
+    assert "here" in file.read_text()
+    project.passes("stack", "init", "test")
+    project.passes("stack", "rm", "--yes")
+    assert not file.exists()
 
 
 def test_a_new_version_of_the_plugin_replaces_and_updates_nothing(

@@ -127,9 +127,9 @@ def test_a_preview_says_what_the_declaration_changes(stamped: Stamped) -> None:
     """In the words of a review, beside the names of properties that the engine shows."""
     pools = [{**DECLARED_THEN["pools"][0], "count": 3}, *DECLARED_THEN["pools"][1:]]
     stamped.declare({**DECLARED_THEN, "pools": pools})
-    [told] = [each for each in stamped.told("info#err") + stamped.told("info") if each.startswith("Changes of")]
+    [told] = [each for each in stamped.told("info#err") + stamped.told("info") if each.startswith("Changes since")]
     assert told.splitlines() == [
-        "Changes of the declaration:",
+        "Changes since the last `pulumi up`:",
         "  pools[gpu].count: 2 to 3 (in place)",
         "  No node restarts, 1 node joins.",
     ]

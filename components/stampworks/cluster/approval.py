@@ -58,7 +58,7 @@ def _tell(found: Review) -> None:
     from stampworks.views.review import review_lines
 
     if lines := review_lines(found):
-        pulumi.log.info("\n".join(["Changes of the declaration:", *(f"  {line}" for line in lines)]))
+        pulumi.log.info("\n".join(["Changes since the last `pulumi up`:", *(f"  {line}" for line in lines)]))
 
 
 def _stamped(name: str, alone: bool) -> Plan | None:

@@ -71,8 +71,7 @@ def review_lines(review: Review) -> list[str]:
 def _told(each: DeclaredChange) -> str:
     last, a, b = each.difference.way[-1], each.difference.a, each.difference.b
     if last.key:
-        how = "new" if a is None else "removed" if b is None else "changed"
-        return f"{each.written}: {how}{summary(a or b)}"
+        return f"{each.written}: {'new' if a is None else 'removed'}{summary(a or b)}"
     policy = "effect unknown" if each.policy is None else each.policy
     return f"{each.written}: {_text(each, a)} to {_text(each, b)} ({policy})"
 
