@@ -62,6 +62,47 @@ def test_report_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureF
     ]
 
 
+def test_earlier_proofs_come_from_the_backends_history(
+    backend: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that the stack's own key has signed. Another kind of backend keeps none that can be read."""
+    now = certificate_of(plan_of(2))
+    (backend / "local.json").write_text(state(proof(signed(now, PRIVATE))))
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
+    assert main(["report", "--format", "json"]) == exits.FINE
+    why = "Earlier proofs are unknown: PULUMI_BACKEND_URL names no folder (file://) with earlier states. --earlier adds"
+    assert json.loads(capsys.readouterr().out)["proofs"]["why"].startswith(why)
+
+    history = tmp_path / "kept" / ".pulumi" / "history" / "test" / "local"
+    history.mkdir(parents=True)
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'kept'}")
+    before = dataclasses.replace(now, started="2026-11-20T19:00:00Z", ended="2026-11-20T19:01:00Z")
+    foreign = dataclasses.replace(before, started="2026-11-19T19:00:00Z")
+    kept = (signed(now, PRIVATE), signed(before, PRIVATE), signed(foreign, new_key()[0]), "no certificate")
+    for number, text in enumerate(kept):
+        latest = json.loads(state(proof(text)))["deployment"]
+        (history / f"local-{number}.checkpoint.json").write_text(json.dumps({"checkpoint": {"latest": latest}}))
+    (history / "local-9.checkpoint.json").write_text("{")
+    assert main(["report", "--format", "json"]) == exits.FINE
+    found = json.loads(capsys.readouterr().out)["proofs"]
+    assert [row["started"] for row in found["rows"]] == [now.started, before.started]
+    assert found["changes"]
+    assert all(each["then"] == each["now"] for each in found["changes"])
+
+
+def test_earlier_proofs_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They need no stack; one of another cluster is refused where a key tells."""
+    before = dataclasses.replace(CERTIFICATE, started="2026-11-20T19:00:00Z")
+    for name, text in (("now", FILE), ("then", signed(before, PRIVATE)), ("other", signed(before, new_key()[0]))):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "key").write_text(PUBLIC)
+    now, then, other, key = (str(tmp_path / name) for name in ("now", "then", "other", "key"))
+    assert main(["report", now, "--earlier", then, "--format", "markdown"]) == exits.FINE
+    assert "| 2026-11-20T19:00:00Z | pass | quick |" in capsys.readouterr().out
+    assert main(["report", now, "--earlier", other, "--key", key]) == exits.WRONG_INPUT
+    assert f"{other}: it is signed by key " in capsys.readouterr().err
+
+
 def test_report_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A file needs no project and no Pulumi; its key identifies the signer."""
     monkeypatch.chdir(tmp_path)

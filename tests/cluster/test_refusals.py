@@ -33,6 +33,7 @@ def test_a_preview_of_a_good_declaration_creates_nothing(stack: Stack) -> None:
     """All resources show as creations, and the machine is as before."""
     shown = stack.preview()
     assert "+ 12 to create" in shown
+    assert "kubeconfig" not in shown  # Slurm has none
     assert stack.traces() == []
 
 

@@ -169,6 +169,17 @@ def test_events_become_few_and_small() -> None:
     }
 
 
+def test_a_task_that_no_host_needs_is_told() -> None:
+    """As skipped, once it is over; a task that one of the hosts needs is not."""
+    translate = player.Translator(["Storage"], check=False)
+    start = {"event": "playbook_on_task_start", "event_data": {"role": "storage", "task": "See"}}
+    skipped, ok = ({"event": f"runner_on_{kind}", "event_data": {"host": "one"}} for kind in ("skipped", "ok"))
+    end = {"event": "playbook_on_stats", "event_data": ENDED}
+    asked = [start, skipped, skipped, start, skipped, ok, start, start, skipped, end]
+    kinds = [line["event"] for event in asked for line in translate.events(event)]
+    assert kinds == ["task", "skipped", "task", "task", "task", "skipped"]
+
+
 def test_nodes_that_start_anew_are_told_together() -> None:
     """Once, when all have been asked; those that need it not are not among them."""
     translate = player.Translator(["Reboot"], check=False, mask=lambda text: text.replace("s3cret", "***"))

@@ -58,15 +58,23 @@ def test_nodes_that_start_anew_are_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_progress_may_be_awaited(tmp_path: Path) -> None:
-    """The caller's progress may be a coroutine."""
-    lines = []
-
-    async def tell(line: str) -> None:
-        lines.append(line)
-
-    asyncio.run(play("site.yml", INVENTORY, stand_in(tmp_path, TASK + END), {}, tell))
+def test_a_task_that_no_host_needs_has_no_line(tmp_path: Path) -> None:
+    """It is skipped at once. A task that takes long has its line while it runs."""
+    lustre = TASK.replace("Make users", "See Lustre")
+    _, lines = run_play(stand_in(tmp_path, lustre + "say(event='skipped')\n" + TASK + END))
     assert lines == ["base : Make users (3 of 9)"]
+    with pytest.raises(PlaybookFailed, match="in base : Make users"):
+        asyncio.run(
+            play(
+                "site.yml",
+                INVENTORY,
+                stand_in(tmp_path, TASK + "time.sleep(60)"),
+                {},
+                lines.append,
+                timeout_minutes=0.03,
+            )
+        )
+    assert lines[1:] == ["base : Make users (3 of 9)"]
 
 
 def test_secrets_are_in_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stampworks_train import record
 from training.agent import Agent
 from training.journal import WATCHED, Journal
 from training.settings import Settings
@@ -35,6 +36,17 @@ def test_copies_that_are_slower_than_steps_are_said_once(copying: float, said: i
             "second copies of snapshots take longer than steps, of which the last 20 waited 31%: the option copies"
         )
         assert [event["what"] for event in events].index("notice") == WATCHED
+
+
+def test_memory_of_an_accelerator_is_written_where_a_rank_told_it(tmp_path: Path) -> None:
+    """A record of it has the memory of each step."""
+    journal = Journal(Settings(name="it", folder=str(tmp_path)))
+    journal.stepped(1, stepped(1, 0.0))
+    journal.stepped(1, {**stepped(2, 0.0), "memory": 5 << 30})
+    journal.close("finished")
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [event.get("memory") for event in events if event["what"] == "step"] == [None, 5 << 30]
+    assert [point.get("memory") for point in record.record(events)["curve"]] == [None, 5 << 30]
 
 
 @pytest.mark.parametrize(

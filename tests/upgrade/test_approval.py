@@ -63,9 +63,15 @@ class Stamped:
         return error
 
     def warnings(self) -> list[str]:
+        return self.told("warning")
+
+    def told(self, severity: str) -> list[str]:
+        """Return the lasting messages of a preview."""
         ran = self.engine.run("preview")
         assert ran.code == 0, ran.said
-        told = [each for each in ran.of("diagnosticEvent") if each["severity"] == "warning"]
+        told = [
+            each for each in ran.of("diagnosticEvent") if each["severity"] == severity and not each.get("ephemeral")
+        ]
         return list(dict.fromkeys(str(each["message"]).strip() for each in told))
 
 
@@ -114,6 +120,18 @@ def test_each_change_says_what_it_does(stamped: Stamped) -> None:
         "2 changes need a person's yes:",
         "  pool gpu machine: sim-h100 in the cluster, sim-a100-small in the declaration: taken down and made anew",
         "  user alice uid: 2001 in the cluster, 2999 in the declaration: data or state would be lost",
+    ]
+
+
+def test_a_preview_says_what_the_declaration_changes(stamped: Stamped) -> None:
+    """In the words of a review, beside the names of properties that the engine shows."""
+    pools = [{**DECLARED_THEN["pools"][0], "count": 3}, *DECLARED_THEN["pools"][1:]]
+    stamped.declare({**DECLARED_THEN, "pools": pools})
+    [told] = [each for each in stamped.told("info#err") + stamped.told("info") if each.startswith("Changes since")]
+    assert told.splitlines() == [
+        "Changes since the last `pulumi up`:",
+        "  pools[gpu].count: 2 to 3 (in place)",
+        "  No node restarts, 1 node joins.",
     ]
 
 

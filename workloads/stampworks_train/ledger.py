@@ -94,9 +94,11 @@ class Step:
     world: int
     tokens: int
     loss: float | None
-    """None for values that are not finite, like the other two."""
+    """None for values that are not finite, like the other three."""
     rate: float | None
     norm: float | None
+    memory: float | None
+    """Bytes of the first rank's accelerator that tensors had at most; None where it has none."""
 
 
 @dataclass
@@ -387,7 +389,7 @@ class _Book:
         self._spend(now - took, "waiting" if going_on else self.state)
         self.mark, self.saved = now, None
         self._lose(step)
-        values = [finite(event.get(name)) for name in ("loss", "rate", "norm")]
+        values = [finite(event.get(name)) for name in ("loss", "rate", "norm", "memory")]
         self.steps.append(Step(step, now, took, _stalls(event, took), self.world, whole(event, "tokens") or 0, *values))
         for failure in self.outage:
             failure.until_step_us = now - failure.at_us

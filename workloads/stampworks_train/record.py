@@ -119,7 +119,7 @@ def curve(account: Account) -> list[dict[str, Any]]:
         points.append({
             "step": step.step, "at": step.at_us / US, "loss": step.loss,
             "tokens_per_s": sum(each.tokens for each in since) / took if took else None,
-            "rate": step.rate, "norm": step.norm,
+            "rate": step.rate, "norm": step.norm, **({} if step.memory is None else {"memory": step.memory}),
         })  # fmt: skip
         before = place
     return points

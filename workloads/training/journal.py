@@ -91,6 +91,7 @@ class Journal:
     def stepped(self, generation: int, message: dict[str, Any]) -> None:
         """Log a finished step that a rank reports."""
         told = {key: message[key] for key in ("step", "loss", "tokens", "seconds", "stalled", "rate", "norm")}
+        told |= {"memory": message["memory"]} if "memory" in message else {}
         self.write("step", number=generation, **told)
         rate = told["tokens"] / told["seconds"]
         figures = {"learning_rate": told["rate"], "gradient_norm": told["norm"]}

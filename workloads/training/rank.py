@@ -425,8 +425,17 @@ class Rank:
                 **more,
                 "rate": learning_rate(settings, step),
                 "norm": norm,
+                **self._memory(),
             }
         )
+
+    def _memory(self) -> dict[str, int]:
+        """Return the most memory of the accelerator, in bytes, that tensors had since the step before."""
+        if self.device.type != "cuda":
+            return {}
+        most = torch.cuda.max_memory_allocated(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        return {"memory": most}
 
     def _digest(self) -> str:
         """Return the digest of all weights, the same however they are cut."""

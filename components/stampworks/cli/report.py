@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from stampworks.cli import exits, qualify, stacks, stamped, state
 
 if TYPE_CHECKING:
     from stampworks.plan import Plan
+    from stampworks.qualification import Certificate
     from stampworks.views.report import Event, Left, Report
 
 FORMATS = ("html", "markdown", "json")
@@ -42,6 +44,13 @@ def add_verbs(verbs: Any) -> None:
         default=[],
         help="show the record of a training run from a file instead; repeatable",
     )
+    report.add_argument(
+        "--earlier",
+        metavar="CERT",
+        action="append",
+        default=[],
+        help="with the certificate of an earlier proof beside those that the backend keeps; may be said again",
+    )
     report.add_argument("--key", metavar="PUB", help="file of the public key (default: the one in the stack's state)")
     report.add_argument("--format", metavar="FORMAT", choices=FORMATS, default="html", help="html, markdown or json")
     report.add_argument("-o", "--output", metavar="FILE", help="file to write (default: standard output)")
@@ -71,7 +80,10 @@ def _file_report(arguments: argparse.Namespace) -> Report:
         raise exits.CliError("--run needs a cluster, and a certificate's file does not lead to one", hint)
     key = qualify.text_of(arguments.key) if arguments.key else ""
     checked = qualify.verified(file, qualify.text_of(file), key)
-    return report_of(checked, runs=_records(arguments)) if arguments.record else report_of(checked)
+    more: dict[str, Any] = {"runs": _records(arguments)} if arguments.record else {}
+    if arguments.earlier:
+        more["earlier"] = _named_proofs(arguments.earlier, key)
+    return report_of(checked, **more)
 
 
 def _stack_report(arguments: argparse.Namespace) -> Report:
@@ -97,7 +109,33 @@ def _stack_report(arguments: argparse.Namespace) -> Report:
     key = qualify.text_of(arguments.key) if arguments.key else _key(resources)
     checked = qualify.verified(f"stack {stack!r}", certificate, key)
     runs = _records(arguments) if arguments.record else _runs(plan, arguments.run)
-    return report_of(checked, plan, _stamping(resources), runs)
+    return report_of(checked, plan, _stamping(resources), runs, _proofs(resources, arguments.earlier, key))
+
+
+def _proofs(resources: Sequence[Mapping[str, Any]], files: Sequence[str], key: str) -> list[Certificate] | str:
+    """Return the certificates of earlier proofs, from files and from the backend; where it has none, the reason."""
+    from stampworks import qualification
+
+    found = _named_proofs(files, key)
+    try:
+        for before in state.earlier(resources):
+            kept = (state.outputs(before, _QUALIFICATION) or {}).get("certificate")
+            with contextlib.suppress(qualification.CertificateError):
+                checked = qualification.verify(str(kept), key)
+                found += [checked.certificate] if checked.signature == "pass" else []
+    except state.SilentError as error:
+        return found or f"Earlier proofs are unknown: {error}. --earlier adds their files."
+    return found
+
+
+def _named_proofs(files: Sequence[str], key: str) -> list[Certificate]:
+    found = []
+    for file in files:
+        checked = qualify.verified(file, qualify.text_of(file), key)
+        if checked.signature == "fail":
+            raise exits.CliError(f"{file}: {checked.why}", "--earlier takes certificates of the same cluster")
+        found.append(checked.certificate)
+    return found
 
 
 def _records(arguments: argparse.Namespace) -> list[Left]:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from stampworks.cli import stacks
 
 TIMEOUT_S = 60.0
+_NO_STATE = "the output of pulumi stack export is not a state"
+_FOLDER = "file://"
+_UPDATES_MAX = 50
+"""Updates to look back at. Each has a file with the whole state after it."""
 
 
 class SilentError(Exception):
@@ -49,7 +55,25 @@ def _answer(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
         if "no stack named" in said:
             return []
         raise SilentError(said.splitlines()[-1] if said else f"pulumi ended with exit code {process.returncode}")
-    return _resources(stdout)
+    try:
+        return _resources(json.loads(stdout))
+    except (ValueError, RecursionError):
+        raise SilentError(_NO_STATE) from None
+
+
+def earlier(now: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Yield what the same stack had after each of its last updates, the latest first.
+
+    A backend in a folder keeps that in files. Raise SilentError for any other backend.
+    """
+    url = os.environ.get("PULUMI_BACKEND_URL", "")
+    if not url.startswith(_FOLDER):
+        raise SilentError("PULUMI_BACKEND_URL names no folder (file://) with earlier states")
+    stack, project = str(now[0]["urn"]).removeprefix("urn:pulumi:").split("::")[:2]
+    kept = Path(url.removeprefix(_FOLDER)).expanduser() / ".pulumi" / "history" / project / stack
+    for file in sorted(kept.glob("*.checkpoint.json"), reverse=True)[:_UPDATES_MAX]:
+        with contextlib.suppress(OSError, SilentError, ValueError, LookupError, TypeError, RecursionError):
+            yield _resources({"deployment": json.loads(file.read_bytes())["checkpoint"]["latest"]})
 
 
 def outputs(of: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | None:
@@ -57,10 +81,10 @@ def outputs(of: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | N
     return next((each["outputs"] for each in of if each["type"] == kind), None)
 
 
-def _resources(state: bytes) -> list[dict[str, Any]]:
+def _resources(state: Any) -> list[dict[str, Any]]:
     """Return the resources that have a type, each with outputs."""
     try:
-        found = json.loads(state)["deployment"].get("resources") or []
+        found = state["deployment"].get("resources") or []
         return [{**each, "type": str(each["type"]), "outputs": dict(each.get("outputs") or {})} for each in found]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise SilentError("the output of pulumi stack export is not a state") from None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise SilentError(_NO_STATE) from None

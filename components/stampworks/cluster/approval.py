@@ -1,4 +1,4 @@
-"""Ask for a yes before an `up` takes down, or loses, something that the stamped cluster has."""
+"""Say how a declaration changes the stamped cluster, and ask for a yes before an `up` takes down, or loses, a part."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _WITH_A_PLAN = ("stampworks:cluster:Roll", "stampworks:cluster:Cluster")
 """The resources that keep the plan that was stamped; the first one knows it when nodes are made."""
 
 
-def check_approved(name: str, plan: Plan, alone: bool) -> None:
-    """Refuse the run if the plan needs an approval and has none. A preview reports it and continues.
+def review_change(name: str, plan: Plan, alone: bool) -> None:
+    """Say in words what differs from what was stamped. Refuse the run if that needs an approval and has none; a
+    preview reports it and continues.
 
     Alone in its stack, a cluster under another name is the stamped one renamed.
     """
@@ -38,6 +39,7 @@ def check_approved(name: str, plan: Plan, alone: bool) -> None:
     if stamped == plan:
         return
     found = _review(stamped, plan)
+    _tell(found)
     accepted = os.environ.get(VARIABLE, "")
     if accepted == found.id or not found.id:
         return
@@ -50,6 +52,13 @@ def check_approved(name: str, plan: Plan, alone: bool) -> None:
         return
     why = f"{VARIABLE} is {accepted}, another change" if accepted else "nothing was changed"
     refuse(f"{text}\n  hint: {why}; to carry out this change and no other, run {command}")
+
+
+def _tell(found: Review) -> None:
+    from stampworks.views.review import review_lines
+
+    if lines := review_lines(found):
+        pulumi.log.info("\n".join(["Changes since the last `pulumi up`:", *(f"  {line}" for line in lines)]))
 
 
 def _stamped(name: str, alone: bool) -> Plan | None:

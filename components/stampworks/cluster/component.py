@@ -15,7 +15,7 @@ from pulumi import Output, ResourceOptions
 
 from stampworks import configuration, qualification
 from stampworks.cluster import clouds, directory, kubernetes
-from stampworks.cluster.approval import check_approved
+from stampworks.cluster.approval import review_change
 from stampworks.cluster.disk_space import check_disk_space
 from stampworks.cluster.plugin import check_plugin, check_programs
 from stampworks.cluster.stack import plan_of_declaration
@@ -106,7 +106,7 @@ class Cluster(pulumi.ComponentResource):
         cloud = clouds.load(plan)
         check_programs(plan)
         check_disk_space(plan)
-        check_approved(name, plan, alone=isinstance(what, Plan))
+        review_change(name, plan, alone=isinstance(what, Plan))
         super().__init__("stampworks:cluster:Cluster", name, None, opts)
         # A cluster that is declared in Python has no stack file that the command line could read.
         self._where = pulumi.get_stack() if isinstance(what, Plan) else "plan.json"

@@ -256,6 +256,8 @@ class Translator:
         self.check = check
         self.mask = mask
         self.stage = ""
+        self.results: set[str] = set()
+        """Kinds of results that the task has had so far."""
         self.failing: set[str] = set()
         self.restarts: dict[str, str] = {}
         self.totals: dict[str, Any] = {}
@@ -264,6 +266,7 @@ class Translator:
         """Yield our events for one of ansible-runner's."""
         data = event.get("event_data", {})
         kind = event["event"]
+        yield from self.skipped(kind)
         if kind == "playbook_on_play_start":
             self.stage = data["name"]
         elif kind == "playbook_on_task_start":
@@ -285,6 +288,15 @@ class Translator:
                 self.restarts[data["host"]] = shortened(self.mask(str(pending.get("why"))))
         elif kind == "playbook_on_stats":
             self.totals = data
+
+    def skipped(self, kind: str) -> Iterator[dict[str, Any]]:
+        """Yield an event at the end of a task that no host needed."""
+        if kind in ("playbook_on_task_start", "playbook_on_stats"):
+            if self.results == {"runner_on_skipped"}:
+                yield {"event": "skipped"}
+            self.results = set()
+        elif kind in ("runner_on_skipped", "runner_on_ok", "runner_on_failed", "runner_on_unreachable"):
+            self.results.add(kind)
 
     def seen(self, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the facts and the pending change of a task in check mode. Without words of its own, the task has its

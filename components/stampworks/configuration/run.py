@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import json
 import os
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ from stampworks.text.amounts import counted
 from stampworks.text.names import fold
 from stampworks.text.printable import masking, printable, printable_lines
 
-OnProgress = Callable[[str], Awaitable[None] | None]
+OnProgress = Callable[[str], None]
+HELD_BACK_S = 0.5
+"""Seconds until the line of a task is shown, unless all hosts have skipped the task by then."""
 SOCKET_FOLDER_MAX = 40
 """Length limit of the folder: the path of a Unix socket has 107 characters, and ssh adds a name and a suffix."""
 FAREWELL_S = 10
@@ -130,17 +131,43 @@ async def _run(
     with private_folder() as folder:
         _write_work(folder, work, secrets)
         command = [*reach, sys.executable, "-m", "stampworks.configuration.player", str(folder)]
-        state, mask = _State(), masking(secrets.values())
+        state, mask, lines = _State(), masking(secrets.values()), _Lines(on_progress)
         try:
             async with asyncio.timeout(timeout_minutes * 60), player(command, folder, mask) as events:
                 async for event in events:
-                    if line := state.take(event):
-                        told = on_progress(line)
-                        if inspect.isawaitable(told):
-                            await told
+                    lines.take(event["event"], state.take(event))
         except TimeoutError:
             state.broken = f"stopped after {timeout_minutes:g} minutes, its limit, in {state.place or 'its first task'}"
+        finally:
+            lines.end()
     return state
+
+
+class _Lines:
+    """Lines of progress, without those of tasks that no host needs."""
+
+    def __init__(self, tell: OnProgress) -> None:
+        self._tell = tell
+        self._held = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def take(self, kind: str, line: str) -> None:
+        if kind == "skipped":
+            self._held = ""
+        self.end()
+        if kind == "task":
+            self._held = line
+            self._timer = asyncio.get_running_loop().call_later(HELD_BACK_S, self.end)
+        elif line:
+            self._tell(line)
+
+    def end(self) -> None:
+        """Show the line that is held back, if any."""
+        if self._timer:
+            self._timer.cancel()
+        held, self._held = self._held, ""
+        if held:
+            self._tell(held)
 
 
 def _write_work(folder: Path, work: _Work, secrets: Mapping[str, str]) -> None:

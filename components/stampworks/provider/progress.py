@@ -13,7 +13,7 @@ from stampworks.provider.handler import Progress
 from stampworks.text.printable import printable_lines
 from stampworks.wire.protocol import engine_pb2, engine_pb2_grpc
 
-_BETWEEN_LINES_S = 0.3  # without a terminal each line is printed
+_BETWEEN_LINES_S = 2.0  # without a terminal each line is printed
 
 
 class EngineLog:

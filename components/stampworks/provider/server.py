@@ -18,6 +18,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
+from stampworks.provider.changes import in_words, input_changes
 from stampworks.provider.checks import failures
 from stampworks.provider.handler import Call, Handler, InputFailure, Package
 from stampworks.provider.progress import EngineLog
@@ -26,7 +27,7 @@ from stampworks.text.printable import masking, printable_lines
 from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import plugin_pb2, provider_pb2_grpc, status_pb2
 from stampworks.wire.protocol import provider_pb2 as pb
-from stampworks.wire.values import UNKNOWN, PropertyChange, changes, decode, encode, said, secret_names
+from stampworks.wire.values import UNKNOWN, PropertyChange, decode, encode, secret_names, top
 
 R = TypeVar("R")
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -92,21 +93,17 @@ class PluginServer(Plugin):
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
         """Compare inputs, and drift with no drift. Only marked inputs replace the resource."""
         handler = await self._handler(request.urn, context)
-        silent = {name for name, row in handler.inputs.items() if row.silent}
-        texts = {name for name, row in handler.inputs.items() if row.told_as_text}
-        olds, before, after = decode(request.olds), decode(request.old_inputs), decode(request.news)
-        before |= {name: olds[name] for name, row in handler.inputs.items() if row.settled and name in olds}
-        for values in (before, after):
-            values |= {name: said(values[name]) for name in texts & values.keys()}
-        inputs = [_whole(one, texts) for one in changes(before, after) if _top(one.path) not in silent]
+        olds, texts = decode(request.olds), {name for name, row in handler.inputs.items() if row.told_as_text}
+        found = input_changes(handler.inputs, olds, decode(request.old_inputs), decode(request.news))
+        inputs = [_whole(one, texts) for one in found]
         drifted = [PropertyChange(path, "update") for path in handler.drift(olds)]
         # an input in an old state may be missing in the table
-        replaces = [one.path for one in inputs if (row := handler.inputs.get(_top(one.path))) and row.replaces]
+        replaces = [one.path for one in inputs if (row := handler.inputs.get(top(one.path))) and row.replaces]
         detailed = {change.path: _difference(change, replaces, of_input=True) for change in inputs}
         detailed |= {change.path: _difference(change, replaces, of_input=False) for change in drifted}
         return pb.DiffResponse(
             changes=pb.DiffResponse.DIFF_SOME if detailed else pb.DiffResponse.DIFF_NONE,
-            diffs=sorted({_top(path) for path in detailed}),
+            diffs=sorted({top(path) for path in detailed}),
             replaces=replaces,
             deleteBeforeReplace=bool(replaces),  # the new one would meet the old under the same name
             detailedDiff=detailed,
@@ -130,6 +127,7 @@ class PluginServer(Plugin):
         """Update a resource; a preview reports its drift."""
         handler = await self._handler(request.urn, context)
         work = _Work(handler, request.urn, request.news, request.id, request.olds, request.old_inputs)
+        await self._tell_changes(work)
         if request.preview:
             await self._tell_drift(work, work.call.old_outputs)
             return pb.UpdateResponse(properties=work.preview())
@@ -187,6 +185,13 @@ class PluginServer(Plugin):
         if left is None:
             await context.abort(grpc.StatusCode.UNKNOWN, reason)
         return await _abort_partly_done(work, left, reason, context)
+
+    async def _tell_changes(self, work: _Work) -> None:
+        """Show beside the resource which of its inputs differ, and how, until its own progress follows."""
+        call = work.call
+        found = input_changes(work.handler.inputs, call.old_outputs, call.old_inputs, call.inputs)
+        if line := in_words(found, work.secrets):
+            await self._engine.log(call.urn, work.mask(line))
 
     async def _tell_drift(self, work: _Work, outputs: Mapping[str, Any]) -> None:
         """Report each line once, whether the resource was read before or not."""
@@ -249,13 +254,13 @@ class _Work:
         self.handler = handler
         self.inputs = inputs
         self.call = Call(urn, resource_id, decode(inputs), decode(old_inputs), decode(old_outputs))
-        self._secrets = {name for name, row in table.items() if row.secret}
-        self._secrets |= secret_names(inputs) | secret_names(old_inputs) | secret_names(old_outputs)
+        self.secrets = {name for name, row in table.items() if row.secret}
+        self.secrets |= secret_names(inputs) | secret_names(old_inputs) | secret_names(old_outputs)
         known = {**self.call.old_inputs, **self.call.old_outputs, **self.call.inputs}
-        self.mask = self.call.mask = masking(_texts([known.get(name) for name in self._secrets]))
+        self.mask = self.call.mask = masking(_texts([known.get(name) for name in self.secrets]))
 
     def state(self, outputs: Mapping[str, Any]) -> Struct:
-        return encode({**self.call.inputs, **outputs}, self._secrets)
+        return encode({**self.call.inputs, **outputs}, self.secrets)
 
     def preview(self) -> Struct:
         """Return the inputs, and as unknown each output that the coming operation may change."""
@@ -265,7 +270,7 @@ class _Work:
         return self.state({name: old.get(name, UNKNOWN) if row.stable else UNKNOWN for name, row in coming.items()})
 
     def failure(self, failure: InputFailure) -> pb.CheckFailure:
-        if _top(failure.path) in self._secrets:  # the engine shows the value of a property that an error names
+        if top(failure.path) in self.secrets:  # the engine shows the value of a property that an error names
             return pb.CheckFailure(reason=f"{failure.path} {failure.reason}")
         return pb.CheckFailure(property=failure.path, reason=failure.reason)
 
@@ -278,14 +283,10 @@ def _texts(value: Any) -> list[str]:
     return [text for item in items for text in _texts(item)]
 
 
-def _top(path: str) -> str:
-    return path.replace("[", ".").split(".")[0]
-
-
 def _whole(change: PropertyChange, texts: Collection[str]) -> PropertyChange:
     """Return the difference as the engine knows it: a text has no parts."""
-    top = _top(change.path)
-    return PropertyChange(top, "update") if top in texts and top != change.path else change
+    name = top(change.path)
+    return PropertyChange(name, "update") if name in texts and name != change.path else change
 
 
 def _difference(change: PropertyChange, replaces: list[str], of_input: bool) -> pb.PropertyDiff:

@@ -13,6 +13,7 @@ from stampworks.changes.review import DeclaredChange, Policy, Reach, Review, Rul
 from stampworks.plan import to_dict
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold
+from stampworks.text.printable import printable
 from stampworks.views.comparison import sentences, shown, summary
 from stampworks.views.existing import UNTOUCHED
 from stampworks.views.money import uncounted, usd
@@ -22,6 +23,8 @@ OF_TRAINING = "training."
 ROWS_MAX = 40
 """Rows of each table: a comment holds 65,536 characters."""
 FOLLOWING_MAX = 16
+LINES_MAX = 16
+"""Changes of a preview. The review has all of them."""
 MARKS = {"pass": "\N{WHITE HEAVY CHECK MARK}", "fail": "\N{CROSS MARK}", "unknown": "\N{BLACK QUESTION MARK ORNAMENT}"}
 DOES = {
     "in place": "jobs go on",
@@ -55,6 +58,22 @@ def review_markdown(review: Review) -> str:
         _unknown(review.unknown),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def review_lines(review: Review) -> list[str]:
+    """Return the changes and their effect in words, a line each, for a terminal."""
+    lines = [_told(each) for each in _sorted(review.changes)]
+    more = [f"{len(lines) - LINES_MAX} more"] if len(lines) > LINES_MAX else []
+    nodes = [_node_counts(review)] if review.restart or review.join or review.leave else []
+    return [printable(line) for line in [*lines[:LINES_MAX], *more, *nodes]]
+
+
+def _told(each: DeclaredChange) -> str:
+    last, a, b = each.difference.way[-1], each.difference.a, each.difference.b
+    if last.key:
+        return f"{each.written}: {'new' if a is None else 'removed'}{summary(a or b)}"
+    policy = "effect unknown" if each.policy is None else each.policy
+    return f"{each.written}: {_text(each, a)} to {_text(each, b)} ({policy})"
 
 
 def _existing(parts: Sequence[tuple[str, str]]) -> list[str]:
@@ -243,9 +262,13 @@ def _nodes(count: int, verb: str) -> str:
 def _changes(review: Review) -> list[str]:
     rows = [
         (quoted(each.written), _side(each, each.difference.a), _side(each, each.difference.b), *_effect(each))
-        for each in sorted(review.changes, key=lambda each: POLICIES.index(each.policy))
+        for each in _sorted(review.changes)
     ]
     return _table(("change", "before", "after", "how", "effect"), rows) if rows else []
+
+
+def _sorted(changes: Sequence[DeclaredChange]) -> list[DeclaredChange]:
+    return sorted(changes, key=lambda each: POLICIES.index(each.policy))
 
 
 def _approval(review: Review) -> list[str]:
@@ -260,7 +283,12 @@ def _side(each: DeclaredChange, value: Any) -> str:
     last = each.difference.way[-1]
     if last.key:
         return "-" if value is None else quoted(summary(value).removeprefix(", ") or "there")
-    return quoted(", ".join(value) if last.field == "order" else shown(value, last.field, each.difference.unit))
+    return quoted(_text(each, value))
+
+
+def _text(each: DeclaredChange, value: Any) -> str:
+    field = each.difference.way[-1].field
+    return ", ".join(value) if field == "order" else shown(value, field, each.difference.unit)
 
 
 def _effect(each: DeclaredChange) -> tuple[str, str]:

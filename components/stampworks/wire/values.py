@@ -70,6 +70,13 @@ class PropertyChange(NamedTuple):
 
     path: str
     kind: Literal["add", "delete", "update"]
+    old: Any = None
+    new: Any = None
+
+
+def top(path: str) -> str:
+    """Return the property that a path leads into."""
+    return path.replace("[", ".").split(".")[0]
 
 
 def changes(old: Any, new: Any, path: str = "") -> Iterator[PropertyChange]:
@@ -82,14 +89,14 @@ def changes(old: Any, new: Any, path: str = "") -> Iterator[PropertyChange]:
         for index in range(max(len(old), len(new))):
             yield from _change(old_items, new_items, index, f"{path}[{index}]")
     elif type(old) is not type(new) or old != new:
-        yield PropertyChange(path, "update")
+        yield PropertyChange(path, "update", old, new)
 
 
 def _change(old: Mapping[Any, Any], new: Mapping[Any, Any], key: Any, path: str) -> Iterator[PropertyChange]:
     if key not in new:
-        yield PropertyChange(path, "delete")
+        yield PropertyChange(path, "delete", old[key])
     elif key not in old:
-        yield PropertyChange(path, "add")
+        yield PropertyChange(path, "add", None, new[key])
     else:
         yield from changes(old[key], new[key], path)
 

@@ -21,6 +21,7 @@ SCREEN, A4 = 1120, 688
 """Points of a window, and of a page of paper between its margins."""
 BAD_EVENTS = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
 SIZES = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+NIGHT = [{"name": "prefers-color-scheme", "value": "dark"}]
 CELL = """(() => {
     const row = [...document.querySelectorAll('.heat tbody tr')].find(each => each.cells[0].innerText === '%s');
     const {x, y, width, height} = row.querySelectorAll('.link')[1].getBoundingClientRect();
@@ -58,6 +59,10 @@ def test_a_report_in_a_browser(tmp_path: Path) -> None:
         assert changes(bad[2]) > 8
         whole = shades(page.picture(x=0, y=0, width=SCREEN, height=300))
         assert len({shade for row in whole for shade in row}) > 50
+        page.ask("Emulation.setEmulatedMedia", media="screen", features=NIGHT)
+        dark = shades(page.picture(x=0, y=0, width=SCREEN, height=300))
+        page.ask("Emulation.setEmulatedMedia", media="screen", features=[])
+        assert mean(dark) < 0.3 * 255 < 0.7 * 255 < mean(whole)
         paper = page.paper()
         assert paper.startswith(b"%PDF-")
         assert 3 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 12

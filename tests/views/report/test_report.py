@@ -17,11 +17,14 @@ import pytest
 from stampworks.plan import from_dict, to_dict, to_json
 from stampworks.qualification import Certificate, Checked, Measured
 from stampworks.text.printable import printable
+from stampworks.views import report as views_report
 from stampworks.views.report import Event, Report, left, report_html, report_json, report_markdown, report_of
+from stampworks.views.report.marks import number, tick_label, ticks
 
 from tests.views.report.proven import certificate_of, plan_of
 from tests.views.report.trained import a_run
 
+STYLE = Path(views_report.__file__).with_name("style.css")
 GOLDEN = Path(__file__).parent / "golden"
 PLAN = plan_of(8, oversubscription=2)
 STAMPING = (
@@ -112,10 +115,101 @@ def test_a_page_needs_nothing_but_itself(recorded: Certificate) -> None:
     """The page has no script and no external resource, and forbids loading any."""
     text = report_html(report_of(checked(recorded), PLAN))
     page = Page(text)
-    assert {tag for tag, _ in page.shape}.isdisjoint({"script", "link", "img", "iframe", "object", "a", "form"})
-    assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("href", "src", "style")]
+    assert {tag for tag, _ in page.shape}.isdisjoint({"script", "link", "img", "iframe", "object", "form"})
+    assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("src", "style")]
     assert set(re.findall(r"url\([^)]*\)|@import|https?:", text)) == {"url(#hatch)"}
     assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in page.attributes
+
+
+def test_the_contents_lead_to_every_section(recorded: Certificate) -> None:
+    """Each heading of the second level has its link, in their order."""
+    text = report_html(report_of(checked(recorded), PLAN))
+    contents = re.search(r'<nav aria-label="contents">(.*?)</nav>', text, re.DOTALL)
+    assert contents
+    links = re.findall(r'<a href="#(\w+)">(.*?)</a>', contents[1])
+    assert links == re.findall(r'<section id="(\w+)"><h2>(.*?)</h2>', text)
+    assert len(links) >= 10
+
+
+def test_values_of_nodes_stand_on_a_scale(recorded: Certificate) -> None:
+    """Each strip has round numbers that enclose its values, and says in words what it shows."""
+    found = report_of(checked(recorded), PLAN)
+    strips = re.findall(r'<td class="strip"><svg [^>]*aria-label="([^"]*)">(.*?)</svg>', report_html(found))
+    assert len(strips) == len(found.nodes)
+    for spread, (label, drawn) in zip(found.nodes, strips, strict=True):
+        assert label.endswith(f"to {number(spread.values[-1].value, spread.unit)}")
+        assert drawn.count('class="tick"') == len(spread.values)
+        low, high, unit = re.findall(r"<text [^>]*>([^<]*)</text>", drawn)
+        assert unit == spread.unit
+        assert scaled(low) <= spread.values[0].value <= spread.values[-1].value <= scaled(high)
+        assert scaled(low) < scaled(high)
+
+
+def scaled(text: str) -> float:
+    """Read a number of a scale; a billionth more or less is nothing."""
+    figure, _, letter = text.replace(",", "").partition(" ")
+    return float(figure) * {"": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}[letter]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (98.9, 99.6, ["98.5", "99.0", "99.5", "100.0"]),
+        (28e6, 28e6, ["20 M", "30 M"]),
+        (2000.0, 2000.0, ["2,000", "3,000"]),
+        (0.0, 0.0, ["0.0", "0.5"]),
+        (-3.0, 7.0, ["-5", "0", "5", "10"]),
+        (1.25e9, 3.1e9, ["1 G", "2 G", "3 G", "4 G"]),
+    ],
+)
+def test_a_scale_has_round_numbers(low: float, high: float, labels: list[str]) -> None:
+    """They enclose what is shown, also where all values are the same."""
+    found = ticks(low, high, most=3)
+    assert [tick_label(each, found) for each in found] == labels
+
+
+def palette(style: str) -> dict[str, str]:
+    return dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", style))
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_texts_can_be_read_by_day_and_night() -> None:
+    """Every colour of text has the contrast of 4.5 that WCAG 2 asks for, on either ground."""
+    style = STYLE.read_text(encoding="utf-8")
+    night = re.search(r"prefers-color-scheme: dark\) \{\s*:root \{(.*?)\}", style, re.DOTALL)
+    assert night
+    for colours in (palette(style.partition("@media")[0]), palette(night[1])):
+        for ground in ("paper", "faint"):
+            for ink in ("ink", "soft", "good", "bad", "open"):
+                pair = sorted((luminance(colours[ink]), luminance(colours[ground])))
+                assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5, (ink, ground)
+
+
+def test_earlier_proofs_are_compared_with_this_one(recorded: Certificate) -> None:
+    """The latest of them, figure by figure; a proof without any says so."""
+    assert "--earlier adds their files" in report_markdown(report_of(checked(recorded)))
+    assert "This is the first proof that is known." in report_markdown(report_of(checked(recorded), earlier=[recorded]))
+    slower = tuple(
+        dataclasses.replace(each, value=each.value / 2) if each.quantity == "matmul_fp32" else each
+        for each in recorded.measured
+    )
+    older, old = (
+        dataclasses.replace(recorded, started=f"2026-11-{day}T09:00:00Z", ended=f"2026-11-{day}T09:02:30Z", **more)
+        for day, more in (("18", {"verdict": "pass"}), ("19", {"measured": slower}))
+    )
+    found = report_of(checked(recorded), earlier=[older, old])
+    assert [row.started for row in found.proofs.rows] == [recorded.started, old.started, older.started]
+    [matmul] = [each for each in found.proofs.changes if each.name.startswith("matmul")]
+    assert matmul.percent == 100.0
+    page, markdown = Page(report_html(found)).text, report_markdown(found)
+    for said in ("2026-11-18T09:00:00Z", "+100.0 %", "This proof and the one before"):
+        assert said in page
+        assert said in markdown
 
 
 def test_every_colour_has_a_second_sign(recorded: Certificate) -> None:
@@ -145,7 +239,8 @@ def test_text_is_never_markup(recorded: Certificate) -> None:
     pages = [Page(report_html(report_of(checked(each)))) for each in (harmless, hostile)]
     assert pages[0].shape == pages[1].shape
     assert f"gpu-003{printable(HOSTILE)}" in pages[1].text
-    assert all(name not in ("onload", "href") for name, _ in pages[1].attributes)
+    assert all(name != "onload" for name, _ in pages[1].attributes)
+    assert all(value.startswith("#") for name, value in pages[1].attributes if name == "href")
 
 
 def test_markdown_shows_text_as_it_is(recorded: Certificate) -> None:

@@ -71,6 +71,36 @@ def test_simulated_nodes_are_marked() -> None:
     assert re.search(r"^- Throughput: .* tokens/s \(simulated\)$", report_markdown(found), re.MULTILINE)
 
 
+def test_the_last_two_runs_are_compared() -> None:
+    """Figures that both have, with their change; one run alone has no such table."""
+    assert not report(a_run()).training.changes
+    found = report(a_run(48, name="second"), a_run(name="first"))
+    steps = next(each for each in found.training.changes if each.name == "steps")
+    assert (steps.then, steps.now, steps.percent) == (24, 48, 100.0)
+    assert "| figure | run first | run second | change |" in report_markdown(found)
+    assert "| steps | 24 | 48 | +100.0 % |" in report_markdown(found)
+    assert "+100.0 %" in Page(report_html(found)).text
+
+
+def test_use_of_the_accelerators_is_drawn_where_it_is_known() -> None:
+    """From the rate of each step and the run's share of the peak. Without a peak, or with other ranks, nothing is."""
+    known = changed(lambda run: run["account"].update(share_of_peak=0.4))
+    drawn = "share of the accelerators' peak, %, by step"
+    assert drawn not in Page(report_html(report(a_run()))).text
+    assert drawn in Page(report_html(report(known))).text
+    known["generations"][1]["world"] = 2
+    assert drawn not in Page(report_html(report(known))).text
+
+
+def test_memory_is_drawn_where_accelerators_told_it() -> None:
+    """In GiB; the nodes of a cluster without accelerators tell none."""
+    drawn = "memory of the first accelerator, GiB, by step"
+    assert drawn not in Page(report_html(report(a_run()))).text
+    known = changed(lambda run: [point.update(memory=3 << 30) for point in run["curve"]])
+    assert drawn in Page(report_html(report(known))).text
+    assert re.search(rf'aria-label="{drawn}, from 3 to 3"', report_html(report(known)))
+
+
 def test_drawings_have_a_second_sign() -> None:
     """A failure is a dashed line with a triangle, a checkpoint a square: there is no meaning in a colour alone."""
     section = report_html(report(a_run())).partition("<h2>Training</h2>")[2].partition("</section>")[0]

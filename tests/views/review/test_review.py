@@ -18,7 +18,7 @@ from stampworks.planning.changes.review import ReviewedStack, review
 from stampworks.planning.cost import MONTH_HOURS
 from stampworks.planning.rules.findings import Finding
 from stampworks.views.quoted import LENGTH_MAX, prose, quoted
-from stampworks.views.review import review_json, review_markdown, unreadable_markdown
+from stampworks.views.review import review_json, review_lines, review_markdown, unreadable_markdown
 
 from tests.planning.test_fingerprint import PLAN, changed, planned
 
@@ -117,6 +117,14 @@ def test_nothing_of_a_change_is_more_than_text(text: str) -> None:
 def _only(found: Review) -> Plan:
     storage = tuple(each.difference.b for each in found.changes if each.written.startswith("storage["))
     return dataclasses.replace(PLAN, storage=tuple(each for each in storage if each))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_lines_for_a_terminal_are_lines(text: str) -> None:
+    """No text of a change ends a line, or is obeyed by a terminal; many changes are counted."""
+    lines = review_lines(hostile(text))
+    assert len(lines) > 3
+    assert all(line.isprintable() for line in lines)
 
 
 @pytest.mark.parametrize("text", HOSTILE)

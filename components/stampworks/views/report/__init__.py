@@ -23,6 +23,7 @@ from stampworks.views.report import (
     headline,
     pairs,
     planned,
+    proofs,
     rails,
     timeline,
     training,
@@ -54,13 +55,14 @@ class Report:
     nodes: tuple[alone.QuantitySpread, ...]
     training: training.TrainingReport
     timeline: timeline.Timeline
+    proofs: proofs.Proofs
     findings: tuple[CheckFinding, ...]
     plan: planned.Planned
 
 
 _SECTIONS = (
     (failures, "failures"), (rails, "rails"), (pairs, "pairs"), (curves, "collectives"), (alone, "nodes"),
-    (training, "training"), (timeline, "timeline"), (findings, "findings"), (planned, "plan"),
+    (training, "training"), (timeline, "timeline"), (proofs, "proofs"), (findings, "findings"), (planned, "plan"),
 )  # fmt: skip
 
 
@@ -78,10 +80,11 @@ def report_of(
     plan: Plan | None = None,
     stamping: Sequence[Event] | None = None,
     runs: Sequence[Left] | str = training.UNKNOWN,
+    earlier: Sequence[Certificate] | str = proofs.UNKNOWN,
 ) -> Report:
     """Return the whole report. Leave out a plan that is not the proven one, with a note.
 
-    `runs` are records of runs, or the reason why none are known.
+    `runs` are records of runs, `earlier` the certificates of earlier proofs, or the reason why none are known.
     """
     certificate, notes = _sound(checked.certificate)
     if plan and fingerprint(plan) != certificate.fingerprint:
@@ -101,6 +104,7 @@ def report_of(
         nodes=alone.of(certificate),
         training=training.of(certificate, plan, runs),
         timeline=timeline.of(certificate, stamping),
+        proofs=proofs.of(certificate, earlier if isinstance(earlier, str) else [_sound(each)[0] for each in earlier]),
         findings=findings.of(certificate),
         plan=planned.of(certificate, plan),
     )
@@ -141,9 +145,12 @@ def report_markdown(found: Report) -> str:
 
 
 def report_html(found: Report) -> str:
-    """Return one HTML file without references and scripts."""
-    body = e("main", headline.html(found.headline))
-    tree.into(body, (module.html(getattr(found, name)) for module, name in _SECTIONS))
+    """Return one HTML file without scripts and without references to anything outside."""
+    body = e("main", headline.html(found.headline), _contents())
+    for module, name in _SECTIONS:
+        section = module.html(getattr(found, name))
+        section.set("id", name)
+        body.append(section)
     head = e(
         "head",
         e("meta", charset="utf-8"),
@@ -153,6 +160,11 @@ def report_html(found: Report) -> str:
         e("style", " ".join(_STYLE.read_text().split())),
     )
     return tree.document(e("html", head, e("body", _patterns(), body), lang="en"))
+
+
+def _contents() -> Element:
+    links = (e("li", e("a", module.TITLE, href=f"#{name}")) for module, name in _SECTIONS)
+    return e("nav", e("ul", *links), aria_label="contents")
 
 
 def _patterns() -> Element:

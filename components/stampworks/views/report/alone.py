@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from stampworks.qualification import Certificate, Measured
 from stampworks.qualification.peers import ACCELERATOR, place
 from stampworks.qualification.rails import QUANTITY
+from stampworks.text.amounts import counted
 from stampworks.views.report import curves, tree
 from stampworks.views.report.markdown import plain, table
-from stampworks.views.report.marks import number, simulated_mark
+from stampworks.views.report.marks import number, simulated_mark, tick_label, ticks
 from stampworks.views.report.tree import e
 
 TITLE = "Each node by itself"
 _NONE = "Nothing was measured of single nodes."
 _HEADER = ("quantity", "values", "lowest", "median", "highest", "at most")
-_WIDTH, _HEIGHT = 150.0, 16.0
+_WIDTH, _HEIGHT = 160.0, 34.0
+_LEFT, _RIGHT, _AXIS = 18.0, 142.0, 18.0
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,13 @@ def _words(spread: QuantitySpread) -> tuple[str, ...]:
     return str(len(spread.values)), lowest, number(spread.median), highest, expected
 
 
-def _name(spread: QuantitySpread) -> str:
+def name(spread: QuantitySpread) -> str:
     where = "".join(f" on {place}" for place in (spread.rail, spread.device) if place and place != "cpu")
-    return f"{curves.name(spread.quantity)}{where}, {spread.unit}"
+    return f"{curves.name(spread.quantity)}{where}"
+
+
+def _titled(spread: QuantitySpread) -> str:
+    return f"{name(spread)}, {spread.unit}"
 
 
 def html(spreads: tuple[QuantitySpread, ...]) -> Element:
@@ -91,28 +96,39 @@ def html(spreads: tuple[QuantitySpread, ...]) -> Element:
         return e("section", e("h2", TITLE), e("p", _NONE))
     rows = [
         (
-            e("td", _name(spread), " ", simulated_mark(spread.simulated)),
+            e("td", _titled(spread), " ", simulated_mark(spread.simulated)),
             *map(tree.figure, _words(spread)),
-            e("td", _strip([each.value for each in spread.values]), class_="strip"),
+            e("td", _strip(spread), class_="strip"),
         )
         for spread in spreads
     ]
-    return e("section", e("h2", TITLE), tree.table((*_HEADER, "lowest to highest"), rows))
+    return e("section", e("h2", TITLE), tree.table((*_HEADER, "each value"), rows, "spreads"))
 
 
-def _strip(values: Sequence[float]) -> Element:
-    """Return a tick for each value, placed between the lowest and the highest."""
-    extent = values[-1] - values[0]
-    ticks = []
-    for value in values:
-        at = f"{4 + (_WIDTH - 8) * ((value - values[0]) / extent if extent else 0.5):.1f}"
-        ticks.append(e("line", x1=at, x2=at, y1=2, y2=_HEIGHT - 2, class_="tick"))
-    base = e("line", x1=4, x2=_WIDTH - 4, y1=_HEIGHT / 2, y2=_HEIGHT / 2, class_="rule")
-    box = f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}"
-    return e("svg", base, *ticks, viewBox=box, width=f"{_WIDTH:.0f}", aria_hidden="true")
+def _strip(spread: QuantitySpread) -> Element:
+    """Return a mark for each value above a scale in the unit of the quantity."""
+    values = [each.value for each in spread.values]
+    scale = ticks(values[0], values[-1], most=3)
+
+    def x(value: float) -> str:
+        return f"{_LEFT + (_RIGHT - _LEFT) * (value - scale[0]) / (scale[-1] - scale[0]):.1f}"
+
+    many = counted(len(values), "value")
+    return e(
+        "svg",
+        e("line", x1=_LEFT, x2=_RIGHT, y1=_AXIS, y2=_AXIS, class_="axis"),
+        *(e("line", x1=x(at), x2=x(at), y1=_AXIS, y2=_AXIS + 4, class_="axis") for at in scale),
+        *(e("text", tick_label(at, scale), x=x(at), y=_HEIGHT - 2, class_="middle") for at in (scale[0], scale[-1])),
+        e("text", spread.unit, x=_WIDTH / 2, y=_HEIGHT - 2, class_="middle"),
+        *(e("line", x1=x(value), x2=x(value), y1=3, y2=_AXIS - 2, class_="tick") for value in values),
+        viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
+        width=f"{_WIDTH:.0f}",
+        role="img",
+        aria_label=f"{many} from {number(values[0])} to {number(values[-1], spread.unit)}",
+    )
 
 
 def markdown(spreads: tuple[QuantitySpread, ...]) -> list[str]:
     """Return the section as lines of Markdown."""
-    rows = [(_name(spread) + " (simulated)" * spread.simulated, *_words(spread)) for spread in spreads]
+    rows = [(_titled(spread) + " (simulated)" * spread.simulated, *_words(spread)) for spread in spreads]
     return [f"## {TITLE}", "", *(table(_HEADER, rows) if rows else [plain(_NONE)])]

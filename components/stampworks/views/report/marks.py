@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from math import ceil, floor, log10
 from xml.etree.ElementTree import Element
 
 from stampworks.qualification import Verdict
@@ -18,6 +19,7 @@ _SHAPES = {
     "fail": "M3 3 11 11M11 3 3 11",
     "unknown": "M4.5 5a2.5 2.5 0 1 1 3.6 2.2Q7 7.8 7 9M7 11.3v.4",
 }
+_LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 _NAME_MAX = 14
 """Characters of a name in a drawing. Tables have the whole name."""
 
@@ -88,3 +90,22 @@ def counted(verdicts: Iterable[Verdict]) -> str:
     """Return the count of each verdict: 6 passed, 1 failed."""
     found = list(verdicts)
     return ", ".join(f"{found.count(each)} {word}" for each, word in _WORDS.items() if each in found)
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Return round numbers from below the lowest value to above the highest, in at most so many steps."""
+    extent = high - low if high - low > 1e-9 * max(abs(low), abs(high)) else abs(high) or 1.0
+    power = 10.0 ** floor(log10(extent / 2))
+    leads = (0.5, 1, 2, 5, 10, 20, 50)
+    step = next(lead * power for lead in leads if extent / (lead * power) <= most)
+    return [at * step for at in range(floor(low / step), max(ceil(high / step), floor(low / step) + 1) + 1)]
+
+
+def tick_label(value: float, ticks: list[float]) -> str:
+    """Format a number of a scale with the digits that tell it from its neighbours."""
+    most, step = max(map(abs, ticks)), ticks[1] - ticks[0]
+    unit, letter = next(((unit, letter) for unit, letter in _LARGE if most >= unit), (1.0, ""))
+    decimals = -floor(log10(step / unit) + 1e-9)
+    if most >= 1e18 or decimals > 6:
+        return number(value)
+    return f"{value / unit:,.{max(0, decimals)}f} {letter}".rstrip()

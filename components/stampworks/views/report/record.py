@@ -67,6 +67,8 @@ class TrainingPoint:
     tokens_per_s: float | None
     rate: float | None
     norm: float | None
+    memory: float | None = None
+    """Most bytes of the first rank's accelerator that tensors had."""
 
 
 @dataclass(frozen=True)

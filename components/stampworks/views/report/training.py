@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
 from xml.etree.ElementTree import Element
 
 from stampworks.plan import Plan
 from stampworks.qualification import Certificate
-from stampworks.views.report import timeline, tree
+from stampworks.views.report import changes, timeline, tree
+from stampworks.views.report.changes import FigureChange
 from stampworks.views.report.markdown import items, plain, table
-from stampworks.views.report.marks import figures, number, simulated_mark
+from stampworks.views.report.marks import figures, number, simulated_mark, tick_label, ticks
 from stampworks.views.report.record import Checkpoint, Interval, Record, RecordedFailure, TrainingPoint
 from stampworks.views.report.tree import e
 
@@ -21,6 +21,7 @@ _SIMULATED = (
     "says nothing about accelerators."
 )
 _EXPLAINED = "A dashed line with a triangle is a failure; a square below the curve is a checkpoint."
+_LAST_TWO = "The latest run and the one before"
 _BINS = ("use of time", "time", "part", "meaning")
 _FAILURES = (
     *("when", "what", "where", "after step", "steps lost", "time lost", "restart", "to next step", "state from"),
@@ -34,6 +35,12 @@ _FEW = 10
 _WIDTH, _HEIGHT = 478.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 462.0, 12.0, 180.0
 _BAR = 150.0
+_CURVES = {
+    "loss": "loss",
+    "tokens_per_s": "tokens/s",
+    "share_of_peak": "share of the accelerators' peak, %,",
+    "memory": "memory of the first accelerator, GiB,",
+}
 _STATES = {"open": "open: it goes on, or was killed", "": "unknown"}
 
 
@@ -55,6 +62,8 @@ class TrainingReport:
     simulated: bool
     runs: tuple[Left, ...]
     """Runs, the latest first."""
+    changes: tuple[FigureChange, ...] = ()
+    """Figures of the latest run beside those of the one before."""
 
 
 UNKNOWN = (
@@ -69,7 +78,40 @@ def of(certificate: Certificate, plan: Plan | None, runs: Sequence[Left] | str) 
     simulated = any(pools or [each.simulated for each in certificate.measured])
     if isinstance(runs, str):
         return TrainingReport(runs, simulated, ())
-    return TrainingReport("" if runs else _NONE, simulated, tuple(runs))
+    return TrainingReport("" if runs else _NONE, simulated, tuple(runs), tuple(_changes(runs, simulated)))
+
+
+def _changes(runs: Sequence[Left], simulated: bool) -> Iterator[FigureChange]:
+    """Yield the figures that both of the latest two runs have."""
+    known = [each.record for each in runs if each.record]
+    if len(known) < 2:
+        return
+    now, then = (dict(_figures(each)) for each in known[:2])
+    for (name, unit), value in now.items():
+        before = then[name, unit]
+        if value is not None and before is not None:
+            yield FigureChange(name, unit, before, value, simulated and name == "throughput")
+
+
+def _figures(run: Record) -> Iterator[tuple[tuple[str, str], float | None]]:
+    account = run.account
+    yield ("goodput", "%"), _percent(account.goodput)
+    yield ("throughput", "tokens/s"), account.tokens_per_s
+    yield ("share of peak", "%"), _percent(account.share_of_peak)
+    yield ("cost for a million tokens", ""), account.cost_per_million_tokens
+    yield ("last loss", ""), next((point.loss for point in reversed(run.curve) if point.loss is not None), None)
+    yield ("steps", ""), account.step
+    yield ("wall time", "s"), account.wall_s
+    yield ("failures", ""), run.counts.failures
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _sides(training: TrainingReport) -> tuple[str, str, str, str]:
+    now, then = [each.name for each in training.runs if each.record][:2]
+    return "figure", f"run {then}", f"run {now}", "change"
 
 
 def _span(seconds: float) -> str:
@@ -180,6 +222,8 @@ def html(training: TrainingReport) -> Element:
     section = e("section", e("h2", TITLE), e("p", training.why) if training.why else None)
     if training.simulated and training.runs:
         tree.into(section, [e("p", simulated_mark(True), " ", _SIMULATED)])
+    if training.changes:
+        tree.into(section, [e("h3", _LAST_TWO), changes.html(_sides(training), training.changes)])
     for left in training.runs:
         tree.into(section, _run(left, training.simulated))
     return section
@@ -198,7 +242,7 @@ def _run(left: Left, simulated: bool) -> Iterator[Element]:
         for (name, value), mark in zip(facts, marked, strict=True)
         for part in (e("dt", name), e("dd", value, " " if mark is not None else None, mark))
     ))  # fmt: skip
-    charts = [_chart(run, "loss"), _chart(run, "tokens_per_s")]
+    charts = [_chart(run, what) for what in _CURVES]
     if drawn := [chart for chart in charts if chart is not None]:
         yield figures(drawn)
         yield e("p", _EXPLAINED, class_="legend")
@@ -225,14 +269,16 @@ def _bar(share: float) -> Element:
 
 def _chart(run: Record, what: str) -> Element | None:
     """Return a chart of a value by step, with failures and checkpoints."""
-    known = [(point.step, value) for point in run.curve if (value := _value(point, what)) is not None]
+    factor = {"share_of_peak": _share_of_rate(run), "memory": 1 / (1 << 30)}.get(what, 1.0)
+    curve = [(point.step, None if value is None else value * factor) for point, value in _values(run, what)]
+    known = [(step, value) for step, value in curve if value is not None]
     if len(known) < 2:
         return None
-    title = "loss by step" if what == "loss" else "tokens/s by step"
+    title = f"{_CURVES[what]} by step"
     first, last = known[0][0], max(known[-1][0], known[0][0] + 1)
     values = [value for _, value in known] + [0.0] * (what != "loss")  # a rate starts at zero
-    ticks = _ticks(min(values), max(values))
-    low, high = ticks[0], ticks[-1]
+    scale = ticks(min(values), max(values))
+    low, high = scale[0], scale[-1]
 
     def x(step: float) -> float:
         return _LEFT + (min(max(step, first), last) - first) / (last - first) * (_RIGHT - _LEFT)
@@ -243,13 +289,13 @@ def _chart(run: Record, what: str) -> Element | None:
     drawing = e(
         "svg",
         e("rect", x=_LEFT, y=_TOP, width=_RIGHT - _LEFT, height=_BOTTOM - _TOP, class_="field"),
-        *(part for tick in ticks for part in _rule(tick, y(tick))),
+        *(part for tick in scale for part in _rule(tick_label(tick, scale), y(tick))),
         *(e("text", _count(step), x=f"{x(step):.1f}", y=_BOTTOM + 26, class_="middle") for step in (first, last)),
         *(_failed(x(failure.step)) for failure in run.failures),
         *(_saved(x(each.step)) for each in run.checkpoints if each.step is not None),
         *(
             e("polyline", points=" ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in line), class_="curve")
-            for line in _lines(run.curve, what)
+            for line in _lines(curve)
         ),
         viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
         width=f"{_WIDTH:.0f}",
@@ -259,20 +305,32 @@ def _chart(run: Record, what: str) -> Element | None:
     return e("figure", e("figcaption", title), drawing, class_="chart wide")
 
 
-def _value(point: TrainingPoint, what: str) -> float | None:
-    value = point.loss if what == "loss" else point.tokens_per_s
-    if value is None or abs(value) > 1e18:
-        return None
-    return value if abs(value) > 1e-18 else 0.0
+def _values(run: Record, what: str) -> Iterator[tuple[TrainingPoint, float | None]]:
+    if what == "share_of_peak" and not _share_of_rate(run):
+        return
+    for point in run.curve:
+        value = {"loss": point.loss, "memory": point.memory}.get(what, point.tokens_per_s)
+        if value is not None:
+            value = None if abs(value) > 1e18 else value if abs(value) > 1e-18 else 0.0
+        yield point, value
 
 
-def _lines(points: Sequence[TrainingPoint], what: str) -> Iterator[list[tuple[int, float]]]:
+def _share_of_rate(run: Record) -> float:
+    """Return the part of the accelerators' peak, in percent, that a rate of one token a second uses.
+
+    It is 0 where that is unknown, or other ranks took part in some of the steps.
+    """
+    share, rate = run.account.share_of_peak, run.account.tokens_per_s
+    same = len({each.world for each in run.generations}) == 1
+    return 100 * share / rate if share and rate and same else 0.0
+
+
+def _lines(points: Sequence[tuple[int, float | None]]) -> Iterator[list[tuple[int, float]]]:
     """Yield the lines between missing values."""
     line: list[tuple[int, float]] = []
-    for point in points:
-        value = _value(point, what)
+    for step, value in points:
         if value is not None:
-            line.append((point.step, value))
+            line.append((step, value))
         elif line:
             yield line
             line = []
@@ -280,18 +338,10 @@ def _lines(points: Sequence[TrainingPoint], what: str) -> Iterator[list[tuple[in
         yield line
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers from below the lowest to above the highest."""
-    extent = high - low if high - low > 1e-9 * max(abs(low), abs(high)) else abs(high) or 1.0
-    power = 10.0 ** floor(log10(extent / 2))
-    step = next(lead * power for lead in (0.5, 1, 2, 5, 10) if extent / (lead * power) <= 6)
-    return [at * step for at in range(floor(low / step), max(ceil(high / step), floor(low / step) + 1) + 1)]
-
-
-def _rule(value: float, at: float) -> tuple[Element, Element]:
+def _rule(label: str, at: float) -> tuple[Element, Element]:
     return (
         e("line", x1=_LEFT, x2=_RIGHT, y1=f"{at:.1f}", y2=f"{at:.1f}", class_="rule"),
-        e("text", number(value), x=_LEFT - 5, y=f"{at:.1f}", class_="row"),
+        e("text", label, x=_LEFT - 5, y=f"{at:.1f}", class_="row"),
     )
 
 
@@ -311,6 +361,8 @@ def markdown(training: TrainingReport) -> list[str]:
         lines += ["", plain(training.why)]
     if training.simulated and training.runs:
         lines += ["", plain(f"(simulated) {_SIMULATED}")]
+    if training.changes:
+        lines += ["", f"### {_LAST_TWO}", "", *table(_sides(training), changes.rows(training.changes))]
     for left in training.runs:
         lines += ["", f"### Run {plain(left.name)}", "", *_markdown_of(left, training.simulated)]
     return lines
