@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from moto.ec2.models.instances import Instance
@@ -118,13 +119,19 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Pat
 
 
 @contextlib.contextmanager
-def surrounded(reach: tuple[str, ...], gateway: str, aws: Simulated, instances: Mapping[str, str]) -> Iterator[None]:
+def surrounded(
+    reach: tuple[str, ...],
+    gateway: str,
+    aws: Simulated,
+    instances: Mapping[str, str],
+    notices: metadata.Notices = MappingProxyType({}),
+) -> Iterator[None]:
     """A room has what AWS has around its machines: the metadata service, and what answers their calls."""
     also_here = [*reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"]
     subprocess.run(also_here, check=True, timeout=30)
     with ExitStack() as stack:
         for address, port, application in (
-            (METADATA, 80, metadata.service(aws, instances)),
+            (METADATA, 80, metadata.service(aws, instances, notices)),
             (gateway, AWS_PORT, aws.application),
         ):
             stack.enter_context(served(application, stack.enter_context(listening(reach, address, port))))

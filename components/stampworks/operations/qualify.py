@@ -20,6 +20,7 @@ from stampworks import qualification
 from stampworks.operations.errors import InputError, nearest
 from stampworks.operations.ground import Ended, NodeStanding, Progress, ProvingGround
 from stampworks.operations.schedulers import port_of
+from stampworks.operations.status import holder
 from stampworks.plan import Level, Member, Roster
 from stampworks.qualification import (
     Ask,
@@ -61,7 +62,7 @@ class _Nodes:
     """Held back by an earlier proof, and why: to be given back if they pass now."""
     aside: dict[str, _Aside] = field(default_factory=dict)
     set_apart: set[str] = field(default_factory=set)
-    """Held by a person: out of service on purpose, and no part of the verdict."""
+    """Held by a person, or for a notice of the cloud: out of service on purpose, and no part of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,9 @@ def _sorted_out(ground: ProvingGround, look: Mapping[str, NodeStanding], wanted:
             found.aside[name] = _Aside("unknown", f"{ground.scheduler} does not know it")
         elif node.busy:
             found.aside[name] = _Aside("unknown", node.busy, busy=True)
-        elif node.held and node.held.personal:
-            found.aside[name] = _Aside("unknown", f"held by {node.held.who}: {node.held.text}", held=True)
+        elif node.held and node.held.lasting:
+            by = node.held.who or holder(node.held)
+            found.aside[name] = _Aside("unknown", f"held by {by}: {node.held.text}", held=True)
             found.set_apart.add(name)
         elif node.held and node.held.by == "proof":
             found.ours[name] = node.held
