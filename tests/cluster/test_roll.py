@@ -129,7 +129,7 @@ def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
     assert failed.returncode != 0
     assert "the roll has stopped: gpu-001 did not pass after the new disk and takes no jobs" in failed.stdout
     assert "gpu-001 (fail): /dev/shm has 16 MiB, where its peers have" in failed.stdout
-    assert "as before: gpu-002" in failed.stdout
+    assert "unchanged: gpu-002" in failed.stdout
     assert (
         "stampworks roll gpu-001 --reason TEXT (--machine: another machine); to go back, undo the change and run "
         "pulumi up" in failed.stdout

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Progress, check_names
+from stampworks.operations.drain import DRAINED, WHOSE, BusyError, Progress, check_names, not_returned
 from stampworks.operations.errors import InputError
 from stampworks.operations.ground import NodeStanding
 from stampworks.operations.kubernetes import client as kubernetes
@@ -114,12 +114,7 @@ def give_back(server: KubernetesApi, plan: Plan, names: Sequence[str], force: bo
     why = {name: reason for name in dict.fromkeys(names) if (reason := held(known[name]))}
     ours = {name: reason for name, reason in why.items() if reason.by in WHOSE}
     if ours and not force:
-        lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in ours.items()]
-        hint = (
-            "it returns by itself when the health check or `stampworks qualify` passes, or when the `up` has "
-            "ended; --force returns it now"
-        )
-        raise HeldError("\n".join([*lines, "no node was returned"]), hint)
+        raise not_returned(ours)
     let_in(server, list(why))
 
 
