@@ -151,6 +151,23 @@ def test_the_next_up_goes_on(stamped: Stack) -> None:
     assert "updated" not in stamped.up()
 
 
+def test_a_node_that_was_repaired_is_proven_before_others_are_renewed(stamped: Stack) -> None:
+    """It would count as out of service, and an `up` would stop at a problem that is gone. Before, `return` refuses it
+    and names what works."""
+    stamped.shell("gpu-003", "mount -o remount,size=16m /dev/shm")
+    assert stamped.stampworks("qualify", "-s", "test", "--nodes", "gpu-003").returncode == 1
+    assert stamped.node_states()["gpu-003"].startswith("drained proof: ")
+    refused = stamped.stampworks("return", "-s", "test", "gpu-003")
+    assert refused.returncode == 1
+    assert "`stampworks qualify --nodes gpu-003` measures and returns what passes" in refused.stderr
+    stamped.shell("gpu-003", "mount -o remount,size=50% /dev/shm")
+    before = disks(stamped)
+    assert stamped.stampworks("roll", "-s", "test", "gpu-001", "--reason", "old").returncode == 0
+    stamped.up()
+    assert {name for name, key in disks(stamped).items() if key != before[name]} == {"gpu-001"}
+    assert all(words.startswith("idle") for words in stamped.node_states().values())
+
+
 def test_a_new_node_takes_no_job_before_it_is_proven(stamped: Stack) -> None:
     """A job waits for a free node. It starts on the new one, when that has passed and not on the way there."""
     fills = submit(stamped, "sleep 600", "--nodes=3")

@@ -34,7 +34,7 @@ from stampworks.qualification import (
     Verdict,
 )
 from stampworks.text.names import fold
-from stampworks.text.reasons import BYTES_MAX, DrainReason, written
+from stampworks.text.reasons import DrainReason, kept
 from stampworks.text.version import VERSION
 
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
@@ -223,7 +223,7 @@ def _taken_aside(
             if verdict.verdict == "pass":
                 held.pop(verdict.name, None)
             elif verdict.verdict == "fail" and verdict.name in {*found.ready, *found.ours}:
-                held[verdict.name] = DrainReason("proof", "", _one_line("; ".join(verdict.why)))
+                held[verdict.name] = kept(DrainReason("proof", "", "; ".join(verdict.why)))
 
     if not found.ready:
         yield release
@@ -414,13 +414,6 @@ def _verdict(member: Member, found: _Nodes, evidence: Evidence, started: str) ->
     if not about:
         reasons = ("nothing was measured on it",)
     return NodeVerdict(name, member.instance, verdict, verdict == "fail", started, reasons)
-
-
-def _one_line(text: str) -> str:
-    """As much as Slurm keeps."""
-    plain = "".join(char if char.isprintable() and char != '"' else " " for char in text)
-    room = BYTES_MAX - len(written(DrainReason("proof", "", "")).encode())
-    return plain if len(plain.encode()) <= room else plain.encode()[: room - 3].decode(errors="ignore") + "..."
 
 
 def _kept(

@@ -25,7 +25,7 @@ from stampworks.operations.service import Service, vacate
 from stampworks.plan import Attached, Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
 from stampworks.text.names import fold
-from stampworks.text.reasons import UNPROVEN, DrainReason
+from stampworks.text.reasons import UNPROVEN, DrainReason, kept
 
 Progress = Callable[[str], None]
 Play = Callable[[Roster, Collection[str]], None]
@@ -65,6 +65,8 @@ class _Work:
     keep: Keep
     pending: dict[str, str]
     """The nodes whose turn has not come, and why they are made anew."""
+    reasons: Mapping[str, str]
+    """The same at the beginning, also of nodes whose turn has come."""
     failed: frozenset[str] = frozenset()
     """Nodes that did not pass when an earlier roll had made them anew."""
     begun: list[str] = field(default_factory=list)
@@ -123,7 +125,8 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
     A node that failed the last time, as the earlier certificate says, has to pass before others are begun.
     """
     plan = order.plan
-    work = _Work(order, progress, play, keep, dict(outdated(plan, order.content)))
+    late = outdated(plan, order.content)
+    work = _Work(order, progress, play, keep, dict(late), dict(late))
     before = members(plan.cloud, plan.name, plan.region)
     instances = {member.name: member.instance for member in work.roster().members}
     same = [each for each in (earlier.nodes if earlier else ()) if instances.get(each.name) == each.instance]
@@ -247,7 +250,7 @@ def _next_wave(work: _Work) -> list[str]:
 
 def _repairable(work: _Work, out: Collection[str], known: Mapping[str, NodeStanding]) -> list[str]:
     """Return nodes that keep their disk and are out of service for something that this `up` may have repaired."""
-    members = work.seen.keys() - work.pending.keys()
+    members = work.seen.keys() - work.pending.keys() - {*work.done}
     here = [node.name for pool in work.plan.pools for node in pool.nodes if node.name in members and node.name in out]
     return [name for name in here if not known[name].busy and not ((held := known[name].held) and held.lasting)]
 
@@ -348,14 +351,20 @@ def _vacated(work: _Work, wave: Sequence[str]) -> tuple[list[str], dict[str, Dra
     """
     plan, service, proves = work.plan, work.service(), work.plan.proof.level != "none"
     limit, again = plan.scheduler.drain_timeout_minutes, plan.roll.jobs == "requeue"
-    vacate(service, dict.fromkeys(wave, RENEWED), limit, work.progress, again=again)
+    vacate(service, {name: _because(work, name, RENEWED) for name in wave}, limit, work.progress, again=again)
     known = service.look()
     held = {name: why for name in wave if name in known and (why := known[name].held)}
     ours = [name for name, why in held.items() if not why.lasting]
     if proves:
         ours = [name for name in ours if held[name].by != "proof" or _on_its_way(work, name, known)]
-    service.hold(dict.fromkeys(ours, UNPROVEN if proves else RENEWED))
+    service.hold({name: _because(work, name, UNPROVEN if proves else RENEWED) for name in ours})
     return ours, {name: why for name, why in held.items() if name not in ours}
+
+
+def _because(work: _Work, name: str, reason: DrainReason) -> DrainReason:
+    """Return the reason with why the node is made anew, so that everybody sees what a user has said."""
+    why = work.reasons.get(name, "")
+    return kept(replace(reason, text=f"{reason.text}: {why}")) if why else reason
 
 
 def _prove(work: _Work, roster: Roster, names: Sequence[str]) -> None:

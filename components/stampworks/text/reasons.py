@@ -7,7 +7,7 @@ is. Only the origin that drained a node returns it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 BYTES_MAX = 255
@@ -48,6 +48,15 @@ def written(reason: DrainReason) -> str:
     if reason.by == "slurm":
         return reason.text
     return f"person {reason.who}: {reason.text}" if reason.by == "person" else prefix(reason.by) + reason.text
+
+
+def kept(reason: DrainReason) -> DrainReason:
+    """Return a reason in one line, with as much of its text as Slurm keeps."""
+    plain = "".join(char if char.isprintable() and char != '"' else " " for char in reason.text)
+    room = BYTES_MAX - len(written(replace(reason, text="")).encode())
+    if len(plain.encode()) > room:
+        plain = plain.encode()[: room - 3].decode(errors="ignore") + "..."
+    return replace(reason, text=plain)
 
 
 def parsed(line: str, set_by: str = "") -> DrainReason:

@@ -256,7 +256,7 @@ def hold(server: KubernetesApi, reasons: Mapping[str, DrainReason]) -> None:
     """Nodes take no new pods, each for its own reason; whose it may take over is the caller's to know."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
-        if reason == UNPROVEN:
+        if reason.by == "proof" and reason.text.startswith(UNPROVEN.text):  # a taint keeps no more of it
             server.said(["taint", "node", *names, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"])
             _uncordon(server, names)
         else:
