@@ -191,7 +191,7 @@ def test_each_wave_is_proven_before_the_next(world: World) -> None:
 
 
 def test_everybody_sees_why_a_node_is_made_anew(world: World) -> None:
-    """What a user has said with `stampworks roll` stands in Slurm until the node has passed."""
+    """The reason given to `stampworks roll` stands in Slurm until the node has passed."""
     world.cloud.late = {"gpu-001": 'alice says: fan "1" is loud' + " and louder" * 30}
     world.roll(the_plan(2))
     renewed, unproven = world.cluster.updates

@@ -427,10 +427,10 @@ class Cluster(pulumi.ComponentResource):
         return Output.all(roster.data, self._attached, endings)
 
     def _inventory(self, roster: RosterData, attached: Attached, endings: Sequence[Ending]) -> str:
-        return json.dumps(configuration.inventory(*self._told(roster, attached), endings=endings))
+        return json.dumps(configuration.inventory(*self._told(roster, attached), False, endings))
 
     def _bundle(self, roster: RosterData, attached: Attached, endings: Sequence[Ending]) -> str:
-        return str(configuration.bundle_file(*self._told(roster, attached), Path.cwd(), endings=endings))
+        return str(configuration.bundle_file(*self._told(roster, attached), Path.cwd(), endings))
 
     def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
         """Return the facts about nodes for their configuration."""

@@ -67,9 +67,9 @@ def bundle(
     return _archive(files)
 
 
-def bundle_file(*of: Any, endings: Sequence[Ending] = ()) -> Path:
+def bundle_file(*of: Any) -> Path:
     """Write the bundle to a file for an upload, and return its path. The file name is the digest of the content."""
-    content = bundle(*of, endings=endings)
+    content = bundle(*of)
     folder = paths.cache_dir() / "bundles"
     folder.mkdir(exist_ok=True)
     file = folder / f"{hashlib.sha256(content).hexdigest()}.tar.gz"
