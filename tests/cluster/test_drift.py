@@ -129,6 +129,9 @@ def test_what_was_tampered_with_is_seen_at_once_and_repaired(stamped: Stack) -> 
         unplug = ["ip", "link", "set", network.port("gpu-001", "rail0"), "down"]
         subprocess.run([*room.reach(stamped.cluster), *unplug], check=True, timeout=30)
     before = {node: {*stamped.shell(node, NODE).splitlines()} for node in FAULTS}
+    # a preview keeps nothing of what it has looked at: a plain `up` after it knows only what the cloud says
+    assert "system: head: /etc/slurm/slurm.conf differs" in stamped.passes("preview", "--refresh")
+    assert "system: head: /etc/slurm/slurm.conf differs" not in stamped.preview()
     shown = refresh(stamped)
     assert lines(re.sub(r"the image had \S+", "the image had VERSION", shown)) == sorted(DRIFT.splitlines())
     after = {node: {*stamped.shell(node, NODE).splitlines()} for node in FAULTS}

@@ -129,7 +129,7 @@ def test_a_wave_that_fails_stops_the_roll(stamped: Stack) -> None:
     assert failed.returncode != 0
     assert "the roll has stopped: gpu-001 did not pass after the new disk and takes no jobs" in failed.stdout
     assert "gpu-001 (fail): /dev/shm has 16 MiB, where its peers have" in failed.stdout
-    assert "as before: gpu-002" in failed.stdout
+    assert "unchanged: gpu-002" in failed.stdout
     assert (
         "stampworks roll gpu-001 --reason TEXT (--machine: another machine); to go back, undo the change and run "
         "pulumi up" in failed.stdout
@@ -149,6 +149,23 @@ def test_the_next_up_goes_on(stamped: Stack) -> None:
     assert {name for name, key in disks(stamped).items() if key != before[name]} == {"gpu-002"}
     assert all(words.startswith("idle") for words in stamped.node_states().values())
     assert "updated" not in stamped.up()
+
+
+def test_a_node_that_was_repaired_is_proven_before_others_are_renewed(stamped: Stack) -> None:
+    """It would count as out of service, and an `up` would stop at a problem that is gone. Before, `return` refuses it
+    and names what works."""
+    stamped.shell("gpu-003", "mount -o remount,size=16m /dev/shm")
+    assert stamped.stampworks("qualify", "-s", "test", "--nodes", "gpu-003").returncode == 1
+    assert stamped.node_states()["gpu-003"].startswith("drained proof: ")
+    refused = stamped.stampworks("return", "-s", "test", "gpu-003")
+    assert refused.returncode == 1
+    assert "`stampworks qualify --nodes gpu-003` measures and returns what passes" in refused.stderr
+    stamped.shell("gpu-003", "mount -o remount,size=50% /dev/shm")
+    before = disks(stamped)
+    assert stamped.stampworks("roll", "-s", "test", "gpu-001", "--reason", "old").returncode == 0
+    stamped.up()
+    assert {name for name, key in disks(stamped).items() if key != before[name]} == {"gpu-001"}
+    assert all(words.startswith("idle") for words in stamped.node_states().values())
 
 
 def test_a_new_node_takes_no_job_before_it_is_proven(stamped: Stack) -> None:

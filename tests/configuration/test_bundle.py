@@ -96,7 +96,7 @@ def test_a_node_tells_itself_what_others_are_told(case: Case, monkeypatch: pytes
 def test_it_takes_jobs_last(case: Case, tmp_path: Path) -> None:
     """The step that lets it take jobs comes after the health check, and the check's programs come before."""
     told = json.loads(made(case, tmp_path)["pools/gpu.json"])
-    assert told["after"] == ["slurm_worker"]
+    assert told["after"] == ["slurm_worker", "interruptions"]
     assert {"health", "storage", "driver", "efa"} <= set(told["before"])
 
 

@@ -14,7 +14,7 @@ from stampworks import configuration
 from stampworks.catalog.roles import HARDWARE, MEMBERS
 from stampworks.catalog.roles import ROLES as REGISTRY
 from stampworks.configuration.inventory import selections
-from stampworks.plan import Egress, Plan, Roster
+from stampworks.plan import Egress, Ending, Plan, Roster
 from stampworks.schedulers import slurm
 
 from tests.attached import attached
@@ -174,6 +174,25 @@ def test_disks_inside_a_node_are_scratch(case_of: Callable[..., Case]) -> None:
     pools[0]["machine"] = "p6e-gb200"
     plan, _ = case_of(pools=pools, **RENTED)
     assert {group.scratch for group in plan.groups} == {None}
+
+
+def test_nodes_know_from_when_their_capacity_block_ends(case_of: Callable[..., Case]) -> None:
+    """AWS ends its machines half an hour before it ends. Those of another reservation go on after its end."""
+    block = {"machine": "p5", "count": 1, "zone": "us-east-1a"}
+    pools = [
+        {"name": "block", **block, "purchase": "block", "reservation": "cr-1"},
+        {"name": "other", **block, "purchase": "reserved", "reservation": "cr-2"},
+    ]
+    plan, roster = case_of(pools=pools, **RENTED)
+    ends = [Ending("block", "cr-1", "2026-12-01T11:30Z", ""), Ending("other", "cr-2", "2026-12-01T11:30Z", "")]
+    made = configuration.inventory(plan, roster, slurm.files(plan, roster), endings=ends)
+    assert groups(made)["interruptions"] == ["block-001", "other-001"]
+    hosts = made["all"]["hosts"]
+    assert hosts["block-001"]["interruptions_ends"] == "2026-12-01T11:00Z"
+    assert "interruptions_ends" not in {**hosts["other-001"], **hosts["head"]}
+    unknown = [Ending("block", "cr-1", "", "not permitted")]
+    made = configuration.inventory(plan, roster, slurm.files(plan, roster), endings=unknown)
+    assert "interruptions_ends" not in made["all"]["hosts"]["block-001"]
 
 
 def test_simulated_nodes_need_no_hardware(case_of: Callable[..., Case]) -> None:

@@ -36,6 +36,8 @@ class Place:
     stack: contextlib.ExitStack
     instances: dict[str, str] = field(default_factory=dict)
     """Instances by address."""
+    notices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Announcements of the metadata service to a machine, by its address."""
 
     @property
     def packages(self) -> str:
@@ -69,7 +71,7 @@ def placed(local: Plan, folder: Path, aws: Simulated, key: Path, addresses: Sequ
         stack.callback(room.remove_room, local.name, CLAIM)
         room.ensure_room(local.name, CLAIM, network_spec(local.network), (), *identity, print)
         made = Place(folder, room.reach(local.name), local.network.gateway, aws, stack)
-        stack.enter_context(surrounded(made.reach, made.gateway, aws, made.instances))
+        stack.enter_context(surrounded(made.reach, made.gateway, aws, made.instances, made.notices))
         serve = [sys.executable, "-IS", "-m", "http.server", "--directory", str(folder / "packages")]
         for argv in ([*serve, "--bind", made.gateway, f"{PACKAGES_PORT}"], _dhcp(made.gateway, addresses, folder)):
             stack.enter_context(_running([*made.reach, *argv], folder))

@@ -274,6 +274,17 @@ def test_users_get_nothing_from_the_metadata_service(instances: Instances) -> No
     assert "PermissionError" in as_alice(instances, f"srun --nodes=1 sh -c {shlex.quote(asks)}")
 
 
+def test_a_notice_of_aws_drains_a_node(instances: Instances) -> None:
+    """Systemd runs the watch, as root, whom the metadata service still answers."""
+    notice = {"action": "terminate", "time": "2026-12-01T11:30:00Z"}
+    instances.place.notices[instances.addresses["gpu-001"]] = {"spot/instance-action": notice}
+    held = "sinfo --noheader --nodes=gpu-001 --partition=main --format='%T %E'"
+    wait_for(lambda: as_alice(instances, held).startswith("drained"), WAIT_S)
+    assert as_alice(instances, held) == "drained cloud: spot instance: terminate at 2026-12-01T11:30:00Z"
+    instances.place.notices.clear()
+    wait_for(lambda: is_idle(instances, "gpu-001"), WAIT_S)
+
+
 def test_a_node_starts_with_its_job(instances: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
     """The head starts a machine, which configures itself with what its template tells it, is looked at, and runs it."""
     plan, aws = instances.plan, instances.place.aws

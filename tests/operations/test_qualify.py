@@ -227,12 +227,21 @@ def test_time_that_is_used_up_proves_nobody(cluster: StandIn, said: Any, monkeyp
     assert any("of the budget of 10 min 0 s are left" in why for why in certificate.nodes[0].why)
 
 
-def test_a_persons_drain_is_no_failure(cluster: StandIn, said: Any) -> None:
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        ("person alice: new cable", "held by alice: new cable"),
+        ("cloud: spot instance: terminate at noon", "held by its cloud: spot instance: terminate at noon"),
+    ],
+)
+def test_a_persons_drain_and_a_notice_of_the_cloud_are_no_failure(
+    reason: str, why: str, cluster: StandIn, said: Any
+) -> None:
     """The node is out of service on purpose: it is not measured, and the rest may pass."""
-    cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="person alice: new cable"))
+    cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason=reason))
     certificate = prove(cluster)
     assert certificate.verdict == "pass"
-    assert certificate.nodes[1].why == ("held by alice: new cable",)
+    assert certificate.nodes[1].why == (why,)
     assert cluster.updates == []
 
 

@@ -112,6 +112,8 @@ class World:
         self.verdicts: dict[str, NodeVerdict] = {}
         self.kept: list[Certificate] = []
         self.without: list[list[str]] = []
+        self.repaired = set[str]()
+        """Nodes that are proven without having been made anew."""
         module = importlib.import_module("stampworks.operations.roll")  # the function of this name hides it
         monkeypatch.setattr(module, "renewal", lambda _: self.cloud)
         monkeypatch.setattr(module, "members", lambda *_: cluster.roster)
@@ -124,12 +126,16 @@ class World:
         self.happened.append(f"prove {','.join(names)}")
         self.without.append(sorted(more["without"]))
         assert level == "quick"
-        assert set(names) <= set(self.cloud.late), "if it is killed now, they are made anew"
         known = {each["name"]: each["reason"] for each in self.nodes()}
-        assert all(known[name] == written(UNPROVEN) for name in names), "nobody may take a job before it has passed"
-        for name in names:
-            self.cluster_update(name, "resume")
+        if not self.repaired.issuperset(names):
+            assert set(names) <= set(self.cloud.late), "if it is killed now, they are made anew"
+            assert all(known[name].startswith(written(UNPROVEN)) for name in names), (
+                "nobody may take a job before it has passed"
+            )
         nodes = [self.verdicts.get(name) or verdict(name, "pass") for name in names]
+        for each in nodes:
+            if each.verdict == "pass" or each.name not in self.repaired:
+                self.cluster_update(each.name, "resume")
         terms = proven_digest(subject, more["programs"])
         return dataclasses.replace(EMPTY, cluster=subject.cluster, proven=terms, nodes=tuple(nodes))
 
@@ -182,6 +188,16 @@ def test_each_wave_is_proven_before_the_next(world: World) -> None:
     assert [line.split(" ", 2)[1] for line in world.cluster.updates] == ["nodename=gpu-001"] * 2 + [
         "nodename=gpu-002"
     ] * 2
+
+
+def test_everybody_sees_why_a_node_is_made_anew(world: World) -> None:
+    """The reason given to `stampworks roll` stands in Slurm until the node has passed."""
+    world.cloud.late = {"gpu-001": 'alice says: fan "1" is loud' + " and louder" * 30}
+    world.roll(the_plan(2))
+    renewed, unproven = world.cluster.updates
+    assert 'reason="stampworks: gets a new disk: alice says: fan  1  is loud and louder' in renewed
+    assert 'reason="proof: not proven yet: alice says: fan  1  is loud and louder' in unproven
+    assert {len(line.partition('reason="')[2].removesuffix('"')) for line in world.cluster.updates} == {255}
 
 
 def test_nothing_is_done_where_nothing_is_outdated(world: World) -> None:
@@ -273,7 +289,11 @@ def test_one_that_was_killed_is_gone_on_with(world: World, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", ["person alice: fans", "health: disk full", "proof: rail1 is slow", written(STARTED_AGAIN)]
+    "reason",
+    [
+        *("person alice: fans", "health: disk full", "proof: rail1 is slow", written(STARTED_AGAIN)),
+        "cloud: spot instance: terminate at noon",
+    ],
 )
 def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
     """A person's, the health check's, or that of a proof which no roll asked for."""
@@ -290,6 +310,17 @@ def test_what_was_wrong_with_the_old_disk_is_over(world: World, reason: str, lev
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
     world.roll(the_plan(2, level))
     assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
+
+
+def test_a_machine_that_its_cloud_ends_stays_held(world: World) -> None:
+    """A new disk does not change that: it gets one, and takes no jobs."""
+    reason = "cloud: scheduled event: system-reboot at noon"
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
+    del world.cloud.late["gpu-002"]
+    world.roll(the_plan(2))
+    assert "renew gpu-001" in world.happened
+    assert "prove gpu-001" not in world.happened
+    assert (world.nodes()[0]["state"], world.nodes()[0]["reason"]) == (["IDLE", "DRAIN"], reason)
 
 
 def test_what_a_proof_has_found_is_no_matter_of_disks(world: World) -> None:
@@ -448,8 +479,52 @@ def test_too_many_out_of_service_stop_it(world: World) -> None:
         "the roll has stopped: the limit of nodes out of service at once is reached\n"
         "  gpu-001: drain: fans\n"
         "  unchanged: gpu-002\n"
-        "  hint: return or repair them"
+        "  hint: return what users hold (stampworks return gpu-001), or renew them as well"
     )
+    assert "prove gpu-001" not in world.happened
+
+
+HELD = ["proof: rail1 is slow", "health: rail1 has no carrier", "stampworks: leaves the cluster"]
+
+
+@pytest.mark.parametrize("reason", HELD)
+def test_a_node_that_was_repaired_is_proven_before_it_counts(world: World, reason: str) -> None:
+    """The proof of an `up` comes after the roll, which would stop at what the same `up` has repaired."""
+    world.cloud.late, world.repaired = {"gpu-002": "old"}, {"gpu-001"}
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
+    assert world.roll(the_plan(2)) == {"gpu-002": "pass"}
+    assert world.happened == [
+        *("play head", "play gpu-001", "prove gpu-001"),
+        *("renew gpu-002", "play gpu-002", "prove gpu-002"),
+    ]
+    assert world.without[0] == ["gpu-002"], "other programs run on it"
+
+
+@pytest.mark.parametrize("level", ["none", "quick"])
+def test_a_node_that_was_started_again_is_proven_before_it_counts(world: World, level: str) -> None:
+    """Slurm gives it back by itself never. Without a proof it takes jobs again at once."""
+    world.cloud.late, world.repaired = {"gpu-002": "old"}, {"gpu-001"}
+    world.cluster.nodes(node("gpu-001", "DOWN", reason="Node unexpectedly rebooted"), node("gpu-002"))
+    world.roll(the_plan(2, level))
+    assert ("prove gpu-001" in world.happened) is (level == "quick")
+    assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
+
+
+def test_a_node_that_is_still_bad_stops_it(world: World) -> None:
+    """It is proven once, and the hint names what works for it."""
+    world.cloud.late, world.repaired = {"gpu-002": "old"}, {"gpu-001"}
+    world.verdicts["gpu-001"] = verdict("gpu-001", "fail", "rail1 is slow")
+    world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="proof: rail1 is slow"), node("gpu-002"))
+    with pytest.raises(RollStoppedError) as caught:
+        world.roll(the_plan(2))
+    assert str(caught.value) == (
+        "the roll has stopped: the limit of nodes out of service at once is reached\n"
+        "  gpu-001: drain: rail1 is slow\n"
+        "  unchanged: gpu-002\n"
+        "  hint: repair gpu-001, which pulumi up then proves and returns first, or renew them as well (stampworks roll "
+        "NODE --reason TEXT), or allow more by roll.max_unavailable_percent; then run pulumi up"
+    )
+    assert world.happened.count("prove gpu-001") == 1
 
 
 def test_nodes_that_join_at_the_same_time_count_for_nothing(world: World) -> None:

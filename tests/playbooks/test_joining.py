@@ -24,6 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 from moto.ec2.models.instances import Instance
@@ -37,6 +39,7 @@ from tests.clouds.aws import metadata
 from tests.clouds.aws.simulated import REGION, Simulated, served, simulated_aws
 from tests.playbooks.conftest import SECRETS, Cluster, booted, plan_of
 from tests.playbooks.test_handover import METADATA, plan_on_aws
+from tests.project import wait_for
 
 CLONE_NEWNET = 0x40000000
 BUCKET = "the-bundle"
@@ -65,6 +68,8 @@ class Scene:
     elastic: Member
     instances: dict[str, str] = field(default_factory=dict)
     """Instances by the address under which the metadata service knows them."""
+    notices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Announcements of the metadata service to a machine, by its address."""
 
     def started(self, limit_s: float = 90) -> str:
         """The instance that the head has started and named."""
@@ -103,7 +108,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Pat
         roster = replace(here, members=tuple(each for each in here.members if each != elastic))
         made = Scene(plan, machines, aws, elastic)
         gateway = local.network.gateway
-        stack.enter_context(surrounded(here.reach, gateway, aws, made.instances))
+        stack.enter_context(surrounded(here.reach, gateway, aws, made.instances, made.notices))
         for member in here.members:
             machines.shell(member.name, f"ip route replace {METADATA}/32 via {gateway}")
             told = endpoint(gateway)
@@ -118,13 +123,19 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Pat
 
 
 @contextlib.contextmanager
-def surrounded(reach: tuple[str, ...], gateway: str, aws: Simulated, instances: Mapping[str, str]) -> Iterator[None]:
+def surrounded(
+    reach: tuple[str, ...],
+    gateway: str,
+    aws: Simulated,
+    instances: Mapping[str, str],
+    notices: metadata.Notices = MappingProxyType({}),
+) -> Iterator[None]:
     """A room has what AWS has around its machines: the metadata service, and what answers their calls."""
     also_here = [*reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"]
     subprocess.run(also_here, check=True, timeout=30)
     with ExitStack() as stack:
         for address, port, application in (
-            (METADATA, 80, metadata.service(aws, instances)),
+            (METADATA, 80, metadata.service(aws, instances, notices)),
             (gateway, AWS_PORT, aws.application),
         ):
             stack.enter_context(served(application, stack.enter_context(listening(reach, address, port))))
@@ -229,3 +240,41 @@ def test_a_node_starts_with_its_job(scene: Scene, wheels: bool, tmp_path: Path) 
         rows = scene.aws.client("ec2").describe_instances()["Reservations"]
         states = {each["State"]["Name"] for row in rows for each in row["Instances"]}
     assert states == {"terminated"}, json.dumps(list(states))
+
+
+SAVES = """\
+#!/bin/sh
+#SBATCH --job-name=saves
+#SBATCH --nodelist=gpu-001
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@60
+#SBATCH --chdir=/tmp
+#SBATCH --output=/dev/null
+trap 'echo "$SLURM_RESTART_COUNT" >/exports/shared/saved; scontrol requeue "$SLURM_JOB_ID"; exit' USR1
+sleep 900 & wait
+"""
+
+
+@pytest.mark.long
+def test_a_spot_interruption_reaches_slurm_and_its_jobs(scene: Scene) -> None:
+    """The node drains with the notice, the job saves and waits; when AWS withdraws the notice it starts again there."""
+    shell = scene.machines.shell
+    (scene.machines.share / "saves.sh").write_text(SAVES)
+    (scene.machines.share).chmod(0o777)
+    job = shell("head", "runuser -u alice -- sbatch --parsable /exports/shared/saves.sh").strip()
+    state = f"squeue --noheader --jobs={job} --format=%T"
+    wait_for(lambda: shell("head", state).strip() == "RUNNING", 60)
+    [address] = (each.address for each in scene.machines.roster.members if each.name == "gpu-001")
+    scene.notices[address] = {"spot/instance-action": {"action": "terminate", "time": "2026-12-01T11:30:00Z"}}
+    held = "sinfo --noheader --nodes=gpu-001 --partition=main --format='%T %E'"
+    wait_for(lambda: shell("head", held).startswith("drained cloud: "), 60)
+    assert shell("head", held).strip() == "drained cloud: spot instance: terminate at 2026-12-01T11:30:00Z"
+    assert (scene.machines.share / "saved").exists()
+    assert shell("head", state).strip() == "PENDING"
+    scene.notices.clear()
+    wait_for(lambda: not shell("head", held).startswith("drain"), 60)
+    shell("head", f"scontrol update jobid={job} starttime=now")
+    wait_for(lambda: shell("head", state).strip() == "RUNNING", 60)
+    said = shell("gpu-001", "cat /var/log/stampworks/interruptions/current")
+    assert next(line for line in said.splitlines() if "USR1" in line).endswith(f"job {job} has got USR1")
+    shell("head", f"scancel {job}")

@@ -168,6 +168,10 @@ class CloudNodes:
     """Whether a machine gets its rights from an address that every user on it can reach."""
     health_conditions: tuple[str, ...]
     """Kubernetes conditions for the health of a node."""
+    announces_interruptions: bool | Unknown
+    """Whether its metadata service announces interruptions as that of EC2 does."""
+    block_ends_early_minutes: int | Unknown
+    """Minutes before the end of a capacity block from which its machines end."""
     source: str
     read: str
 

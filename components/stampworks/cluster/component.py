@@ -20,7 +20,7 @@ from stampworks.cluster.disk_space import check_disk_space
 from stampworks.cluster.plugin import check_plugin, check_programs
 from stampworks.cluster.stack import plan_of_declaration
 from stampworks.declaration import Declaration
-from stampworks.plan import Attached, Driven, Group, Plan, fingerprint, settled, to_dict
+from stampworks.plan import Attached, Driven, Ending, Group, Plan, fingerprint, from_dict, settled, to_dict
 from stampworks.plan import Disk as AttachedDisk
 from stampworks.plan import Roster as RosterData
 from stampworks.resources import Keyring, KubernetesNodes, Playbook, Qualification, Roll, Roster, SigningKey
@@ -154,7 +154,7 @@ class Cluster(pulumi.ComponentResource):
         playbook = self._playbook(roster, self._secrets(keyring), may)
         if elastic:
             # The bundle describes the head, so it comes after it. A node that is faster waits for the bundle.
-            file = Output.all(roster.data, self._attached).apply(lambda both: self._bundle(*both))
+            file = self._known(roster).apply(lambda known: self._bundle(*known))
             clouds.elastic(plan).publish(self._base, place=place, file=file, opts=self._child(depends_on=[playbook]))
         self._prove(roll.certificate, roster, [playbook], signing_key)
         # The cluster can be used when it is proven, not before.
@@ -413,7 +413,7 @@ class Cluster(pulumi.ComponentResource):
         return Playbook(
             self._base,
             playbook=_PLAYBOOK,
-            inventory=Output.all(roster.data, self._attached).apply(lambda both: self._inventory(*both)),
+            inventory=self._known(roster).apply(lambda known: self._inventory(*known)),
             roster=roster.data.apply(to_dict),
             digest=configuration.content_digest(self.plan.extras, Path.cwd()),
             roles=configuration.own_roles(self.plan.extras),
@@ -423,11 +423,16 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(depends_on=[*after]),
         )
 
-    def _inventory(self, *found: Any) -> str:
-        return json.dumps(configuration.inventory(*self._facts(*found)))
+    def _known(self, roster: Roster) -> Output[Any]:
+        """Return the members, with what they find attached and when their capacity ends."""
+        endings = roster.endings.apply(lambda found: [from_dict(Ending, each) for each in found or ()])
+        return Output.all(roster.data, self._attached, endings)
 
-    def _bundle(self, *found: Any) -> str:
-        return str(configuration.bundle_file(*self._facts(*found), Path.cwd()))
+    def _inventory(self, roster: RosterData, attached: Attached, endings: Sequence[Ending]) -> str:
+        return json.dumps(configuration.inventory(*self._facts(roster, attached), False, endings))
+
+    def _bundle(self, roster: RosterData, attached: Attached, endings: Sequence[Ending]) -> str:
+        return str(configuration.bundle_file(*self._facts(roster, attached), Path.cwd(), endings))
 
     def _facts(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
         """Return the facts about nodes for their configuration."""

@@ -22,7 +22,7 @@ from stampworks.configuration.inventory import host, inventory
 from stampworks.configuration.own import own_roles
 from stampworks.configuration.player import as_yaml, with_own_plays
 from stampworks.configuration.sources import PROGRAMS, playbooks_dir
-from stampworks.plan import Attached, Group, Interface, Member, Plan, Roster
+from stampworks.plan import Attached, Ending, Group, Interface, Member, Plan, Roster
 from stampworks.state import paths
 
 CONFIGURE = Path(__file__).with_name("configure-node")
@@ -33,8 +33,8 @@ _OWN = frozenset(
     }
 )
 """Variables that a host sets itself, and variables for a connection that it does not use."""
-_AFTER = ("slurm_worker",)
-"""Roles with which a node takes jobs. The node's health is checked before them."""
+_AFTER = ("slurm_worker", "interruptions")
+"""Roles with which a node takes jobs, and those that need its scheduler. The node's health is checked before them."""
 
 
 def bundle(
@@ -45,12 +45,13 @@ def bundle(
     content: str,
     attached: Attached,
     directory: Path,
+    endings: Sequence[Ending] = (),
 ) -> bytes:
     """Return a compressed archive. The same inputs give the same bytes."""
     files = {"configure": CONFIGURE.read_bytes(), **dict(_own_files())}
 
     def said(of: Roster) -> dict[str, Any]:
-        made = inventory(plan, of, scheduler_files, check_texts, content, attached, partial=True)
+        made = inventory(plan, of, scheduler_files, check_texts, content, attached, True, endings)
         return dict(made["all"])
 
     for pool in plan.pools:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +25,7 @@ from stampworks.plan import (
     UNPROVEN_TAINT,
     WORKLOADS_IMAGE,
     Attached,
+    Ending,
     Group,
     Member,
     Plan,
@@ -66,13 +68,18 @@ def inventory(
     content: str = "",
     attached: Attached = Attached(),  # noqa: B008  (frozen)
     partial: bool = False,
+    endings: Sequence[Ending] = (),
 ) -> dict[str, Any]:
     """Return Ansible's YAML inventory structure, in a stable order.
 
     `content` is the install_digest of the roles. A partial run is for some of the hosts, and waits for no others.
     """
     groups = {group.name: group for group in plan.groups}
-    hosts = {member.name: host(plan, groups[member.group], roster, member) for member in roster.members}
+    ends = block_ends(plan, endings)
+    hosts = {
+        member.name: host(plan, groups[member.group], roster, member) | ends.get(member.group, {})
+        for member in roster.members
+    }
     roles = {role: names for role, names in members_by_role(plan, roster, attached).items() if names}
     variables = role_variables(plan, roster, scheduler_files) | installation(plan.release, content)
     variables |= _storage_variables(plan.release, attached)
@@ -191,6 +198,23 @@ def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, 
     }
 
 
+def block_ends(plan: Plan, endings: Sequence[Ending]) -> dict[str, dict[str, str]]:
+    """Return the time from which machines of each group's capacity block end, in a variable.
+
+    Machines of a reservation that is no block go on when it ends.
+    """
+    nodes = catalog.cloud_nodes().get(plan.cloud)
+    if not nodes or not isinstance(nodes.block_ends_early_minutes, int):
+        return {}
+    blocks = {offer.reservation for pool in plan.pools for offer in pool.offers if offer.purchase == "block"}
+    early = timedelta(minutes=nodes.block_ends_early_minutes)
+    return {
+        each.group: {"interruptions_ends": f"{datetime.fromisoformat(each.at) - early:%Y-%m-%dT%H:%MZ}"}
+        for each in endings
+        if each.at and each.reservation in blocks
+    }
+
+
 def served(plan: Plan) -> bool:
     """Whether nodes get packages from the head, because the network that we make for them has no way out."""
     return not plan.network.egress
@@ -251,6 +275,9 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
         "head and login nodes": [*head, *logins],
         "workers": workers,
         "Slurm workers": by_scheduler.get("slurm_worker", []),
+        "Slurm workers with notices": by_scheduler.get("slurm_worker", [])
+        if nodes and nodes.announces_interruptions is True
+        else [],
         "Kubernetes workers": by_scheduler.get("kubernetes_node", []),
         "simulated accelerators": [
             name for name in workers if machines[name].simulated and machines[name].accelerators

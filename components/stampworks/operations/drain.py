@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.plan import Plan
@@ -16,7 +16,13 @@ RENEWED = DrainReason("stampworks", "", "gets a new disk")
 Progress = Callable[[str], None]
 AS_BEFORE = "nothing was removed, the nodes take jobs again"
 DRAINED = "they stay drained"
-WHOSE = {"health": "the health check", "stampworks": "an `up`", "proof": "its proof"}
+WHOSE = {"health": "the health check", "stampworks": "an `up`", "proof": "its proof", "cloud": "a notice of its cloud"}
+_RETURNS = {
+    "health": "the health check returns {nodes} when it passes",
+    "stampworks": "`pulumi up --refresh` returns {nodes} when no `up` needs the drain any more",
+    "proof": "`stampworks qualify --nodes {nodes}` measures and returns what passes, and so does `pulumi up`",
+    "cloud": "{nodes} returns by itself when the notice is withdrawn",
+}
 
 
 class BusyError(OperationError):
@@ -25,6 +31,14 @@ class BusyError(OperationError):
 
 class HeldError(OperationError):
     """Nodes that are not the asker's to give back; none was given back."""
+
+
+def not_returned(held: Mapping[str, DrainReason]) -> HeldError:
+    """Name the holder of each node, and what returns its nodes."""
+    lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
+    by = {origin: [name for name, reason in held.items() if reason.by == origin] for origin in _RETURNS}
+    ways = [_RETURNS[origin].format(nodes=" ".join(names)) for origin, names in by.items() if names]
+    return HeldError("\n".join([*lines, "no node was returned"]), "; ".join([*ways, "--force returns them now"]))
 
 
 def said_by(who: str, text: str) -> DrainReason:

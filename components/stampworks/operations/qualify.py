@@ -20,6 +20,7 @@ from stampworks import qualification
 from stampworks.operations.errors import InputError, nearest
 from stampworks.operations.ground import Ended, NodeStanding, Progress, ProvingGround
 from stampworks.operations.schedulers import port_of
+from stampworks.operations.status import holder
 from stampworks.plan import Level, Member, Roster
 from stampworks.qualification import (
     Ask,
@@ -33,7 +34,7 @@ from stampworks.qualification import (
     Verdict,
 )
 from stampworks.text.names import fold
-from stampworks.text.reasons import BYTES_MAX, DrainReason, written
+from stampworks.text.reasons import DrainReason, kept
 from stampworks.text.version import VERSION
 
 PROGRAMS = "/usr/local/lib/stampworks/workloads"
@@ -61,7 +62,7 @@ class _Nodes:
     """Held back by an earlier proof, and why: to be given back if they pass now."""
     aside: dict[str, _Aside] = field(default_factory=dict)
     set_apart: set[str] = field(default_factory=set)
-    """Held by a person: out of service on purpose, and no part of the verdict."""
+    """Held by a person, or for a notice of the cloud: out of service on purpose, and no part of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,9 @@ def _sorted_out(ground: ProvingGround, look: Mapping[str, NodeStanding], wanted:
             found.aside[name] = _Aside("unknown", f"{ground.scheduler} does not know it")
         elif node.busy:
             found.aside[name] = _Aside("unknown", node.busy, busy=True)
-        elif node.held and node.held.personal:
-            found.aside[name] = _Aside("unknown", f"held by {node.held.who}: {node.held.text}", held=True)
+        elif node.held and node.held.lasting:
+            by = node.held.who or holder(node.held)
+            found.aside[name] = _Aside("unknown", f"held by {by}: {node.held.text}", held=True)
             found.set_apart.add(name)
         elif node.held and node.held.by == "proof":
             found.ours[name] = node.held
@@ -222,7 +224,7 @@ def _taken_aside(
             if verdict.verdict == "pass":
                 held.pop(verdict.name, None)
             elif verdict.verdict == "fail" and verdict.name in {*found.ready, *found.ours}:
-                held[verdict.name] = DrainReason("proof", "", _one_line("; ".join(verdict.why)))
+                held[verdict.name] = kept(DrainReason("proof", "", "; ".join(verdict.why)))
 
     if not found.ready:
         yield release
@@ -413,13 +415,6 @@ def _verdict(member: Member, found: _Nodes, evidence: Evidence, started: str) ->
     if not about:
         reasons = ("nothing was measured on it",)
     return NodeVerdict(name, member.instance, verdict, verdict == "fail", started, reasons)
-
-
-def _one_line(text: str) -> str:
-    """Return text in one line, cut to the length that Slurm keeps."""
-    plain = "".join(char if char.isprintable() and char != '"' else " " for char in text)
-    room = BYTES_MAX - len(written(DrainReason("proof", "", "")).encode())
-    return plain if len(plain.encode()) <= room else plain.encode()[: room - 3].decode(errors="ignore") + "..."
 
 
 def _kept(

@@ -18,14 +18,14 @@ from stampworks.operations.drain import LEAVES, RENEWED
 from stampworks.operations.errors import InputError, OperationError, nearest
 from stampworks.operations.gathering import complete, wanted
 from stampworks.operations.ground import NodeStanding
-from stampworks.operations.members import members, renewal
+from stampworks.operations.members import endings, members, renewal
 from stampworks.operations.qualify import qualify
 from stampworks.operations.schedulers import port_of, service_of
 from stampworks.operations.service import Service, vacate
 from stampworks.plan import Attached, Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
 from stampworks.text.names import fold
-from stampworks.text.reasons import UNPROVEN, DrainReason
+from stampworks.text.reasons import UNPROVEN, DrainReason, kept
 
 Progress = Callable[[str], None]
 Play = Callable[[Roster, Collection[str]], None]
@@ -65,12 +65,16 @@ class _Work:
     keep: Keep
     pending: dict[str, str]
     """Nodes of later waves, and the reasons of their renewal."""
+    reasons: Mapping[str, str]
+    """The same at the beginning, also of nodes in earlier waves."""
     failed: frozenset[str] = frozenset()
     """Nodes that failed after their renewal by an earlier roll."""
     begun: list[str] = field(default_factory=list)
     """Nodes that an earlier roll renewed and did not resume."""
     strangers: frozenset[str] = frozenset()
     """Nodes that have just joined, which the playbook configures afterwards: no job runs there."""
+    proven_again: set[str] = field(default_factory=set)
+    """Nodes that were out of service and keep their disk: each is proven once, when it blocks the roll."""
     done: list[str] = field(default_factory=list)
     """Nodes that take jobs again, or that took none before the roll."""
     proven: dict[str, NodeVerdict] = field(default_factory=dict)
@@ -109,8 +113,10 @@ def condemn(plan: Plan, names: Sequence[str], why: str, machine: bool = False) -
 
 def instructions(order: Order, roster: Roster, checks: Mapping[str, str], attached: Attached) -> dict[str, Any]:
     """The inventory with which the playbook configures some nodes of the roster, the others being as they are."""
-    files = port_of(order.plan.scheduler.kind).files(order.plan, roster)
-    return configuration.inventory(order.plan, roster, files, checks, order.content, attached, partial=True)
+    plan = order.plan
+    files = port_of(plan.scheduler.kind).files(plan, roster)
+    ends = endings(plan.cloud, plan.name, plan.region)
+    return configuration.inventory(plan, roster, files, checks, order.content, attached, True, ends)
 
 
 def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Play, keep: Keep) -> None:
@@ -119,7 +125,8 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
     A node that failed the last time, as the earlier certificate says, has to pass before others are begun.
     """
     plan = order.plan
-    work = _Work(order, progress, play, keep, dict(outdated(plan, order.content)))
+    late = outdated(plan, order.content)
+    work = _Work(order, progress, play, keep, dict(late), dict(late))
     before = members(plan.cloud, plan.name, plan.region)
     instances = {member.name: member.instance for member in work.roster().members}
     same = [each for each in (earlier.nodes if earlier else ()) if instances.get(each.name) == each.instance]
@@ -237,10 +244,60 @@ def _next_wave(work: _Work) -> list[str]:
     out = {name: node.out for name, node in known.items() if node.out and name not in work.strangers}
     if wave := next_wave(work.plan, work.pending, out, {name for name, node in known.items() if node.busy}):
         return wave
+    if again := [name for name in _repairable(work, out, known) if name not in work.proven_again]:
+        _prove_again(work, again, known)
+        return _next_wave(work)
     lines = [f"{name}: {why}" for name, why in sorted(out.items())]
-    hint = "return or repair them, renew them as well (stampworks roll NODE --reason TEXT), or allow more by "
-    hint += "roll.max_unavailable_percent; then run pulumi up"
-    raise _stopped(work, "the limit of nodes out of service at once is reached", lines, hint)
+    raise _stopped(work, "the limit of nodes out of service at once is reached", lines, _make_room(known, out))
+
+
+def _repairable(work: _Work, out: Collection[str], known: Mapping[str, NodeStanding]) -> list[str]:
+    """Return nodes that keep their disk and are out of service for something that this `up` may have repaired."""
+    members = work.seen.keys() - work.pending.keys() - {*work.done}
+    here = [node.name for pool in work.plan.pools for node in pool.nodes if node.name in members and node.name in out]
+    return [name for name in here if not known[name].busy and not ((held := known[name].held) and held.lasting)]
+
+
+def _prove_again(work: _Work, names: Sequence[str], known: Mapping[str, NodeStanding]) -> None:
+    """Configure nodes that are out of service, prove them, and return those that pass.
+
+    Without that, an `up` would stop at a problem that it has just repaired: its own proof comes after the roll.
+    """
+    plan, service = work.plan, work.service()
+    work.proven_again |= {*names}
+    work.progress(f"{fold(names)}: out of service; repairing and proving before others are renewed")
+    proves = plan.proof.level != "none"
+    for name in names:
+        held = known[name].held
+        if not proves or not held or held.by not in ("proof", "health"):
+            service.hold({name: UNPROVEN if proves else RENEWED})
+    work.play(work.roster(), names)
+    if not proves:
+        service.give_back_own(names)
+        return
+    # at the declared level: a quicker proof may not measure what a node is held for
+    order = work.order
+    qualify(
+        qualification.subject_of(plan),
+        work.roster(),
+        plan.proof.level,
+        work.progress,
+        names=names,
+        without=work.pending,
+        fingerprint=order.fingerprint,
+        programs=order.programs,
+    )
+
+
+def _make_room(known: Mapping[str, NodeStanding], out: Collection[str]) -> str:
+    """Return a hint that names what works for nodes that are out of service."""
+    held = {name: why for name in sorted(out) if (why := known[name].held)}
+    users = [name for name, why in held.items() if why.lasting and why.by != "cloud"]
+    others = [name for name in sorted(out) if name not in users]
+    hints = [f"return what users hold (stampworks return {' '.join(users)})"] if users else []
+    hints += [f"repair {fold(others)}, which pulumi up then proves and returns first"] if others else []
+    hints += ["renew them as well (stampworks roll NODE --reason TEXT)", "allow more by roll.max_unavailable_percent"]
+    return f"{', or '.join(hints)}; then run pulumi up"
 
 
 def next_wave(plan: Plan, pending: Collection[str], out: Collection[str], busy: Collection[str]) -> list[str]:
@@ -291,19 +348,26 @@ def _carry_out(work: _Work, wave: Sequence[str], late: Sequence[str]) -> None:
 def _vacated(work: _Work, wave: Sequence[str]) -> tuple[list[str], dict[str, DrainReason]]:
     """Wait until the nodes are free, and return those to resume after a pass, and the reasons that hold the others.
 
-    A person's are that person's. What a proof had against a node is for a proof to take back, which comes after the
-    roll; what the health check or Slurm itself had was about the old disk.
+    A person's are that person's, and a machine that its cloud ends is still that one. What a proof had against a node
+    is for a proof to take back, which comes after the roll; what the health check or Slurm itself had was about the old
+    disk.
     """
     plan, service, proves = work.plan, work.service(), work.plan.proof.level != "none"
     limit, again = plan.scheduler.drain_timeout_minutes, plan.roll.jobs == "requeue"
-    vacate(service, dict.fromkeys(wave, RENEWED), limit, work.progress, again=again)
+    vacate(service, {name: _because(work, name, RENEWED) for name in wave}, limit, work.progress, again=again)
     known = service.look()
     held = {name: why for name in wave if name in known and (why := known[name].held)}
-    ours = [name for name, why in held.items() if not why.personal]
+    ours = [name for name, why in held.items() if not why.lasting]
     if proves:
         ours = [name for name in ours if held[name].by != "proof" or _on_its_way(work, name, known)]
-    service.hold(dict.fromkeys(ours, UNPROVEN if proves else RENEWED))
+    service.hold({name: _because(work, name, UNPROVEN if proves else RENEWED) for name in ours})
     return ours, {name: why for name, why in held.items() if name not in ours}
+
+
+def _because(work: _Work, name: str, reason: DrainReason) -> DrainReason:
+    """Return the reason with why the node is made anew, so that everybody sees what a user has said."""
+    why = work.reasons.get(name, "")
+    return kept(replace(reason, text=f"{reason.text}: {why}")) if why else reason
 
 
 def _prove(work: _Work, roster: Roster, names: Sequence[str]) -> None:

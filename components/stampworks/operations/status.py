@@ -85,5 +85,5 @@ def holder(reason: DrainReason) -> str:
     if reason.by == "person":
         return reason.who
     who = f" ({reason.who})" if reason.who and reason.who != reason.by else ""
-    holders = {"stampworks": "an up", "health": "the health check", "proof": "its proof", "slurm": "Slurm"}
-    return holders[reason.by] + who
+    holders = {"stampworks": "an up", "health": "the health check", "proof": "its proof", "cloud": "its cloud"}
+    return holders.get(reason.by, "Slurm") + who

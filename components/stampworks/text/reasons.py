@@ -7,14 +7,14 @@ is. Only the origin that drained a node returns it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 BYTES_MAX = 255
 """Bytes of the written form. Slurm's accounting keeps no more of a reason."""
 
-By = Literal["person", "stampworks", "health", "proof", "slurm"]
-_WRITTEN = re.compile(r"(?:person (?P<who>\S+)|(?P<by>stampworks|health|proof)): (?P<text>.*)", re.DOTALL)
+By = Literal["person", "stampworks", "health", "proof", "cloud", "slurm"]
+_WRITTEN = re.compile(r"(?:person (?P<who>\S+)|(?P<by>stampworks|health|proof|cloud)): (?P<text>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,17 @@ class DrainReason:
     """The origin of a drain and its text."""
 
     by: By
-    """Origin: a user with `stampworks drain`, an `up` (stampworks), the health check, a failed proof, or Slurm's
-    commands."""
+    """Origin: a user with `stampworks drain`, an `up` (stampworks), the health check, a failed proof, a notice of the
+    cloud that the machine will end, or Slurm's commands."""
     who: str
     """Name of the user, or of the user that Slurm reports; empty if unknown."""
     text: str
 
     @property
-    def personal(self) -> bool:
-        """Whether a user drained the node, with our commands or with Slurm's."""
-        return self.by == "person" or (self.by == "slurm" and self.who not in ("", "root", "slurm"))
+    def lasting(self) -> bool:
+        """Whether no proof and no new disk returns the node: a user drained it, with our commands or with Slurm's, or
+        its machine ends."""
+        return self.by in ("person", "cloud") or (self.by == "slurm" and self.who not in ("", "root", "slurm"))
 
 
 UNPROVEN = DrainReason("proof", "", "not proven yet")
@@ -40,7 +41,7 @@ STARTED_AGAIN = DrainReason("proof", "", "started again, and not proven since")
 """Reason of a node that was proven before. No roll has started with it."""
 
 
-def prefix(by: Literal["stampworks", "health", "proof"]) -> str:
+def prefix(by: Literal["stampworks", "health", "proof", "cloud"]) -> str:
     """Return the prefix of the written form for one origin."""
     return f"{by}: "
 
@@ -50,6 +51,15 @@ def written(reason: DrainReason) -> str:
     if reason.by == "slurm":
         return reason.text
     return f"person {reason.who}: {reason.text}" if reason.by == "person" else prefix(reason.by) + reason.text
+
+
+def kept(reason: DrainReason) -> DrainReason:
+    """Return a reason in one line, with as much of its text as Slurm keeps."""
+    plain = "".join(char if char.isprintable() and char != '"' else " " for char in reason.text)
+    room = BYTES_MAX - len(written(replace(reason, text="")).encode())
+    if len(plain.encode()) > room:
+        plain = plain.encode()[: room - 3].decode(errors="ignore") + "..."
+    return replace(reason, text=plain)
 
 
 def parsed(line: str, set_by: str = "") -> DrainReason:

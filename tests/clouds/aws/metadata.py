@@ -6,6 +6,7 @@ import base64
 import ipaddress
 import json
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from .simulated import REGION, Simulated
@@ -13,7 +14,13 @@ from .simulated import REGION, Simulated
 TOKEN = "a-token"
 
 
-def service(aws: Simulated, instances: Mapping[str, str]) -> Callable[..., Iterable[bytes]]:
+Notices = Mapping[str, Mapping[str, Any]]
+"""By address of the machine: what is announced to it, by path below meta-data."""
+
+
+def service(
+    aws: Simulated, instances: Mapping[str, str], notices: Notices = MappingProxyType({})
+) -> Callable[..., Iterable[bytes]]:
     """Answer as the metadata service: each machine's address has an instance, which may be another one later."""
 
     def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -24,7 +31,9 @@ def service(aws: Simulated, instances: Mapping[str, str]) -> Callable[..., Itera
             start_response("401 Unauthorized", [])
             return []
         else:  # whatever the version, which comes first
-            said = _said(_known(aws, instances.get(address, ""), address), path.lstrip("/").partition("/")[2])
+            known = _known(aws, instances.get(address, ""), address)
+            known |= {f"meta-data/{where}": json.dumps(notice) for where, notice in notices.get(address, {}).items()}
+            said = _said(known, path.lstrip("/").partition("/")[2])
         start_response("404 Not Found" if said is None else "200 OK", [("Content-Type", "text/plain")])
         return [(said or "").encode()]
 

@@ -62,8 +62,8 @@ def test_what_a_proof_holds_is_returned_by_force_alone(server: StandIn, kubernet
         kubernetes_nodes.give_back(server, kubernetes_plan, ["gpu-001", "gpu-002"])
     assert str(caught.value) == (
         "gpu-002 is held by its proof: not proven yet\nno node was returned\n"
-        "  hint: it returns by itself when the health check or `stampworks qualify` passes, or when the `up` has "
-        "ended; --force returns it now"
+        "  hint: `stampworks qualify --nodes gpu-002` measures and returns what passes, and so does `pulumi up`; "
+        "--force returns them now"
     )
     assert server.told == []
     kubernetes_nodes.give_back(server, kubernetes_plan, ["gpu-001", "gpu-002"], force=True)

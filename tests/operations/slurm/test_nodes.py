@@ -291,8 +291,8 @@ def test_what_the_toolkit_holds_is_returned_by_force_only(cluster: StandIn) -> N
         "gpu-001 is held by the health check: rail0 has no carrier\n"
         "gpu-002 is held by an `up`: leaves the cluster\n"
         "no node was returned\n"
-        "  hint: it returns by itself when the health check passes again, the `up` has ended, or `stampworks qualify` "
-        "passes; `pulumi up --refresh` returns nodes of an interrupted `up`; --force returns them now"
+        "  hint: the health check returns gpu-001 when it passes; `pulumi up --refresh` returns gpu-002 when no "
+        "`up` needs the drain any more; --force returns them now"
     )
     assert cluster.updates == []
     give_back(the_plan(count=3), cluster.roster, three, force=True)

@@ -118,6 +118,10 @@ def test_a_bad_node_says_why(cluster: StandIn) -> None:
         ("person alice: new fans", "held by alice since 2024-11-21T12:00:00Z: new fans"),
         ("health: rail0 is missing", "held by the health check since 2024-11-21T12:00:00Z: rail0 is missing"),
         ("stampworks: gets a new disk", "held by an up since 2024-11-21T12:00:00Z: gets a new disk"),
+        (
+            "cloud: spot instance: stop at noon",
+            "held by its cloud since 2024-11-21T12:00:00Z: spot instance: stop at noon",
+        ),
         ("Kill task failed", "held by Slurm (root) since 2024-11-21T12:00:00Z: Kill task failed"),
     ],
 )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Progress, check_names
+from stampworks.operations.drain import DRAINED, WHOSE, BusyError, Progress, check_names, not_returned
 from stampworks.operations.errors import InputError
 from stampworks.operations.ground import NodeStanding
 from stampworks.operations.kubernetes import client as kubernetes
@@ -117,12 +117,7 @@ def give_back(server: KubernetesApi, plan: Plan, names: Sequence[str], force: bo
     why = {name: reason for name in dict.fromkeys(names) if (reason := held(known[name]))}
     ours = {name: reason for name, reason in why.items() if reason.by in WHOSE}
     if ours and not force:
-        lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in ours.items()]
-        hint = (
-            "it returns by itself when the health check or `stampworks qualify` passes, or when the `up` has "
-            "ended; --force returns it now"
-        )
-        raise HeldError("\n".join([*lines, "no node was returned"]), hint)
+        raise not_returned(ours)
     let_in(server, list(why))
 
 
@@ -266,7 +261,7 @@ def hold(server: KubernetesApi, reasons: Mapping[str, DrainReason]) -> None:
     """Cordon nodes with a reason each. The caller decides whose reasons may be replaced."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
-        if reason == UNPROVEN:
+        if reason.by == "proof" and reason.text.startswith(UNPROVEN.text):  # a taint keeps no more of it
             server.said(["taint", "node", *names, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"])
             _uncordon(server, names)
         else:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from stampworks.operations import remote
-from stampworks.operations.drain import DRAINED, WHOSE, BusyError, HeldError, Progress, check_names
+from stampworks.operations.drain import DRAINED, WHOSE, BusyError, Progress, check_names, not_returned
 from stampworks.operations.errors import InputError, OperationError, UnknownError
 from stampworks.operations.ground import NodeStanding
 from stampworks.operations.slurm import client as slurm
@@ -37,12 +37,7 @@ def give_back(plan: Plan, roster: Roster, names: Sequence[str], force: bool = Fa
     out = [name for name in dict.fromkeys(names) if _OUT.intersection(known[name].states)]
     held = {name: known[name].reason for name in out if known[name].reason.by in WHOSE}
     if held and not force:
-        lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
-        raise HeldError(
-            "\n".join([*lines, "no node was returned"]),
-            "it returns by itself when the health check passes again, the `up` has ended, or `stampworks qualify` "
-            "passes; `pulumi up --refresh` returns nodes of an interrupted `up`; --force returns them now",
-        )
+        raise not_returned(held)
     _set_state(roster, out, "resume")
     slurm.answered(roster, out)
 
