@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stampworks import planning
-from stampworks.clouds.aws import bucket, bundle, logs
+from stampworks.clouds.aws import bucket, bundle, logs, tags
 from stampworks.clouds.aws.facts import account
 from stampworks.clouds.aws.nodes import SESSIONS, allowed, may_start
 from stampworks.declaration import load_stack, load_value
@@ -50,7 +50,8 @@ def _of_machines() -> list[str]:
 def _starts() -> str:
     pools = planning.plan(load_value(ELASTIC, "docs")).pools
     role, template = "arn:aws:iam::*:role/CLUSTER-gpu-*", "arn:aws:ec2:*:*:launch-template/TEMPLATE"
-    return may_start(CLUSTER, pools, [role], [template])
+    names = ["Name", tags.CLUSTER, tags.ELASTIC, tags.GROUP, tags.TEMPLATE]  # a cluster without cost tags
+    return may_start(CLUSTER, pools, [role], [template], names)
 
 
 def _joined(*documents: str) -> dict[str, Any]:

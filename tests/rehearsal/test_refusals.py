@@ -22,7 +22,7 @@ class Aws:
     """An account without resources."""
 
     def __init__(self) -> None:
-        self.provider = Ruled(rules_of("aws"), "7.51.1")
+        self.provider = Ruled(rules_of, "7.51.1")
 
     def create(self, kind: str, name: str, **inputs: Any) -> str:
         request = pb.CreateRequest(urn=f"urn:pulumi:dev::trial::aws:{kind}::{name}", properties=encode(inputs))

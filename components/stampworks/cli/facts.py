@@ -85,9 +85,8 @@ def _read_account(arguments: argparse.Namespace) -> int:
         raise accounts.AccountUnansweredError(source.problem("region", what, error.hint)) from None
     account = write_account(declared, read)
     told = displayed(account_file(declared))
-    print(
-        json.dumps(read, indent=2) if arguments.json else "\n".join([*_summary(told, account), *_judged(planned, account)])
-    )
+    lines = [] if arguments.json else [*_summary(told, account), *_judged(planned, account)]
+    print(json.dumps(read, indent=2) if arguments.json else "\n".join(lines))
     return exits.UNKNOWN if any(each.why for each in account.readings) else exits.FINE
 
 

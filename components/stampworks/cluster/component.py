@@ -429,12 +429,14 @@ class Cluster(pulumi.ComponentResource):
         return Output.all(roster.data, self._attached, endings)
 
     def _inventory(self, roster: RosterData, attached: Attached, endings: Sequence[Ending]) -> str:
-        return json.dumps(configuration.inventory(*self._facts(roster, attached), False, endings))
+        return json.dumps(configuration.inventory(*self._facts(roster, attached), endings=endings))
 
     def _bundle(self, roster: RosterData, attached: Attached, endings: Sequence[Ending]) -> str:
         return str(configuration.bundle_file(*self._facts(roster, attached), Path.cwd(), endings))
 
-    def _facts(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
+    def _facts(
+        self, roster: RosterData, attached: Attached
+    ) -> tuple[Plan, RosterData, Mapping[str, str], Mapping[str, str], str, Attached]:
         """Return the facts about nodes for their configuration."""
         from stampworks.operations.schedulers import port_of  # takes long to import: not before there is one
 

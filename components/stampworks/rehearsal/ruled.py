@@ -130,7 +130,7 @@ class Ruled(Plugin):
 
     async def _keep(self, token: str, identity: str, outputs: Mapping[str, Any], context: Context) -> None:
         """Keep the resource as it is now, unless the cloud refuses that."""
-        rule = self._rules.rule(token) or ResourceRule()
+        rule = self._rule(token)
         if error := self._living.refused(rule.refuses, token, identity, outputs):
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"rehearsed: {error}")
         self._living.resources[(token, identity)] = outputs

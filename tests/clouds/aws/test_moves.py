@@ -66,7 +66,7 @@ def of(rehearsed: Rehearsed, kind: str, change: str) -> Mapping[str, Any]:
     """Return the step of the only resource of a type."""
     found = [each for each in rehearsed.phase(f"change: {change}")["steps"] if each["type"].endswith(f":{kind}")]
     [one] = found
-    return one
+    return dict(one)
 
 
 def test_a_kubernetes_is_made_anew_in_another_network(rehearse: Rehearse) -> None:
