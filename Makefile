@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Set-up is part of every target that needs it, and costs a third of a second when done.
 .DEFAULT_GOAL := help
-.PHONY: help prepare demo demo-down demo-k8s demo-k8s-down check test test-long lint format lock bench
+.PHONY: help prepare demo demo-down demo-k8s demo-k8s-down check test test-long lint format lock bench docs
 
 PREPARE := python3 -m tools.prepare
 STACK := local
@@ -55,3 +55,8 @@ lock: ## Write the locks of Python packages anew
 bench: ## Measure; one row with ONLY=name
 	@$(PREPARE) --image --training --kubernetes
 	@. tools/env.sh && python -m bench $(ONLY)
+
+docs: ## Build the documentation as a site in build/site, and check every link of it
+	@$(PREPARE) --python --site
+	@NO_MKDOCS_2_WARNING=1 .venv/site/bin/mkdocs build --strict --quiet
+	@echo "read it with: python3 -m http.server --directory build/site"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The script of docs/reviews.md: reviews every stack of BASE and HEAD and writes review.md.
+# The script of docs/how-to/review-in-ci.md: reviews every stack of BASE and HEAD and writes review.md.
 set -eu
 base=$(git merge-base "$BASE" "$HEAD")
 for revision in "$base" "$HEAD"; do

@@ -76,8 +76,8 @@ def raw_project(found: Stack) -> Path:
     (folder / "stacks" / own.name).write_text(own.read_text())
     resources = found.resources()
     [root] = [item for item in resources if item["type"] == "pulumi:pulumi:Stack"]
-    [provider] = [item for item in resources if item["type"].startswith("pulumi:providers:")]
-    ours = [item for item in resources if item is not root and item is not provider]
+    [provider] = [item for item in resources if item["type"] == "pulumi:providers:stampworks"]
+    ours = [item for item in resources if item is not root and not item["type"].startswith("pulumi:providers:")]
     (folder / "stacks" / "resources.json").write_text(json.dumps(ours))
     known = f"VERSION = {provider['inputs']['version']!r}\nOUTPUTS = {root['outputs']!r}\n"
     (folder / "stacks" / "__main__.py").write_text(RAW.replace("\nmade = {}", f"\n{known}\nmade = {{}}", 1))

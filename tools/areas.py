@@ -94,6 +94,7 @@ AREAS = {
     ),
     "machines": Area(("machines/*",), UP, ("playbooks/*", "stacks/Pulumi.aws*")),
     "planning": Area(("planning/*", "schedulers/*", "declaration/*"), (), ("stacks/Pulumi.*", "*/catalog/*")),
+    "docs": Area(("docs/*",), (), ("*.md", "docs/images/*", "mkdocs.yml", "tools/site/*")),
     "bench": Area(("bench/*",), ("bench.*", *UP), NODES),
 }
 

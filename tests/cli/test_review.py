@@ -36,7 +36,8 @@ config:
     extends: base/all.yaml
     name: NAME
 """
-SCRIPT = re.search(r"```sh\n(.*?)```", (Path(__file__).parents[2] / "docs" / "reviews.md").read_text(), re.DOTALL)
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "review-in-ci.md"
+SCRIPT = re.search(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
 ALICE, BOB = "{name: alice, uid: 2001}", "{name: bob, uid: 2002}"
 ROLE = "extras: {roles: [{path: roles/motd}]}\n"
 KEY_BLOBS = [f"AAAAC3NzaC1lZDI1NTE5AAAAI{letter * 43}" for letter in "AB"]
@@ -422,7 +423,7 @@ def test_secrets_are_not_read(repository: Repository, capsys: Capsys) -> None:
 
 
 def script(repository: Repository, base: str, head: str) -> tuple[int, str]:
-    """The script of docs/reviews.md, and the page that it writes."""
+    """The script of docs/how-to/review-in-ci.md, and the page that it writes."""
     assert SCRIPT
     (repository.folder / "all.md").unlink(missing_ok=True)
     environment = {

@@ -51,7 +51,7 @@ def test_a_missing_part_is_named() -> None:
 
 
 def test_the_page_tells_of_each_part() -> None:
-    """A new optional part gets a column of docs/clouds.md."""
+    """A new optional part gets a column of docs/reference/clouds.md."""
     assert {*page.NEEDED, *page.ABILITIES} == {field.name for field in fields(Cloud)}
 
 

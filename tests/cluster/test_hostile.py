@@ -166,7 +166,7 @@ def test_nothing_that_is_printed_or_run_holds_a_secret(watched: Watched) -> None
 
 
 def test_only_pulumi_itself_logs_a_secret(watched: Watched) -> None:
-    """Pulumi's log contains all its messages, as docs/commands.md warns; no log of the toolkit has a secret."""
+    """Pulumi's log contains all its messages, as the page of commands warns; no log of the toolkit has a secret."""
     secrets = watched.secrets()
     betraying = [line for line in watched.logged if betrayed(secrets, line.encode())]
     assert any(line.startswith("{") for line in betraying), "it does no longer: take the warning out"

@@ -1,4 +1,4 @@
-"""The README's commands do what it says, in its order."""
+"""The commands of the README, and of the page that it sends a reader to next, do what they say, in their order."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[str]:
+    """Return the commands of a page."""
+    return re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+README, START = blocks(ROOT / "README.md"), blocks(ROOT / "docs" / "start" / "local.md")
+BLOCKS = [*README[:-1], *START[1:-1], README[-1]]
 TIMEOUT_S = 1800
 
 
 @pytest.mark.engine
 @pytest.mark.cluster
 def test_the_commands_of_the_readme(tmp_path: Path) -> None:
-    """All blocks of the README, top to bottom: a cluster comes, is used, and goes, and the clone stays clean."""
+    """All blocks, top to bottom: a cluster comes, is used, changes, and goes, and the clone stays clean."""
     before = changed_files()
     # use the user's cache, because an engine takes minutes; processes of the user do not matter
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
@@ -60,6 +67,6 @@ def changed_files() -> str:
 
 
 def test_the_blocks_are_the_ones_that_are_meant() -> None:
-    """The first makes the demo, the last takes it down: the test above relies on it."""
-    assert BLOCKS[0] == "make demo\n"
-    assert BLOCKS[-1] == "make demo-down\n"
+    """On both pages the first makes the demo, the last takes it down: the test above relies on it."""
+    assert README[0] == START[0] == "make demo\n"
+    assert README[-1] == START[-1] == "make demo-down\n"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.cluster.stack import Stack
 
 pytestmark = pytest.mark.engine
-PAGE = Path(__file__).parents[2] / "docs" / "recovery.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "recovery.md"
 
 
 def test_a_state_that_was_cut_off_comes_back(stack: Stack) -> None:

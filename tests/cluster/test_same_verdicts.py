@@ -1,6 +1,6 @@
 """A scenario on a real Slurm and a real Kubernetes, with the same nodes, racks, blocks and jobs.
 
-The table in docs/kubernetes.md is what was seen: --regenerate writes it anew.
+The table in docs/reference/kubernetes-objects.md is what was seen: --regenerate writes it anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.project import wait_for
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 NODES, LEAF_NODES, SPINE_LEAVES = 64, 8, 4
-PAGE = ROOT / "docs" / "kubernetes.md"
+PAGE = ROOT / "docs" / "reference" / "kubernetes-objects.md"
 FABRIC = {"leaf_nodes": LEAF_NODES, "spine_leaves": SPINE_LEAVES}
 HEADER = "| a job that wants | Slurm | Kubernetes |\n| --- | --- | --- |\n"
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 LIMIT_S = 300
 """More than torch takes to start six times on a busy machine."""
 HOME, TEAM = "/shared/home/alice", "/shared/teams/nlp"
-PAGE = (ROOT / "docs/users.md").read_text().split("## The first five minutes", 1)[1]
+PAGE = (ROOT / "docs/how-to/users.md").read_text().split("## The first five minutes", 1)[1]
 COMMANDS, JOB = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:2]
 TORCHRUN = """\
 srun torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:29500 src/sums.py

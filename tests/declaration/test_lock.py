@@ -116,7 +116,7 @@ def test_the_lock_of_another_region(tmp_path: Path) -> None:
     assert "hint: `stampworks lock -s STACK` looks its images up again" in text
     own = " ".join(refusal(locked(tmp_path, json.dumps({**other, "made_with": newest_release()}))).split())
     assert problem in own
-    assert "hint: make an image that has the release, and lock that, as docs/aws.md says" in own
+    assert "hint: make an image that has the release, and lock that, as docs/how-to/aws-images.md says" in own
 
 
 NO_KEYS = "is not a lock file of stampworks: keys is a mapping of lists of public keys"

@@ -1,4 +1,4 @@
-"""Writes the table of add-ons in docs/kubernetes.md from the catalog: python -m tests.docs.addons"""
+"""Writes the table of add-ons in docs/reference/addons.md from the catalog: python -m tests.docs.addons"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stampworks import catalog
 
-PAGE = Path(__file__).parents[2] / "docs" / "kubernetes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "addons.md"
 HEADER = "| add-on | what it is | version | Kubernetes | part of a cluster |\n| --- | --- | --- | --- | --- |\n"
 WORDS = {"always": "always", "needed": "where another one needs it", "asked": "where it is switched on"} | {
     "brought": "where the cloud has it"

@@ -1,4 +1,4 @@
-"""Writes docs/clouds.md from the code: python -m tests.docs.clouds"""
+"""Writes docs/reference/clouds.md from the code: python -m tests.docs.clouds"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stampworks.declaration import Scheduler
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.clouds.choices import Choices
 
-PAGE = Path(__file__).parents[2] / "docs" / "clouds.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "clouds.md"
 PODS = Scheduler().pods_per_node
 HEADER = """\
 # Clouds

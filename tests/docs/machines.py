@@ -1,4 +1,4 @@
-"""Writes docs/machines.md from the catalog: python -m tests.docs.machines"""
+"""Writes docs/reference/machines.md from the catalog: python -m tests.docs.machines"""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from stampworks import catalog
 
-PAGE = Path(__file__).parents[2] / "docs" / "machines.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "machines.md"
 HEADER = """\
 # Machines
 
 Every machine that the catalog knows, and what it does not know of it: *unknown* is never guessed and never zero. This
 page is made from `components/stampworks/catalog/machines/`; `python -m tests.docs.machines` makes it anew. How a row is
-added: [adding-a-machine.md](adding-a-machine.md).
+added: [Adding a machine](../contributing/adding-a-machine.md).
 
 GB/s are bytes, Gb/s are bits, GiB are 2^30 bytes and GB 10^9; rates are those of one direction. *NICs* are those of the
 fabric; behind them stands how many accelerators share one, or how many one accelerator has, and how many addresses of

@@ -1,4 +1,4 @@
-"""Writes docs/prices.md from the catalog: python -m tests.docs.prices"""
+"""Writes docs/reference/prices.md from the catalog: python -m tests.docs.prices"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from stampworks import catalog
 from stampworks.catalog import UNKNOWN, Part, PartPrice, Price, Purchase, StoragePrice
 
-PAGE = Path(__file__).parents[2] / "docs" / "prices.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "prices.md"
 PURCHASES: tuple[Purchase, ...] = typing.get_args(Purchase)
 RENTED = [each for each in catalog.machines().values() if each.cloud not in ("local", "hosts")]
 HEADER = """\

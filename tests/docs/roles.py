@@ -1,34 +1,47 @@
-"""Writes the table of stages in playbooks/README.md from the registry of roles: python -m tests.docs.roles"""
+"""Writes docs/reference/roles.md from the registry of roles: python -m tests.docs.roles"""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import yaml
 from stampworks.catalog.roles import HARDWARE, MEMBERS, ROLES
 
-PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
-PAGE = PLAYBOOKS / "README.md"
-HEADER = "| role | on | does |\n| --- | --- | --- |\n"
-OWN = "| the user's own roles | their groups | whatever they do; `extras.roles` of the declaration |\n"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "roles.md"
+HEADER = """\
+# Roles
 
+Ansible roles configure the nodes, in this order, which is that of the stages in `playbooks/site.yml`. `pulumi up` runs
+them. Each role has a page with its variables. This page is made from `components/stampworks/catalog/roles.py`;
+`python -m tests.docs.roles` makes it anew. [Playbooks](../../playbooks/README.md) says how roles are laid out, and
+[Adding a role](../contributing/adding-a-role.md) how to add one of your own.
 
-def table() -> str:
-    """Return the rows in the order of the stages."""
-    stages = [play["name"] for play in yaml.safe_load((PLAYBOOKS / "site.yml").read_text())]
-    rows, nodes = HEADER, {**MEMBERS, **HARDWARE}
-    for role in sorted((role for role in ROLES if role.stages), key=lambda role: stages.index(role.stages[0])):
-        rows += OWN if role.name == "health" else ""
-        rows += f"| `{role.name}` | {nodes[role.members]} | {role.does} |\n"
-    return rows
+| role | on | does |
+| --- | --- | --- |
+"""
+OWN = "| your own roles | their groups | whatever they do; `extras.roles` of the declaration |\n"
+IMAGES = """\
+
+Builders of images have one more:
+
+| role | does |
+| --- | --- |
+"""
 
 
 def page() -> str:
-    """Return the whole page, with the table as it has to be."""
-    text, pattern = PAGE.read_text(), re.compile(rf"^{re.escape(HEADER)}(\|.*\n)*", re.MULTILINE)
-    assert pattern.search(text), f"{PAGE.name} has no table of stages"
-    return pattern.sub(lambda _: table(), text)
+    """Return the whole page, with the rows in the order of the stages."""
+    stages = [play["name"] for play in yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text())]
+    rows, nodes = HEADER, {**MEMBERS, **HARDWARE}
+    for role in sorted((role for role in ROLES if role.stages), key=lambda role: stages.index(role.stages[0])):
+        rows += OWN if role.name == "health" else ""
+        rows += f"| {_link(role.name)} | {nodes[role.members]} | {role.does} |\n"
+    return rows + IMAGES + "".join(f"| {_link(role.name)} | {role.does} |\n" for role in ROLES if not role.stages)
+
+
+def _link(role: str) -> str:
+    return f"[`{role}`](../../playbooks/roles/{role}/README.md)"
 
 
 if __name__ == "__main__":

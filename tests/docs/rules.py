@@ -1,4 +1,4 @@
-"""Writes docs/rules.md from the registry of rules: python -m tests.docs.rules"""
+"""Writes docs/reference/rules.md from the registry of rules: python -m tests.docs.rules"""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from stampworks.planning.rules.reading import DAYS_MAX
 from stampworks.planning.rules.registry import RULES
 
-PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "rules.md"
 HEADER = f"""\
 # Rules
 
 Rules judge a plan before anything is created: in `stampworks plan`, in a review and in `pulumi up`. Each finding has an
 id. This page lists all ids, in the order of the findings. It is made from
 `components/stampworks/planning/rules/registry.py`; `python -m tests.docs.rules` makes it anew. To add a rule:
-[adding-a-check.md](adding-a-check.md).
+[Adding a check](../contributing/adding-a-check.md).
 
 A finding is a *pass* where the sentence of its id holds, a *fail* where it does not, and *unknown* where nobody can
 tell. A fail is an error, at which `up` stops, or a warning. A rule says nothing where it does not apply.

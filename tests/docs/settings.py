@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the declaration's schema: python -m tests.docs.settings"""
+"""Writes docs/reference/settings.md from the declaration's schema: python -m tests.docs.settings"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from stampworks.declaration import schema
 
-PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 HEADER = """\
 # Settings
 
@@ -28,7 +28,7 @@ What a change of a field means for a running cluster:
 | refuse | not on a running cluster: it holds data, or it is what everything else stands on |
 
 `pulumi up` drains nodes that leave first, and makes nodes anew in waves. It refuses changes with the policies replace
-and refuse until somebody accepts them: see [reviews.md](reviews.md).
+and refuse until somebody accepts them: see [Review a change](../how-to/reviews.md).
 
 """
 

@@ -100,7 +100,9 @@ def test_each_loop_has_its_workflow() -> None:
 
 def test_reviews_follow_their_page() -> None:
     """The script is the page's, and the comment takes its rights apart from the job that reviews."""
-    [script] = re.findall(r"## The script.*?```sh\n(.*?)```", (DOCS / "reviews.md").read_text(), re.DOTALL)
+    [script] = re.findall(
+        r"## The script.*?```sh\n(.*?)```", (DOCS / "how-to" / "review-in-ci.md").read_text(), re.DOTALL
+    )
     assert (ROOT / ".ci" / "review.sh").read_text().endswith(script)
     jobs = workflow("comment")["jobs"]
     assert "write" not in jobs["review"]["permissions"].values()

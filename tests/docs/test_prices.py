@@ -16,13 +16,13 @@ STACKS = Path(__file__).parents[2] / "stacks"
 
 
 def test_the_coverage_of_prices_is_current() -> None:
-    """docs/prices.md is what the catalog says now; `python -m tests.docs.prices` writes it."""
+    """docs/reference/prices.md is what the catalog says now; `python -m tests.docs.prices` writes it."""
     assert prices.PAGE.read_text() == prices.page(), "run: python -m tests.docs.prices"
 
 
 @pytest.mark.parametrize(("machine", "said"), [("g6-8xlarge", "is {} USD an hour"), ("m7i", "which is {} USD an hour")])
 def test_what_the_first_cluster_costs(tmp_path: Path, machine: str, said: str) -> None:
-    """docs/aws.md states the price that `stampworks plan` prints for the first cluster without GPUs."""
+    """docs/start/aws.md states the price that `stampworks plan` prints for the first cluster without GPUs."""
     stacks = tmp_path / "stacks"
     shutil.copytree(STACKS, stacks)
     file = stacks / "Pulumi.aws-dev-g6.yaml"
@@ -30,4 +30,4 @@ def test_what_the_first_cluster_costs(tmp_path: Path, machine: str, said: str) -
     assert "machine: g6-8xlarge," in before
     file.write_text(before.replace("machine: g6-8xlarge,", f"machine: {machine},"))
     hourly = cost(planning.plan(load_stack("aws-dev-g6", stacks))).usd_per_hour
-    assert said.format(f"{hourly:.2f}") in " ".join((STACKS.parent / "docs" / "aws.md").read_text().split())
+    assert said.format(f"{hourly:.2f}") in " ".join((STACKS.parent / "docs" / "start" / "aws.md").read_text().split())

@@ -22,7 +22,7 @@ Planner = Callable[..., Plan]
 
 @pytest.fixture(scope="session", autouse=True)
 def listed() -> Iterator[None]:
-    """Fail each test in which a rule gives a finding whose id or place its record, and docs/rules.md, does not list."""
+    """Fail each test in which a rule gives a finding whose id or place its record, and so the page, does not list."""
     judge = Rule.findings
 
     def listed_only(rule: Rule, plan: Plan, facts: Facts) -> Iterator[Finding]:

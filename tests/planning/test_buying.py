@@ -175,6 +175,8 @@ def test_machines_in_any_number_say_nothing_of_it() -> None:
     [
         ("ND96isr_H100_v5", 100, []),
         ("ND96isr_H100_v5", 101, ["unknown"]),
+        ("ND96isr_H100_v5", 300, ["unknown"]),
+        ("ND96isr_H100_v5", 301, ["fail"]),
         ("ND96isr_H100_v5", 1001, ["fail"]),
         ("a3-megagpu-8g", 2000, []),
         ("a3-megagpu-8g", 2001, ["fail"]),
@@ -191,6 +193,33 @@ def test_a_group_takes_so_many_nodes(machine: str, count: int, verdicts: list[st
     findings = found(planned(declared(row, pools=pools, network=cidr)), "group.size")
     assert [each.verdict for each in findings] == verdicts
     assert all(f"{count} nodes of pool gpu" in each.text and each.hint for each in findings)
+
+
+def test_azure_reserves_no_machines_with_infiniband() -> None:
+    pools = [{"name": "gpu", "machine": "ND96isr_H100_v5", "count": 2, "purchase": "reserved", "reservation": "x"}]
+    with pytest.raises(DeclarationError) as refused:
+        planned(declared(catalog.machines()["ND96isr_H100_v5"], pools=pools))
+    assert [(each.path, each.message, each.hint) for each in refused.value.problems] == [
+        (
+            "pools[0].purchase",
+            "pool gpu cannot be reserved: Azure reserves no capacity for machines that share a placement group",
+            "there are on-demand and spot",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cidr", "refused"), [("172.16.0.0/16", True), ("172.16.0.0/12", True), ("10.0.0.0/16", False)]
+)
+def test_azure_uses_a_range_for_infiniband(cidr: str, refused: bool) -> None:
+    machine, told = catalog.machines()["ND96isr_H100_v5"], []
+    try:
+        planned(declared(machine, network={"cidr": cidr}))
+    except DeclarationError as error:
+        told = [f"{each.path}: {each.message}" for each in error.problems]
+    assert told == (
+        ["network.cidr: overlaps 172.16.0.0/16: Azure uses it for RDMA on machines with InfiniBand"] if refused else []
+    )
 
 
 @pytest.mark.parametrize(

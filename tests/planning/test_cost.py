@@ -69,7 +69,7 @@ def test_the_page_says_what_the_first_cluster_costs() -> None:
     """Readers need it before they create anything."""
     usd = cost(planning.plan(load_stack("aws-dev-g6", ROOT / "stacks"))).usd_per_hour
     assert usd is not None
-    assert f"`aws-dev-g6` is {usd:.2f} USD an hour" in (ROOT / "docs" / "aws.md").read_text()
+    assert f"`aws-dev-g6` is {usd:.2f} USD an hour" in (ROOT / "docs" / "start" / "aws.md").read_text()
 
 
 def test_items_outside_of_a_sum() -> None:

@@ -286,5 +286,5 @@ def test_how_it_is_read() -> None:
     ids=["more of them", "one", "fewer in all, too"],
 )
 def test_nodes_that_become_elastic_are_named(after: Plan, said: list[str]) -> None:
-    """These nodes end with that `up`, as docs/aws-changes.md says, so the reviewer must see it."""
+    """These nodes end with that `up`, as docs/how-to/aws-repair-nodes.md says, so the reviewer must see it."""
     assert [each.text for each in review(planned({}), after).order if each.stage == "nodes"] == said

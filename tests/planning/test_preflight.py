@@ -332,7 +332,7 @@ def test_an_image_of_ones_own_that_is_gone() -> None:
     """No distribution's image replaces it, and none is newer."""
     plan = plan_of(lock=True, made_with=RELEASE)
     [told] = said("image.there", plan)
-    assert told[4] == "make an image that has the release, and lock that, as docs/aws.md says"
+    assert told[4] == "make an image that has the release, and lock that, as docs/how-to/aws-images.md says"
     facts = Facts(account=account(images=[image()], newest=[{"parameter": IMAGE, "image": "ami-2"}]))
     [fine] = [each for each in planning.rules(plan, facts, TODAY) if each.id == "image.there"]
     assert (fine.outcome, fine.text) == ("pass", "ami-1, which head, gpu boot, is there")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from stampworks.declaration import DeclarationError
-from stampworks.rehearsal import load_scenario, read_stack, rehearse, servers
+from stampworks.rehearsal import load_scenario, read_stack, rehearse, sdks
 
 STACK = """\
 config:
@@ -75,5 +75,5 @@ def test_a_type_that_is_like_none_is_told_where_types_are(tmp_path: Path) -> Non
 
 
 def test_types_are_those_that_an_installed_package_registers() -> None:
-    assert {"aws:ec2/vpc:Vpc", "aws:sns/topic:Topic"} <= servers.types_of("aws")
-    assert servers.types_of("kubernetes") == servers.types_of("nothing") == frozenset()
+    assert {"aws:ec2/vpc:Vpc", "aws:sns/topic:Topic"} <= sdks.classes_of("aws").keys()
+    assert sdks.classes_of("kubernetes") == sdks.classes_of("nothing") == {}

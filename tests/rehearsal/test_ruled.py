@@ -33,7 +33,7 @@ class Context:
 
 @pytest.fixture
 def ruled() -> Ruled:
-    return Ruled(RULES, "1.2.3")
+    return Ruled(lambda _: RULES, "1.2.3")
 
 
 def answered(call: Coroutine[Any, Any, Any]) -> Any:
@@ -103,3 +103,27 @@ def test_a_function_answers_by_its_rule_or_says_where_to_write_one(ruled: Ruled)
 def test_what_somebody_else_made_can_be_looked_up(ruled: Ruled) -> None:
     found = answered(ruled.Read(pb.ReadRequest(urn=URN, id="theirs"), Context()))  # type: ignore[arg-type]
     assert (found.id, decode(found.properties)["version"]) == ("theirs", 1)
+
+
+def test_inputs_that_the_sdk_has_no_name_for_are_refused_at_any_depth(ruled: Ruled) -> None:
+    """Python's SDK passes wrong names in dictionaries on, and only a real provider would refuse them."""
+    template = {"blockDeviceMappings": [{"ebs": {"volumeSize": 1}}, {"ebs": {"volumeSise": 1}}], "nmae": "x"}
+    urn = "urn:pulumi:dev::trial::aws:ec2/launchTemplate:LaunchTemplate::gpu"
+    checked = answered(ruled.Check(pb.CheckRequest(urn=urn, news=encode(template)), Context()))  # type: ignore[arg-type]
+    assert sorted((each.property, each.reason) for each in checked.failures) == [
+        (
+            "blockDeviceMappings[1].ebs.volumeSise",
+            "the SDK has no input 'volumeSise' here, did you mean 'volumeSize'?",
+        ),
+        ("nmae", "the SDK has no input 'nmae' here, did you mean 'name'?"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [{"tags": {"any name": "x"}}, {"tags": UNKNOWN}, {"blockDeviceMappings": UNKNOWN}, {"blockDeviceMappings": []}],
+)
+def test_free_names_and_unknown_values_are_accepted(ruled: Ruled, inputs: dict[str, Any]) -> None:
+    urn = "urn:pulumi:dev::trial::aws:ec2/launchTemplate:LaunchTemplate::gpu"
+    checked = answered(ruled.Check(pb.CheckRequest(urn=urn, news=encode(inputs)), Context()))  # type: ignore[arg-type]
+    assert not checked.failures

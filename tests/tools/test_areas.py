@@ -26,7 +26,7 @@ def test_every_long_test_has_an_area() -> None:
         ("components/stampworks/clouds/aws/bucket.py", {"aws", "rehearsal"}, {"training", "kubernetes", "planning"}),
         ("components/stampworks/machine_room/network.py", {"kills", "kubernetes", "proof"}, {"planning"}),
         ("components/stampworks/planning/fat_tree/dumps.py", {"planning"}, {"training"}),
-        ("docs/index.md", set(), set(areas.AREAS)),
+        ("docs/index.md", {"docs"}, {*areas.AREAS} - {"docs"}),
     ],
 )
 def test_a_change_reaches_the_areas_that_depend_on_it(file: str, reached: set[str], spared: set[str]) -> None:

@@ -37,7 +37,7 @@ SAYS = {
         "add 'NAME' to Cloud in components/stampworks/catalog/hardware.py",
         "add a machine: python -m tools.scaffold machine MACHINE --cloud NAME",
         "add 'NAME' to _OWN in components/stampworks/planning/clouds/__init__.py",
-        "write components/stampworks/clouds/a_cloud_with_a_rather_long_name1/place.py: docs/adding-a-cloud.md",
+        "write components/stampworks/clouds/a_cloud_with_a_rather_long_name1/place.py, as docs/contributing/",
     ],
     "machine": [
         "write source and read in components/stampworks/catalog/machines/nebius.yaml",

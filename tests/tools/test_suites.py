@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import sys
 import time
 from pathlib import Path
@@ -126,3 +127,10 @@ def test_the_quick_suite_is_the_pure_rooms(monkeypatch: pytest.MonkeyPatch) -> N
     assert command[: len(suites.CHECK) + 1] == [*suites.CHECK, "-x"]
     assert str(suites.TESTS / "planning") in command
     assert not {str(suites.CLUSTER), str(suites.TRAINING)} & set(command)
+
+
+def test_pytest_enters_every_folder_with_tests(request: pytest.FixtureRequest) -> None:
+    """By default it enters none that is called build, so that the tests of planning/build did not run."""
+    left_out = request.config.getini("norecursedirs")
+    folders = {part for file in suites.TESTS.rglob("test_*.py") for part in file.relative_to(suites.TESTS).parts[:-1]}
+    assert [each for each in sorted(folders) if any(fnmatch.fnmatch(each, pattern) for pattern in left_out)] == []

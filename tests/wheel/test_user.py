@@ -13,7 +13,7 @@ from stampworks.text.version import VERSION
 
 from tests.wheel.conftest import ROOT, Environment
 
-PAGE = (ROOT / "docs" / "python.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "python.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 PROJECT, STACK, ROLE = (text for language, text in BLOCKS if language == "yaml")
 PROGRAM, STACK_PROGRAM, EXTRAS = (text for language, text in BLOCKS if language == "python")

@@ -10,7 +10,7 @@ if sys.version_info < (3, 11):  # noqa: UP036  (an older one can read this far)
 import argparse
 import contextlib
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stampworks.state.paths import cache_dir
@@ -27,6 +27,7 @@ def main() -> int:
     extent.add_argument("--image", action="store_true", help="also the image that local nodes start from")
     parser.add_argument("--training", action="store_true", help="also what tests need: torch, and what others publish")
     parser.add_argument("--kubernetes", action="store_true", help="also the programs of a Kubernetes on this machine")
+    parser.add_argument("--site", action="store_true", help="also what builds the documentation as a site")
     parser.add_argument("--long", action="store_true", help="also what only long tests need")
     asked = parser.parse_args()
 
@@ -39,6 +40,7 @@ def main() -> int:
             with_image=asked.image,
             with_training=asked.training,
             with_kubernetes=asked.kubernetes,
+            with_site=asked.site or asked.long,
             of_long_tests=asked.long,
         )
     for problem in problems:
@@ -53,6 +55,7 @@ def prepare(
     with_image: bool,
     with_training: bool = False,
     with_kubernetes: bool = False,
+    with_site: bool = False,
     of_long_tests: bool = False,
 ) -> list[str]:
     """Take all steps that can be taken, and return the problems of the others together."""
@@ -70,12 +73,8 @@ def prepare(
             uv = python_packages.ensure_uv(shown, cache)
         with step("python packages") as shown:
             python_packages.ensure_environment(shown, root, uv)
-        if with_training:
-            with step("training") as shown:
-                training.ensure_training(shown, root, uv, cache)
-        if of_long_tests:
-            with step("recipes") as shown:
-                training.ensure_recipes(shown, root, uv, cache)
+        beside = {"training": with_training, "site": with_site, "recipes": of_long_tests}
+        _environments(root, uv, cache, [name for name, asked in beside.items() if asked])
     if everything:
         with problems.collected(), step("pulumi engine") as shown:
             engine.ensure_engine(shown, root, cache)
@@ -92,6 +91,14 @@ def prepare(
         with problems.collected(), step("node image") as shown:
             image.ensure_image(shown, root)
     return problems.texts
+
+
+def _environments(root: Path, uv: Path, cache: Path, names: Sequence[str]) -> None:
+    """Make the virtual environments beside the project's."""
+    ensure = {"training": training.ensure_training, "site": training.ensure_site, "recipes": training.ensure_recipes}
+    for name in names:
+        with step(name) as shown:
+            ensure[name](shown, root, uv, cache)
 
 
 class Problems:

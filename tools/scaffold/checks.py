@@ -94,7 +94,7 @@ STEPS = (
     "plan by a function of physics, and its words are the derivation of the finding.",
     "Add a Step to _ALL of components/stampworks/qualification/levels.py.",
     "Break it: a fault in components/stampworks/clouds/local/faults that names NAME, its line in SEEN of\n"
-    "tests/cluster/test_faults.py, and what a user reads of it in docs/architecture.md.",
+    "tests/cluster/test_faults.py, and its row in docs/how-it-works/proof.md.",
     "pytest tests/qualification tests/workloads",
 )
 

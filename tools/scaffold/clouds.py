@@ -58,7 +58,7 @@ def test_components_make_the_cloud(part: str) -> None:
     """A cloud that can be stamped has what its siblings have."""
     file, example = f"clouds/{PACKAGE}/{part}.py", f"clouds/local/{part}.py"
     there = (COMPONENTS / file).exists() or (COMPONENTS / f"clouds/{PACKAGE}/{part}").is_dir()
-    assert there, f"write components/stampworks/{file}: docs/adding-a-cloud.md says what it has, {example} shows it"
+    assert there, f"write components/stampworks/{file}, as docs/contributing/adding-a-cloud.md and {example} show"
 '''
 STEPS = (
     "Add 'NAME' to Cloud in components/stampworks/catalog/hardware.py.",
@@ -67,7 +67,7 @@ STEPS = (
     "add its line to components/stampworks/planning/clouds/__init__.py.",
     "python -m tests.docs.settings, python -m tests.docs.machines and python -m tests.docs.clouds write the pages.",
     "pytest tests/clouds/test_MODULE.py: the cloud can be planned when only the tests of its components fail. Go on\n"
-    "with step 3 of docs/adding-a-cloud.md, or remove these tests until then.",
+    "with step 3 of docs/contributing/adding-a-cloud.md, or remove these tests until then.",
 )
 
 

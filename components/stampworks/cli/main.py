@@ -93,7 +93,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(verb: str = "") -> argparse.ArgumentParser:
-    """All verbs and options, or a verb's own and its module's others; docs/commands.md is compared with this."""
+    """Return the parser of all verbs, or of a verb and its module's others; tests compare docs/reference with it."""
     top = Parser(
         prog="stampworks",
         description="Declare a GPU training cluster once, stamp it out on any cloud, prove it.",

@@ -341,7 +341,8 @@ def machine_hint(value: str, cloud: str = "") -> str:
 def _machines_there_are() -> str:
     """Return the names of machines, or their number when there are too many."""
     counts = Counter(row.cloud for row in catalog.machines().values())
-    return f"there are {', '.join(f'{count} of {cloud}' for cloud, count in counts.items())}: see docs/machines.md"
+    listed = ", ".join(f"{count} of {cloud}" for cloud, count in counts.items())
+    return f"there are {listed}: see docs/reference/machines.md"
 
 
 def storage_kind(value: str) -> str:

@@ -11,7 +11,8 @@ from stampworks.declaration.wording import did_you_mean, shown, similar
 from stampworks.provider.handlers import PACKAGE
 from stampworks.rehearsal.rules import rules_of
 from stampworks.rehearsal.scenario import ConfigurationChange, Scenario
-from stampworks.rehearsal.servers import packages, types_of
+from stampworks.rehearsal.sdks import classes_of
+from stampworks.rehearsal.servers import packages
 from stampworks.rehearsal.stack import DECLARED, Stack, changed
 
 
@@ -28,7 +29,7 @@ def _types(scenario: Scenario) -> Iterator[Problem]:
     For a package without a list of types, the end of the rehearsal names those that never occurred.
     """
     names, asked = [PACKAGE.name, *packages()], {token.partition(":")[0] for token, _ in scenario.types}
-    known = {package: types_of(package) for package in names if package in asked}  # reads a large file for each
+    known = {package: frozenset(classes_of(package)) for package in names if package in asked}  # each is a large file
     known[PACKAGE.name] = frozenset(handler.token for handler in PACKAGE.handlers)
     for token, wrong in scenario.types:
         package = token.partition(":")[0]

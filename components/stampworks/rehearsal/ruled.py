@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
+from stampworks.declaration.wording import shown, similar
 from stampworks.rehearsal.rules import ResourceRule, Rules, token_of
+from stampworks.rehearsal.sdks import unknown_inputs
 from stampworks.wire.plugin import Plugin
 from stampworks.wire.protocol import provider_pb2 as pb
 from stampworks.wire.values import UNKNOWN, changes, decode, encode, secret_names
@@ -20,15 +22,25 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Ruled(Plugin):
-    """Provider of one package. Everything that it knows of types is in the rules."""
+    """Provider of one package, or a bridge of several. Everything that it knows of types is in the rules."""
 
-    def __init__(self, rules: Rules, version: str) -> None:
+    def __init__(self, rules_of: Callable[[str], Rules], version: str) -> None:
         super().__init__(version)
-        self._rules = rules
+        self._rules_of = rules_of
         self._created: Counter[str] = Counter()
         """Resources that were ever created for a URN. Each has another identity."""
         self._names: dict[tuple[str, str], str] = {}
         """Id for each unique name in use, by type and name."""
+
+    def _rules(self, token: str) -> Rules:
+        return self._rules_of(token.partition(":")[0])
+
+    def _rule(self, token: str) -> ResourceRule:
+        return self._rules(token).rule(token) or ResourceRule()
+
+    async def Parameterize(self, request: pb.ParameterizeRequest, context: Context) -> pb.ParameterizeResponse:
+        """Become one more package, as a bridge does for the parameter in an SDK."""
+        return pb.ParameterizeResponse(name=request.value.name, version=request.value.version)
 
     # -- functions
 
@@ -43,23 +55,28 @@ class Ruled(Plugin):
         return pb.CallResponse(**answer)
 
     async def _answer(self, token: str, arguments: Mapping[str, Any], context: Context) -> Struct:
-        if token not in self._rules.functions:
+        rules = self._rules(token)
+        if token not in rules.functions:
             await context.abort(
                 grpc.StatusCode.UNIMPLEMENTED,
                 f"{token}: a rehearsal asks no cloud, and no rule has the answer of this function\n"
-                f"  hint: write an answer below functions: in {self._rules.file}",
+                f"  hint: write an answer below functions: in {rules.file}",
             )
-        return encode({**self._rules.functions[token], **arguments})
+        return encode({**rules.functions[token], **arguments})
 
     # -- one resource
 
     async def Check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
-        """Accept all inputs: rules judge them at creation."""
-        return pb.CheckResponse(inputs=request.news)
+        """Refuse inputs that the SDK has no name for, as a real provider does."""
+        wrong = [
+            pb.CheckFailure(property=path, reason=_unknown(name, near))
+            for path, name, near in unknown_inputs(token_of(request.urn), decode(request.news))
+        ]
+        return pb.CheckResponse(inputs=request.news, failures=wrong)
 
     async def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
         """Compare inputs; the rule says which changes replace the resource."""
-        rule = self._rules.rule(token_of(request.urn)) or ResourceRule()
+        rule = self._rule(token_of(request.urn))
         before, after = decode(request.old_inputs), decode(request.news)
         found = list(changes(before, after))
         replaces = [each.path for each in found if rule.replacing(each.path, before, after)]
@@ -82,11 +99,11 @@ class Ruled(Plugin):
         token, inputs = token_of(request.urn), decode(request.properties)
         secrets = secret_names(request.properties)
         if request.preview:
-            coming = dict.fromkeys(self._rules.computed(token), UNKNOWN)
+            coming = dict.fromkeys(self._rules(token).computed(token), UNKNOWN)
             return pb.CreateResponse(properties=encode({**coming, **inputs}, secrets))
         self._created[request.urn] += 1
-        identity, outputs = self._rules.outputs(request.urn, self._created[request.urn], inputs)
-        name = outputs.get((self._rules.rule(token) or ResourceRule()).unique)
+        identity, outputs = self._rules(token).outputs(request.urn, self._created[request.urn], inputs)
+        name = outputs.get(self._rule(token).unique)
         if (token, name) in self._names:
             text = f"rehearsed: there is a {token} named {name} already"
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, text)
@@ -96,7 +113,7 @@ class Ruled(Plugin):
 
     async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
         """Keep the outputs, except counts of updates. No document says which others change."""
-        rule = self._rules.rule(token_of(request.urn)) or ResourceRule()
+        rule = self._rule(token_of(request.urn))
         news, before = decode(request.news), decode(request.old_inputs)
         kept = {name: value for name, value in decode(request.olds).items() if name not in before}
         for name in rule.counts:
@@ -108,7 +125,7 @@ class Ruled(Plugin):
         """Return the properties in the state. For a resource that a program looks up by its id, answer by the rules."""
         properties = request.properties
         if not properties.fields:
-            _, outputs = self._rules.outputs(request.urn, 1, decode(request.inputs))
+            _, outputs = self._rules(token_of(request.urn)).outputs(request.urn, 1, decode(request.inputs))
             properties = encode({**outputs, "id": request.id})
         return pb.ReadResponse(id=request.id, properties=properties, inputs=request.inputs)
 
@@ -117,3 +134,8 @@ class Ruled(Plugin):
         here = token_of(request.urn), request.id
         self._names = {key: identity for key, identity in self._names.items() if (key[0], identity) != here}
         return Empty()
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = similar(name, known)
+    return f"the SDK has no input {shown(name)} here{f', did you mean {shown(near)}?' if near else ''}"

@@ -1,15 +1,11 @@
-"""Providers of a rehearsal in this process: a local server for each package."""
+"""Providers of a rehearsal in this process: a local server for each plugin."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import re
-import sys
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -20,6 +16,7 @@ from stampworks.rehearsal import own
 from stampworks.rehearsal.recording import Recording
 from stampworks.rehearsal.ruled import Ruled
 from stampworks.rehearsal.rules import rules_of, without_sdk
+from stampworks.rehearsal.sdks import sdks
 from stampworks.wire.protocol import provider_pb2_grpc
 
 R = TypeVar("R")
@@ -27,36 +24,14 @@ _MESSAGE_BYTES_MAX = 400 << 20  # the engine's own limit
 _GRACE_S = 1.0
 
 
-def installed() -> dict[str, str]:
-    """Return the packages whose SDK is installed beside this code, with the version that each needs of its plugin."""
-    return {name: version for name, (version, _) in _sdks().items()}
-
-
-def _sdks() -> dict[str, tuple[str, Path]]:
-    """Return version and code folder of each installed SDK."""
-    found: dict[str, tuple[str, Path]] = {}
-    for folder in sys.path:
-        for file in sorted(Path(folder).glob("pulumi_*/pulumi-plugin.json")):
-            with contextlib.suppress(OSError, ValueError):
-                said = json.loads(file.read_text())
-                if said.get("resource") and said.get("name"):
-                    found.setdefault(str(said["name"]), (str(said.get("version", "")), file.parent))
-    return found
-
-
-def types_of(package: str) -> frozenset[str]:
-    """Return all types of a package, as its installed SDK registers them; none if there is no SDK."""
-    if package not in (sdks := _sdks()):
-        return frozenset()
-    with contextlib.suppress(OSError, ValueError):
-        registered = re.findall(rf'"({re.escape(package)}:[^"]+)": *"', (sdks[package][1] / "__init__.py").read_text())
-        return frozenset(registered)
-    return frozenset()
-
-
 def packages() -> dict[str, str]:
     """Return the packages that answer in a rehearsal, with the version that each program needs of its plugin."""
-    return {**without_sdk(), **installed()}
+    return {**without_sdk(), **{name: sdk.version for name, sdk in sdks().items()}}
+
+
+def _plugins() -> dict[str, str]:
+    """Return the plugins of these packages with their versions. Several packages can share one bridge."""
+    return {**without_sdk(), **{sdk.plugin: sdk.version for sdk in sdks().values()}}
 
 
 class Servers:
@@ -75,7 +50,7 @@ class Servers:
 
     @contextlib.contextmanager
     def serving(self, recording: Recording) -> Iterator[Mapping[str, int]]:
-        """Start servers for a world without resources. Yield the port of each package."""
+        """Start servers for a world without resources. Yield the port of each plugin."""
         servers, ports = self._wait(_start(recording))
         try:
             yield ports
@@ -89,7 +64,7 @@ class Servers:
 async def _start(recording: Recording) -> tuple[list[grpc.aio.Server], dict[str, int]]:
     ours = own.package()
     servicers: dict[str, provider_pb2_grpc.ResourceProviderServicer] = {
-        name: Ruled(rules_of(name), version) for name, version in packages().items()
+        name: Ruled(rules_of, version) for name, version in _plugins().items()
     }
     servicers[ours.name] = PluginServer(ours, "")
     servers, ports = [], {}

@@ -647,7 +647,7 @@ def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch
         reach("test", "aws", REGION)
     assert str(caught.value) == (
         f"{why}not you)\n"
-        "  hint: docs/aws.md lists the permissions of an `up`; `aws sts get-caller-identity` shows your identity"
+        "  hint: docs/reference/aws-rights.md lists the permissions; `aws sts get-caller-identity` shows your identity"
     )
     told: list[str] = []
     known = {"members": [{"name": "ip-1"}], "drift": [], "endings": []}

@@ -26,7 +26,7 @@ from tests.clouds.aws.simulated import Simulated
 from tests.upgrade.record import program
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "aws-existing.md"
+PAGE = ROOT / "docs" / "how-to" / "aws-existing.md"
 STACK = "existing"
 KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 BOUNDARY = "arn:aws:iam::123456789012:policy/training-boundary"

@@ -187,7 +187,8 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
         "  hint: write one that exists; the console of EC2 lists them",
         "Pulumi.test.yaml:7:23: network.egress: nodes have no way to the internet and boot the distribution's "
         "image, so that they can install nothing (image.prepared)",
-        "  hint: write egress: nat, or make an image that has the release, and lock that, as docs/aws.md says",
+        "  hint: write egress: nat, or make an image that has the release, and lock that, as "
+        "docs/how-to/aws-images.md says",
         "4 problems in Pulumi.test.yaml: nothing was changed.",
     ]
 
@@ -467,7 +468,7 @@ def test_a_cloud_whose_accounts_nobody_reads(declared: Path, facts: Call) -> Non
 def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Call) -> None:
     """The one that is shipped, the table, and what really goes over the wire name the same actions; but for what a lock
     of EKS alone asks, and what AWS asks itself."""
-    shipped = json.loads((ROOT / "docs" / "aws-facts-policy.json").read_text())
+    shipped = json.loads((ROOT / "docs" / "reference" / "aws-facts-policy.json").read_text())
     assert shipped == reading.policy()
     declared.write_text(with_existing(full))
     started(full, "p5.48xlarge", **tagged("instance"))

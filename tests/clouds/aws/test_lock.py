@@ -223,8 +223,8 @@ def test_a_lock_of_ones_own_images_is_left_alone(aws: Simulated, declared: Path,
         "",
         "test.lock.json: its images were made with release 2026.11, and published ones would replace them on "
         "every node\n"
-        "  hint: make an image that has the release, and lock that, as docs/aws.md says; or delete the file to look up "
-        "published ones\n",
+        "  hint: make an image that has the release, and lock that, as docs/how-to/aws-images.md says; or delete the "
+        "file to look up published ones\n",
     )
     assert file.read_text() == text
     file.unlink()

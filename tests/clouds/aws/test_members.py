@@ -305,7 +305,7 @@ def test_what_may_not_be_asked_is_said(aws: Simulated, why: str) -> None:
     assert str(caught.value) == (
         "AWS us-east-1: cannot list the members of cluster c: ec2:DescribeInstances: not permitted "
         "(UnauthorizedOperation: You are not authorized)\n"
-        "  hint: docs/aws.md lists the permissions of an `up`; `aws sts get-caller-identity` shows your identity"
+        "  hint: docs/reference/aws-rights.md lists the permissions; `aws sts get-caller-identity` shows your identity"
     )
 
 
@@ -316,7 +316,8 @@ def test_nobody_is_logged_in(aws: Simulated, monkeypatch: pytest.MonkeyPatch) ->
         members.members(CLUSTER, REGION)
     assert str(caught.value) == (
         "AWS us-east-1: cannot list the members of cluster c: ec2:DescribeInstances: there are no credentials for AWS\n"
-        "  hint: give credentials by `aws configure`, `aws sso login` or AWS_PROFILE; docs/aws.md lists the permissions"
+        "  hint: sign in by `aws configure`, `aws sso login` or AWS_PROFILE; "
+        "docs/reference/aws-rights.md lists the rights"
     )
 
 

@@ -15,14 +15,14 @@ from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from tests.operations.kubernetes.test_nodes import on_eks
 
 LOCAL = "pulumi up repairs it"
-SIGN_IN = "give credentials by `aws configure`, `aws sso login` or AWS_PROFILE; docs/aws.md lists the permissions"
+SIGN_IN = "sign in by `aws configure`, `aws sso login` or AWS_PROFILE; docs/reference/aws-rights.md lists the rights"
 ENTER = (
     "its creator, scheduler.admins, and the roles of declared users have access: `aws sts get-caller-identity` shows "
     "your identity"
 )
 REACH = (
     "connect from a place that reaches the cluster's network, or write your public range into scheduler.api_from: "
-    "see docs/aws.md (EKS)"
+    "see docs/how-to/aws-eks.md"
 )
 MAKE = "run `pulumi up` from a machine that reaches its server: it makes the missing parts"
 

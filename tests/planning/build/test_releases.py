@@ -241,7 +241,8 @@ def test_2026_12_differs_in_the_tools_of_users_alone(release: str) -> None:
 def test_a_release_that_is_out_installs_what_it_did(release: str, digest: str) -> None:
     """Another list would roll every node of the stacks that name it."""
     row = catalog.releases()[release]
-    lists = [row.suite, row.base_packages, dict(row.packages), row.boot]
+    packages = {role: names for role, names in row.packages.items() if role != "directory"}  # where one is declared
+    lists = [row.suite, row.base_packages, packages, row.boot]
     assert hashlib.sha256(json.dumps(lists).encode()).hexdigest()[:16] == digest
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from tools.prepare.system import BROWSER
 
-TIMEOUT_S = "120"
+TIMEOUT_S = 120
 """Limit for all requests to one browser: it is ended then, and the waiting test sees its end."""
 
 
@@ -52,7 +52,8 @@ class Page:
         heard: dict[str, Any] = json.loads(message)
         return heard
 
-    def show(self, file: Path, width: int) -> None:
+    def show(self, page: Path | str, width: int) -> None:
+        """Show a file or an address, and wait until it has loaded."""
         if not self.session:
             [target] = self.ask("Target.getTargets", filter=[{"type": "page"}])["targetInfos"]
             self.session = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
@@ -61,7 +62,17 @@ class Page:
             self.ask("Emulation.setScrollbarsHidden", hidden=True)  # pictures have none: nothing shall move for them
         self.resize(width)
         loads = self._loads() + 1
-        self.ask("Page.navigate", url=file.as_uri())
+        self.ask("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
+        self._wait(loads)
+
+    def click(self, element: str) -> None:
+        """Click an element, given as an expression, and wait for the page that it leads to."""
+        loads = self._loads() + 1
+        assert self.tell(f"Boolean({element})"), element
+        self.tell(f"{element}.click()")
+        self._wait(loads)
+
+    def _wait(self, loads: int) -> None:
         while self._loads() < loads:
             self.events.append(self._hear())
 
@@ -86,14 +97,14 @@ class Page:
 
 
 @contextlib.contextmanager
-def browser(folder: Path) -> Iterator[Page]:
+def browser(folder: Path, timeout_s: int = TIMEOUT_S) -> Iterator[Page]:
     """A browser of its own, with a profile in the folder."""
     program = shutil.which(BROWSER)
     assert program, f"{BROWSER} is not on PATH: python3 -m tools.prepare --long"
     inbound, to = os.pipe()
     from_, outbound = os.pipe()
     # the browser reads from 3 and writes to 4; of numbers above 9 dash knows nothing
-    script = f'exec 3<&{inbound} 4>&{outbound}; exec timeout {TIMEOUT_S} "$@"'
+    script = f'exec 3<&{inbound} 4>&{outbound}; exec timeout {timeout_s} "$@"'
     command = ["bash", "-c", script, "bash", program, "--headless", "--no-sandbox", "--disable-gpu"]
     command += ["--disable-dev-shm-usage", "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"]
     with (folder / "said").open("wb") as said:

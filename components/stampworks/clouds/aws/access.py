@@ -16,7 +16,7 @@ _ENTER = (
 )
 _REACH = (
     "connect from a place that reaches the cluster's network, or write your public range into scheduler.api_from: "
-    "see docs/aws.md (EKS)"
+    "see docs/how-to/aws-eks.md"
 )
 _REMEDIES = {
     "getting credentials": SIGN_IN,

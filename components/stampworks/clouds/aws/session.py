@@ -38,10 +38,10 @@ _TOO_MANY = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooMa
 _BUSY = {"ResourceContention", "ScalingActivityInProgress"}
 """Error codes of Auto Scaling while it works on the same group."""
 
-ALLOW = "docs/aws.md lists the permissions of an `up`; `aws sts get-caller-identity` shows your identity"
-PERMIT = "docs/aws-facts-policy.json is a policy that permits it"
+ALLOW = "docs/reference/aws-rights.md lists the permissions; `aws sts get-caller-identity` shows your identity"
+PERMIT = "docs/reference/aws-facts-policy.json is a policy that permits it"
 RENEW = "`aws sts get-caller-identity` shows their identity; renew them, and check this machine's clock"
-SIGN_IN = "give credentials by `aws configure`, `aws sso login` or AWS_PROFILE; docs/aws.md lists the permissions"
+SIGN_IN = "sign in by `aws configure`, `aws sso login` or AWS_PROFILE; docs/reference/aws-rights.md lists the rights"
 LATER = "try again later"
 REACH = "check that this machine reaches AWS, through its proxy if it has one, and try again"
 

@@ -16,7 +16,7 @@ from stampworks.planning.clouds.choices import Choices, Launches, Subnets
 
 EGRESS = "egress"
 """Name of the subnet of the NAT gateway."""
-MAKE_IMAGE = "make an image that has the release, and lock that, as docs/aws.md says"
+MAKE_IMAGE = "make an image that has the release, and lock that, as docs/how-to/aws-images.md says"
 
 
 def launched(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv4Network
 
 from stampworks import catalog
 from stampworks.declaration import Declaration, Pool
@@ -18,6 +19,7 @@ def refuse(declaration: Declaration, choices: Choices, notes: Notes) -> None:
     """Note a problem for each refused value, pool by pool."""
     notes.step(_check_name, declaration, choices, notes)
     notes.step(_check_region, declaration, choices, notes)
+    notes.step(_check_range, declaration, choices, notes)
     for index, pool in enumerate(declaration.pools):
         path = f"pools[{index}]"
         notes.step(_check_zone, path, pool, declaration, choices, notes)
@@ -65,6 +67,23 @@ def _check_purchase(path: str, pool: Pool, cloud: str, choices: Choices, notes: 
     if pool.purchase and pool.purchase not in choices.purchases:
         what = f"{cloud} does not sell machines as {pool.purchase}"
         notes.problem(f"{path}.purchase", what, only(choices.purchases))
+    elif pool.purchase and (why := choices.not_on_rails.get(pool.purchase)) and _has_rails(pool):
+        others = [each for each in choices.purchases if each not in choices.not_on_rails]
+        notes.problem(f"{path}.purchase", f"pool {pool.name} cannot be {pool.purchase}: {why}", only(others))
+
+
+def _check_range(declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    """Refuse a range that the fabric of a pool takes for itself."""
+    if choices.subnets is None or not any(map(_has_rails, declaration.pools)):
+        return
+    for taken in choices.subnets.fabric_ranges:
+        if IPv4Network(declaration.network.cidr).overlaps(IPv4Network(taken)):
+            what = f"overlaps {taken}: {choices.subnets.fabric_ranges_why}"
+            notes.problem("network.cidr", what, "write another range, for example 10.0.0.0/16")
+
+
+def _has_rails(pool: Pool) -> bool:
+    return bool(catalog.known_nics(catalog.machines()[pool.machine]))
 
 
 def _check_fallbacks(path: str, pool: Pool, cloud: str, choices: Choices, notes: Notes) -> None:

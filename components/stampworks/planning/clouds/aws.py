@@ -194,7 +194,7 @@ MANAGED = Managed(
     scratch="/mnt/k8s-disks/0",
     scratch_why="images are on it, and what pods write into their own files and into volumes of kind emptyDir, which "
     "goes with them",
-    page="docs/aws.md (EKS)",
+    page="docs/how-to/aws-eks.md",
     programs=("aws", "kubectl"),
     programs_hint="install kubectl, and the AWS CLI, from which kubectl gets its token",
     without_fabric="the image of EKS lacks the programs that give EFA interfaces to Lustre, and nothing of ours "

@@ -24,9 +24,14 @@ CHOICES = Choices(
         reserved_why="Azure keeps the first four addresses of a subnet and the last one",
         shortest_prefix=8,
         longest_prefix=29,
+        # "Set up InfiniBand", learn.microsoft.com, page of 2026-09-25, read 2026-11-28.
+        fabric_ranges=("172.16.0.0/16",),
+        fabric_ranges_why="Azure uses it for RDMA on machines with InfiniBand",
     ),
     pods=PODS,
+    # "Overview of on-demand capacity reservation", learn.microsoft.com, page of 2026-02-17, read 2026-11-28.
+    not_on_rails={"reserved": "Azure reserves no capacity for machines that share a placement group"},
     # "Virtual Machine Scale Sets and placement groups": 1,000, and 100 in one placement group, which is the unit of
-    # InfiniBand; learn.microsoft.com, read 2026-11-22.
-    group_size=GroupSize("scale set", nodes_max=1000, rails_nodes_max=100),
+    # InfiniBand; 300 when support has raised it ("Set up InfiniBand"). Both on learn.microsoft.com, read 2026-11-28.
+    group_size=GroupSize("scale set", nodes_max=1000, rails_nodes_max=100, rails_nodes_raised=300),
 )

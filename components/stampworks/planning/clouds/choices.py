@@ -28,6 +28,9 @@ class Subnets:
     """Prefix length of the smallest subnet."""
     nic_networks: bool = False
     """Whether each NIC of a node needs a separate network, with a separate subnet."""
+    fabric_ranges: tuple[str, ...] = ()
+    """Ranges that the fabric of machines with rails takes for itself, which no network of theirs may overlap."""
+    fabric_ranges_why: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class GroupSize:
     nodes_max: int
     rails_nodes_max: int | None = None
     """Number of nodes that certainly share a fabric; None when it equals nodes_max."""
+    rails_nodes_raised: int | None = None
+    """Number that the cloud raises it to on request; None when unknown."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +230,8 @@ class Choices:
     """Why the toolkit supports no clusters in a region that the cloud has; empty for a supported region."""
     name_refused: Callable[[str], str] = lambda _: ""
     """Why the cloud refuses a cluster name that the toolkit allows; empty for an accepted one."""
+    not_on_rails: Mapping[Purchase, str] = field(default_factory=dict)
+    """Purchases that are refused for machines with rails, each with the reason."""
     reservation: str = ""
     """Regular expression for names of reserved capacity; empty when unknown."""
     reservation_hint: str = ""

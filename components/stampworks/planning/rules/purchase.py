@@ -94,9 +94,12 @@ def group_sizes(plan: Plan) -> Iterator[Finding]:
                 said = "unknown", f"the largest size of a group on {plan.cloud} is not known"
         elif pool.count > limit.nodes_max:
             said = "fail", f"a {limit.what} of {plan.cloud} has {limit.nodes_max} at most"
+        elif pool.rails and limit.rails_nodes_raised and pool.count > limit.rails_nodes_raised:
+            said = "fail", f"a {limit.what} of {plan.cloud} has {limit.rails_nodes_raised} on one fabric at most"
         elif pool.rails and limit.rails_nodes_max and pool.count > limit.rails_nodes_max:
             text = f"a {limit.what} of {plan.cloud} has its nodes on one fabric for sure up to {limit.rails_nodes_max}"
-            said = "unknown", text
+            more = f", and on request up to {limit.rails_nodes_raised}" if limit.rails_nodes_raised else ""
+            said = "unknown", f"{text}{more}"
         if said:
             verdict, text = said
             hint = f"ask {plan.cloud}" if verdict == "unknown" else "make several pools of it"

@@ -1,4 +1,4 @@
-"""All rules, in the order of their findings. docs/rules.md is made from this table."""
+"""All rules, in the order of their findings. docs/reference/rules.md is made from this table."""
 
 from __future__ import annotations
 
