@@ -21,7 +21,7 @@ TORCH = ROOT / ".venv" / "training" / "bin" / "python"
 PYTEST = [sys.executable, "-m", "pytest", "--dist", "loadfile"]
 SUITES = {
     README: [*PYTEST, "-n", "0"],  # it proves its cluster, so that nothing may run beside it
-    CLUSTER: [*PYTEST, "-n", "4", f"--ignore={README}"],  # they wait for some of their time
+    CLUSTER: [*PYTEST, "-n", "4", f"--ignore={README}"],  # cluster tests often wait, so that four run at once
     TRAINING: [str(TORCH), "-m", "pytest", "-c", str(TRAINING / "pytest.ini"), "-n", "3", "--dist", "loadfile"],
     TESTS: [*PYTEST, "-n", "3", f"--ignore={CLUSTER}"],
 }

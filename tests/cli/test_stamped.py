@@ -134,7 +134,7 @@ def test_plans_of_another_release(stamped: Plan, backend: Path, capsys: pytest.C
 
 
 def test_a_stack_with_several_clusters(stamped: Plan, backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A program may make several, and none of them is meant by the stack's name."""
+    """A program may create several clusters; the name of the stack then identifies none."""
     hold(backend, *({"type": CLUSTER, "outputs": {"name": name}} for name in ("a", "b")))
     assert main(["status"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (

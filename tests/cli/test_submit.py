@@ -132,7 +132,9 @@ def test_a_job_that_vanishes_while_it_is_waited_for(
 ) -> None:
     """Schedulers forget deleted jobs, and Kubernetes forgets ended jobs after a while."""
     monkeypatch.setattr(operations, "_BACK_S", 0.1)
-    Path("job.yaml").write_text(JOB.replace("secrets: [{name: TOKEN}]\n", ""))  # whose watch would ask Slurm, too
+    Path("job.yaml").write_text(
+        JOB.replace("secrets: [{name: TOKEN}]\n", "")
+    )  # with secrets, the watcher would ask Slurm, too
     of = {"comment": "stampworks:job", "user_name": "alice"}
     cluster.jobs([], [queued("job", "RUNNING", **of)], [])  # type: ignore[arg-type]
     assert main([*OWN, "--wait"]) == exits.NO
@@ -145,7 +147,9 @@ def test_a_job_that_vanishes_while_it_is_waited_for(
 def test_a_job_that_has_left_its_exit_code(
     shared: Path, cluster: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("job.yaml").write_text(JOB.replace("secrets: [{name: TOKEN}]\n", ""))  # whose watch would ask Slurm, too
+    Path("job.yaml").write_text(
+        JOB.replace("secrets: [{name: TOKEN}]\n", "")
+    )  # with secrets, the watcher would ask Slurm, too
     of = {"comment": "stampworks:job", "user_name": "alice"}
     cluster.jobs([], [queued("job", "RUNNING", **of)], [])  # type: ignore[arg-type]
     cluster.program("sbatch", f"{SBATCH}echo 5 >{shared}/job.alice/exit\n")

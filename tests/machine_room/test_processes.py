@@ -213,7 +213,7 @@ def test_a_watched_command_ends_with_its_caller(tmp_path: Path) -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as caller:
         assert caller.stdout is not None
         assert caller.stdout.readline() == "started\n"
-        wait_for(lambda: _running(mark), 10)  # the shell says so before its child has become another program
+        wait_for(lambda: _running(mark), 10)  # the shell prints it before its child's exec
         caller.kill()
     wait_for(lambda: not _running(mark), 10)
 

@@ -131,7 +131,7 @@ def test_a_region_of_a_cloud_whose_regions_nobody_lists(cloud: str) -> None:
 
 
 def test_a_name_that_a_cloud_does_not_take() -> None:
-    """Names on AWS begin with the cluster's name, and a security group of such a name is not possible."""
+    """Names on AWS begin with the cluster's name, and AWS refuses security groups whose name begins with sg-."""
     machine = next(row for row in MACHINES if row.cloud == "aws")
     with pytest.raises(DeclarationError) as error:
         planned({**declared(machine), "name": "sg-train"})

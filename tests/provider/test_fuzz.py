@@ -19,7 +19,7 @@ relaxed = settings(deadline=None, derandomize=True, max_examples=60)
 SIGNATURE, SECRET = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
 UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
-# whole numbers as far as the wire, which has doubles only, tells them apart
+# the wire has only doubles: use integers that these represent exactly
 PLAIN = st.recursive(
     st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | TEXT | st.just(UNKNOWN),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),

@@ -33,7 +33,7 @@ NOISE: Mapping[str, Callable[[Random], float]] = {
     "storage_write": lambda chance: chance.lognormvariate(0, 0.3),
     "clock_offset": lambda chance: chance.uniform(1, 50),
 }
-"""quantity -> what it is multiplied by. Pairs on shaped links have been steady, all that computes or writes has not."""
+"""Random factor by quantity. Pairs on shaped links were steady in measurements, computing and writing were not."""
 
 
 @dataclass

@@ -290,7 +290,7 @@ def _failing(error: Exception) -> Any:
 
 
 def test_a_disk_that_fills_up_while_a_file_comes(tmp_path: Path) -> None:
-    """The real one: a file system of 64 KiB is asked for more, where one can be made."""
+    """A real file system of 64 KiB is filled, if this user may mount one."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]

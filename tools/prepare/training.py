@@ -37,7 +37,7 @@ def ensure_recipes(step: Step, root: Path, uv: Path, cache: Path) -> None:
 
 
 def ensure_site(step: Step, root: Path, uv: Path, cache: Path) -> None:
-    """.venv/site leads to an environment in the cache that holds exactly what the lock of the site says."""
+    """Link .venv/site to an environment of the cache that equals the lock of the site."""
     _ensure(step, root, uv, cache, "site", SITE, NO_SITE)
 
 

@@ -109,7 +109,7 @@ class Objects:
 
     @contextlib.contextmanager
     def _located(self, name: str) -> Iterator[None]:
-        """Errors of boto3 say nothing of the object."""
+        """Raise CheckpointError with the object's name, which errors of boto3 lack."""
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
         where = f"{self.url}/{name}".rstrip("/")

@@ -14,7 +14,7 @@ from .ranks import Ranks
 from .result import Answer
 
 KEPT: list[object] = []
-"""Groups that are through. Gloo's destructor waits for threads that may wait for Python meanwhile, for ever."""
+"""Finished groups, kept alive: Gloo's destructor waits for threads that may wait for Python, which is a deadlock."""
 ADDRESS = re.compile(r"\[?(\d+\.\d+\.\d+\.\d+)\]?")
 
 

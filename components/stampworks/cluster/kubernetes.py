@@ -156,7 +156,7 @@ def _objects(
         kind, metadata = manifest["kind"], manifest["metadata"]
         within = metadata.get("namespace", "")
         after = pulumi.ResourceOptions(depends_on=[made[one] for one in kubernetes.refers_to(manifest)])
-        if kind == "LocalQueue":  # Kueue allows no change of it, which Pulumi's plugin does not know
+        if kind == "LocalQueue":  # Pulumi's plugin does not know that Kueue refuses this change
             after.replace_on_changes, after.delete_before_replace = ["spec.clusterQueue"], True
         if manifest["apiVersion"] == KUEUE:
             after.aliases = [pulumi.Alias(type_=_token({**manifest, "apiVersion": _KUEUE_BEFORE}))]

@@ -103,7 +103,7 @@ def load_scenario(path: Path) -> Scenario:
     except UnicodeDecodeError:
         raise DeclarationError([Problem(file, 0, 0, "", "is not UTF-8", "save it as UTF-8", "")]) from None
     if root is None:
-        raise DeclarationError([Problem(file, 0, 0, "", "is empty", "it has changes:, failures:, durations:", "")])
+        raise DeclarationError([Problem(file, 0, 0, "", "is empty", "write changes:, failures: or durations:", "")])
     reader = _Reader(root)
     return replace(reader.scenario(), types=reader.types, problems=reader.problems)
 

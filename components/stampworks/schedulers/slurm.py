@@ -87,7 +87,7 @@ def divided(plan: Plan) -> bool:
 def plugstack_conf(plan: Plan) -> str:
     """Return the file even without plugins: the packaged one includes missing files, which slurmd logs as an error.
 
-    Required, for a node without it would run outside of the container what was meant for it.
+    The plugin is required: a node without it would run a container's job outside of the container.
     """
     containers = any(software.name == "pyxis" for software in plan.release.hardware)
     return header(plan) + (f"required {PYXIS}\n" if containers else "")

@@ -189,7 +189,7 @@ def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
 
 
 def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The missing right is reported, and ends nothing: they may still come. Where all are there, nothing is asked."""
+    """The missing right is reported without ending the wait: nodes may still start. A complete group is not asked."""
     start(aws)
     aws.fail("autoscaling:DescribeScalingActivities", "AccessDenied", "not you", status=403)
     assert waited(aws, monkeypatch) == [

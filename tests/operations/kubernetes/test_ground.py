@@ -261,7 +261,7 @@ def of_image() -> KubernetesGround:
 
 
 def test_what_measures_from_an_image_has_what_jobs_have(of_image: KubernetesGround) -> None:
-    """All accelerators and NICs of the node, and what runs claim; it enters nothing, and is not privileged."""
+    """The pod has all accelerators, NICs and claims of runs; it does not enter the node, and is not privileged."""
     spec = of_image._pod("ask", 1, ["a", "b"], 1, 8, 10)["spec"]
     [container] = spec["containers"]
     assert container["image"] == "registry.example.com/workloads:1"

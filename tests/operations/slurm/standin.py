@@ -63,8 +63,8 @@ for node in answer["nodes"]:
 (here / "nodes.json").write_text(json.dumps(answer))
 """
 
-# each call uses one file, and the last one stays
-# What watches the secret of a job asks for one word, whenever it likes, and takes no answer from whoever is tested.
+# Each call uses one file, and the last one stays. The watcher of a job's secrets asks for one word at any time, and
+# uses no file.
 _SQUEUE = """#!/bin/sh
 case "$*" in *--noheader*) echo RUNNING; exit ;; esac
 set -- "$HERE"/jobs.*.json

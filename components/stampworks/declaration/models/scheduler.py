@@ -114,7 +114,7 @@ class Account(Section):
         default=1,
         ge=1,
         le=10_000,
-        description="Its part of the cluster in proportion to the shares of the other accounts.",
+        description="Weight of the account: its part of the cluster relative to the shares of other accounts.",
         json_schema_extra=IN_PLACE,
     )
     accelerators_max: int = Field(

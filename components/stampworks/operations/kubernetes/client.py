@@ -179,7 +179,7 @@ class KubernetesApi:
             return done.stdout
         # kubectl's last line only says that the program in the pod failed; the program's own lines say why
         lines = [line for line in done.stderr.strip().splitlines() if not line.startswith(_FAILED_THERE)]
-        for line in lines:  # advice may follow it
+        for line in lines:  # the message may be followed by advice
             for begins, means in _UNHEARD.items():
                 if line.startswith(begins):
                     raise UnknownError(f"{whole} {means}: {line}", self.remedy(line))

@@ -52,7 +52,7 @@ def _switches(topology: Topology) -> Iterator[tuple[str, list[str], bool]]:
     if topology.unplaced:  # Slurm gives no job to a node that it finds on no switch
         yield MANAGEMENT, list(topology.unplaced), True
         roots.append(MANAGEMENT)
-    if roots:  # nor one to nodes that no switch joins
+    if roots:  # nor a job to nodes without a common switch
         yield FABRIC, roots, False
 
 
