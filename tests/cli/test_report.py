@@ -65,7 +65,7 @@ def test_of_a_stack(backend: Path, project: Path, capsys: pytest.CaptureFixture[
 def test_earlier_proofs_come_from_the_backends_history(
     backend: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those that the stack's own key has signed. Another kind of backend keeps none that can be read."""
+    """Read those that the stack's own key has signed. Another kind of backend keeps none that can be read."""
     now = certificate_of(plan_of(2))
     (backend / "local.json").write_text(state(proof(signed(now, PRIVATE))))
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
