@@ -76,14 +76,16 @@ def _stamped(name: str, alone: bool) -> _Stamped | None:
     told = _told()
     found = _found(told)
     own = name if name in found else next(iter(found)) if alone and len(found) == 1 else None
+    if own is None:
+        return None
     try:
-        plan = from_json(Plan, found[own]) if own else None
+        plan = from_json(Plan, found[own])
     except (ValueError, RecursionError):
         return None
     prints = {
         urn.rpartition("::")[2]: one["outputs"].get("fingerprint") for urn, one in told if one["type"] == _CLUSTER
     }
-    return _Stamped(plan, prints.get(own) == fingerprint(plan)) if plan else None
+    return _Stamped(plan, prints.get(own) == fingerprint(plan))
 
 
 def _told() -> list[tuple[str, Any]]:
