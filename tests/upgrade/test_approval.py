@@ -17,7 +17,7 @@ import pytest
 from stampworks import planning
 from stampworks.changes.acceptance import VARIABLE, change_id
 from stampworks.declaration import load_value
-from stampworks.plan import Plan, settled, to_dict
+from stampworks.plan import Plan, fingerprint, settled, to_dict
 from stampworks.rehearsal.engine import Engine
 from stampworks.rehearsal.stack import DECLARED, Stack
 
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.engine
 RECORDED = without_looks(load(record.LIVE))
 DECLARED_THEN = RECORDED.config[DECLARED]
 RENAMED = {**DECLARED_THEN, "name": "renamed"}
+CLUSTER = "stampworks:cluster:Cluster"
 ROLL = "stampworks:cluster:Roll"
 ASKED = """\
 1 change needs a person's yes:
@@ -90,6 +91,8 @@ def stamped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stamped
 
 
 def _with_plan(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    if resource["type"] == CLUSTER:
+        return {**resource, "outputs": {**resource["outputs"], "fingerprint": fingerprint(planned(DECLARED_THEN))}}
     if resource["type"] != ROLL:
         return resource
     text = json.dumps(to_dict(planned(DECLARED_THEN)))

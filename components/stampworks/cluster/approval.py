@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
 from stampworks.changes.acceptance import VARIABLE
 from stampworks.cluster.clouds import REHEARSAL
 from stampworks.cluster.refusal import refuse
-from stampworks.plan import Plan, from_json
+from stampworks.plan import Plan, fingerprint, from_json
 from stampworks.text.amounts import counted
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 _READ = "pulumi:pulumi:readStackResourceOutputs"
 """Function of the engine that returns the state of a stack before this run."""
-_WITH_A_PLAN = ("stampworks:cluster:Roll", "stampworks:cluster:Cluster")
+_CLUSTER = "stampworks:cluster:Cluster"
+_WITH_A_PLAN = ("stampworks:cluster:Roll", _CLUSTER)
 """The resources that keep the plan that was stamped; the first one knows it when nodes are made."""
 
 
@@ -36,10 +38,11 @@ def review_change(name: str, plan: Plan, alone: bool) -> None:
     if stamped is None:
         return
     plan = dataclasses.replace(plan, reasons=())
-    if stamped == plan:
+    if stamped.plan == plan:
         return
-    found = _review(stamped, plan)
-    _tell(found)
+    found = _review(stamped.plan, plan)
+    if stamped.latest:
+        _tell(found)
     accepted = os.environ.get(VARIABLE, "")
     if accepted == found.id or not found.id:
         return
@@ -61,23 +64,42 @@ def _tell(found: Review) -> None:
         pulumi.log.info("\n".join(["Changes since the last `pulumi up`:", *(f"  {line}" for line in lines)]))
 
 
-def _stamped(name: str, alone: bool) -> Plan | None:
+@dataclass(frozen=True)
+class _Stamped:
+    plan: Plan
+    latest: bool
+    """Whether it is the plan of the last `up`: the state has an earlier one where that `up` needed no roll."""
+
+
+def _stamped(name: str, alone: bool) -> _Stamped | None:
     """Return the plan that the state has; None before the first `up`, or where another version wrote it."""
-    found = _stamped_plans()
-    own = found.get(name) or (next(iter(found.values())) if alone and len(found) == 1 else None)
+    told = _known_resources()
+    found = _stamped_plans(told)
+    own = name if name in found else next(iter(found)) if alone and len(found) == 1 else None
+    if own is None:
+        return None
     try:
-        return from_json(Plan, own) if own else None
+        plan = from_json(Plan, found[own])
     except (ValueError, RecursionError):
         return None
+    prints = {
+        urn.rpartition("::")[2]: one["outputs"].get("fingerprint") for urn, one in told if one["type"] == _CLUSTER
+    }
+    return _Stamped(plan, prints.get(own) == fingerprint(plan))
 
 
-def _stamped_plans() -> dict[str, str]:
-    """Return the text of each plan in the stack's state, by the name of its cluster."""
+def _known_resources() -> list[tuple[str, Any]]:
+    """Return what the state has of this stack's resources."""
     stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     told = (pulumi.runtime.invoke(_READ, {"stackName": stack}).value or {}).get("outputs") or {}
+    return list(told.items())
+
+
+def _stamped_plans(told: Sequence[tuple[str, Any]]) -> dict[str, str]:
+    """Return the text of each plan in the stack's state, by the name of its cluster."""
     found: dict[str, str] = {}
     for kind in _WITH_A_PLAN:
-        for urn, one in told.items():
+        for urn, one in told:
             if one["type"] == kind and isinstance(text := one["outputs"].get("plan"), str):
                 found.setdefault(urn.rpartition("::")[2], text)
     return found
