@@ -390,6 +390,7 @@ def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Pat
         "gateways": "ec2:DescribeNatGateways: not available: HTTP 500",
         "addresses": "ec2:DescribeAddresses: InvalidParameterValue: no such value",
         "subnets": "ec2:DescribeSubnets: not permitted (UnauthorizedOperation: not you)",
+        "launches": "ec2:DescribeSubnets: not permitted (UnauthorizedOperation: not you)",
     }
 
 
