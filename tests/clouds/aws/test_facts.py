@@ -456,7 +456,8 @@ def test_a_file_that_holds_no_facts(declared: Path, capsys: pytest.CaptureFixtur
     (declared.parent / "test.facts.json").write_text("{}")
     assert main(["plan", "test.yaml"]) == 2
     assert capsys.readouterr().err.splitlines()[:2] == [
-        "test.facts.json: holds no facts: Account: lacks version, cloud, account, region, cluster, elsewhere, deployer, readings",
+        "test.facts.json: holds no facts: Account: lacks version, cloud, account, region, cluster, elsewhere, "
+        "deployer, readings",
         "  hint: `stampworks facts -s STACK` reads the account again",
     ]
 
