@@ -391,6 +391,7 @@ def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Pat
         "gateways": "ec2:DescribeNatGateways: not available: HTTP 500",
         "addresses": "ec2:DescribeAddresses: InvalidParameterValue: no such value",
         "subnets": "ec2:DescribeSubnets: not permitted (UnauthorizedOperation: not you)",
+        "launches": "ec2:DescribeSubnets: not permitted (UnauthorizedOperation: not you)",
     }
 
 
@@ -456,7 +457,8 @@ def test_a_file_that_holds_no_facts(declared: Path, capsys: pytest.CaptureFixtur
     (declared.parent / "test.facts.json").write_text("{}")
     assert main(["plan", "test.yaml"]) == 2
     assert capsys.readouterr().err.splitlines()[:2] == [
-        "test.facts.json: holds no facts: Account: lacks version, cloud, account, region, cluster, elsewhere, readings",
+        "test.facts.json: holds no facts: Account: lacks version, cloud, account, region, cluster, elsewhere, "
+        "deployer, readings",
         "  hint: `stampworks facts -s STACK` reads the account again",
     ]
 
