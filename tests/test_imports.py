@@ -144,6 +144,7 @@ RULES = (
         others=("grpc", "google"),
     ),
     Rule("stampworks.views", ours=("plan", "changes", "physics", "catalog", "qualification"), pure=True),
+    Rule("stampworks.rehearsal.sdks", others=("pulumi",)),
     Rule("stampworks.rehearsal", ours=("plan", "declaration", "wire", "provider"), others=("grpc", "google", "yaml")),
     Rule("stampworks.cluster", ours=ANY, others=ANY),
     Rule("stampworks.cli", ours=ANY, others=ANY),

@@ -189,7 +189,7 @@ def _of_vendor(
         newer = f"; the newest there is {newest.name!r}" if newest else ""
         named = f"{vendor.image!r} of {vendor.owner}, whose parts release {plan.release.name} lists"
         what = f"{plan.region} has no image {named}"
-        hint = "take another release or region, or lock an image yourself, as docs/how-to/aws-images.md says"
+        hint = "take another release or region, or lock an image of your own"
         return None, [source.problem("release", f"{what}{newer}", hint)]
     return image, [source.problem(*each) for each in _unfit(image, plan, groups)]
 
