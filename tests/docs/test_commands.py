@@ -45,7 +45,7 @@ class Shown:
 def shown() -> Iterator[Shown]:
     """Yield each command of each block."""
     for page in markdown():
-        if page.name == "CHANGELOG.md":  # which shows commands as they were
+        if page.name == "CHANGELOG.md":  # it shows commands as they were
             continue
         for _, block in SHELL.findall(page.read_text()):
             for line in block.replace("\\\n", " ").splitlines():
