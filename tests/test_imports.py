@@ -145,7 +145,11 @@ RULES = (
     ),
     Rule("stampworks.views", ours=("plan", "changes", "physics", "catalog", "qualification"), pure=True),
     Rule("stampworks.rehearsal.sdks", others=("pulumi",)),
-    Rule("stampworks.rehearsal", ours=("plan", "declaration", "wire", "provider"), others=("grpc", "google", "yaml")),
+    Rule(
+        "stampworks.rehearsal",
+        ours=("plan", "declaration", "wire", "provider", "rehearsal.sdks"),
+        others=("grpc", "google", "yaml"),
+    ),
     Rule("stampworks.cluster", ours=ANY, others=ANY),
     Rule("stampworks.cli", ours=ANY, others=ANY),
     Rule("stampworks", ours=("cluster", "declaration", "plan"), exact=True),

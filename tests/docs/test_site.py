@@ -31,7 +31,7 @@ def test_the_site_in_a_browser(tmp_path: Path) -> None:
     """Each page of the menu opens by a click, and the site asks no other host for anything."""
     site, profile = tmp_path / "site", tmp_path / "profile"
     profile.mkdir()
-    command: list[str | Path] = [MKDOCS, "build", "--strict", "--quiet", "--site-dir", site]
+    command = [str(MKDOCS), "build", "--strict", "--quiet", "--site-dir", str(site)]
     subprocess.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=True, timeout=TIMEOUT_S)
     handler = functools.partial(Quiet, directory=str(site))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
