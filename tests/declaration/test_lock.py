@@ -72,6 +72,23 @@ def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path) -> None:
     assert refused(locked(tmp_path, json.dumps(LOCK))) == []
 
 
+def test_a_lock_that_nobody_looked_up_hides_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole plan is printed, with the rule that fails, and the exit code says no."""
+    file = locked(tmp_path, json.dumps(LOCK))
+    assert main(["plan", str(file)]) == 0
+    with_lock = capsys.readouterr().out
+    (tmp_path / "test.lock.json").unlink()
+    assert main(["plan", str(file)]) == 1
+    without = capsys.readouterr().out
+    assert "  FAIL     image.locked" in without
+
+    def headings(said: str) -> list[str]:
+        return [part.partition("\n")[0] for part in said.split("\n\n") if not part.startswith("Rules: ")]
+
+    assert headings(without) == headings(with_lock)
+    assert len(headings(without)) > 5
+
+
 def test_nodes_without_a_way_out_boot_an_image_of_our_own(tmp_path: Path) -> None:
     """Such nodes cannot install packages; the lock says whether an image is complete."""
 

@@ -268,9 +268,9 @@ def test_a_vendors_image_is_compared_and_nothing_installed(cluster: Cluster) -> 
     with pytest.raises(PlaybookFailed) as caught:
         cluster.play(vendors({"slurmd": "23.11", "nvidia": "595.91.07"}))
     release = cluster.plan.release.name
-    said = str(caught.value)
+    said, slurmd = str(caught.value), cluster.shell("gpu-001", "dpkg-query --show --showformat '${Version}' slurmd")
     assert "gpu-001: validate : Compare the image of the vendor with the release\n" in said
-    assert f"driver: slurmd is 24.11.5-4, release {release} says 23.11;" in " ".join(said.split())
+    assert f"driver: slurmd is {slurmd}, release {release} says 23.11;" in " ".join(said.split())
     assert f"driver: it has no nvidia, release {release} says 595.91.07: lock the image" in " ".join(said.split())
     assert not [line for line in cluster.said if line.startswith("base : ")]
     assert cluster.shell("gpu-001", "dpkg-query --show") == packages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,8 @@ def module(name: str) -> str:
     loaded = SYS / name / "version"
     if loaded.exists():
         return loaded.read_text().strip()
+    if shutil.which("modinfo") is None:  # a node without modules of its own
+        return ""
     return run(["modinfo", "--field", "version", name], check=False).stdout.strip()
 
 
