@@ -215,7 +215,13 @@ def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -
     stack.unchanged("--refresh")
     stack.edit(WITH, "kind: kubernetes")
     stack.end_room()
-    stack.up()
+    refused = stack.run("up", "--yes", "--skip-preview").stdout
+    assert "addon trainer: only in the cluster: data or state would be lost" in refused
+    accepted = re.search("STAMPWORKS_ACCEPT=([0-9a-f]+)", refused)
+    assert accepted
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STAMPWORKS_ACCEPT", accepted[1])
+        stack.up()
     hooks = stack.kubectl("get", "validatingwebhookconfigurations", "--output=name").split()
     assert not [each for each in hooks if "trainer" in each]
     settings = stack.state / "rooms" / stack.cluster / "kubernetes" / "trainer.yaml"
