@@ -158,14 +158,17 @@ def test_a_way_to_a_node_that_fails_is_named(
     tunnel.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     head = dataclasses.replace(remote.head(cluster.roster), target="i-1")
-    roster = dataclasses.replace(cluster.roster, members=(head,), reach=(), proxy=("tunnel", "--target", "%h"))
+    way = ("tunnel", "--target", "%h")
+    roster = dataclasses.replace(cluster.roster, members=(head,), reach=(), identity_file="", proxy=way)
     with pytest.raises(UnknownError) as caught:
         remote.ask(roster, "head", ["true"])
     error, _, hint = str(caught.value).partition("\n  hint: ")
     if said:
         assert (error, hint) == (f"head cannot be reached: {said}", "ssh goes through: tunnel --target i-1")
     else:
-        assert re.fullmatch("head cannot be reached: .*[Cc]onnection (closed|reset) by .*", error)
+        assert re.match("head cannot be reached: (it printed nothing|.*exchange|.*onnection)", error), (
+            "by who is faster"
+        )
         assert hint == "`pulumi up` restarts dead nodes"
 
 
