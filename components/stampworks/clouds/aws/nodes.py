@@ -185,7 +185,7 @@ class NodeGroup(pulumi.ComponentResource):
         of_nodes = [each for each in (profile, together) if isinstance(each, pulumi.Resource)]
         subnet = place.subnets["nodes"]
         # Elastic nodes are no resources: nothing else ends those in a subnet that goes.
-        moved = [subnet] if isinstance(subnet, pulumi.Resource) else []
+        moved: list[pulumi.Resource] = [subnet] if isinstance(subnet, pulumi.Resource) else []
         within = ResourceOptions(depends_on=of_nodes, replace_with=moved, delete_before_replace=True)
         nodes = ElasticNodes(
             self._name,
@@ -352,7 +352,9 @@ def let_start(
     roles = Output.all(*(each.role.arn for each in groups))
     templates = Output.all(*(template.arn for each in groups for template in each.templates))
     own = sorted({name for each in groups for name in each.tag_names})
-    may = Output.all(roles, templates).apply(lambda arns: may_start(cluster, known, *map(sorted, arns), own))
+    may = Output.all(roles, templates).apply(
+        lambda arns: may_start(cluster, known, sorted(arns[0]), sorted(arns[1]), own)
+    )
     return iam.RolePolicy(f"{name}-elastic", role=controller.role.id, policy=may, opts=controller.place.within(opts))
 
 
