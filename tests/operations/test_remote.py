@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,7 +146,7 @@ def test_a_node_that_refuses_is_named(cluster: StandIn) -> None:
             "SessionManagerPlugin is not found. Please refer to the documentation.",
         ),
         ("printf 'i-1 is not\\033[1m connected.\\n' >&2; exit 254", "i-1 is not\\x1b[1m connected."),
-        ("exit 1", "kex_exchange_identification: Connection closed by remote host"),
+        ("exit 1", ""),
     ],
 )
 def test_a_way_to_a_node_that_fails_is_named(
@@ -157,13 +158,18 @@ def test_a_way_to_a_node_that_fails_is_named(
     tunnel.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     head = dataclasses.replace(remote.head(cluster.roster), target="i-1")
-    roster = dataclasses.replace(cluster.roster, members=(head,), reach=(), proxy=("tunnel", "--target", "%h"))
+    way = ("tunnel", "--target", "%h")
+    roster = dataclasses.replace(cluster.roster, members=(head,), reach=(), identity_file="", proxy=way)
     with pytest.raises(UnknownError) as caught:
         remote.ask(roster, "head", ["true"])
     error, _, hint = str(caught.value).partition("\n  hint: ")
-    assert error.startswith(f"head cannot be reached: {said}")
-    own = "kex_exchange" in said
-    assert hint == ("`pulumi up` restarts dead nodes" if own else "ssh goes through: tunnel --target i-1")
+    if said:
+        assert (error, hint) == (f"head cannot be reached: {said}", "ssh goes through: tunnel --target i-1")
+    else:
+        assert re.match("head cannot be reached: (it printed nothing|.*exchange|.*onnection)", error), (
+            "by who is faster"
+        )
+        assert hint == "`pulumi up` restarts dead nodes"
 
 
 def test_a_program_that_fails_is_quoted(cluster: StandIn) -> None:

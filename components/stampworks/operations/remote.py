@@ -38,8 +38,11 @@ _OF_ADMINISTRATORS = ("BatchMode=yes", "IdentitiesOnly=yes", "IdentityAgent=none
 """The cluster's own key, and no other."""
 _OF_USERS = ("PreferredAuthentications=publickey",)
 """A key of hers, wherever ssh finds one: it may ask her for its passphrase, and for no password."""
-_OF_SSH = re.compile(r"kex_exchange_identification|banner exchange|Connection (?:closed|reset|timed out)|ssh: ")
-"""Start of ssh's own lines about a connection that ends before it begins."""
+_OF_SSH = re.compile(
+    r"kex_exchange_identification|banner exchange|Connection (?:closed|reset|timed out)|Warning: |ssh: |"
+    r"Host key verification failed|.*Permission denied \("
+)
+"""Start of ssh's own lines about a connection that it does not get."""
 _BECOME = ("runuser", "-l")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 _HOST_KEY = re.compile(r"(?:ssh|ecdsa)-[a-z0-9-]+ [A-Za-z0-9+/]+=*(?: .*)?")

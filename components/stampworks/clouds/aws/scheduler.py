@@ -154,9 +154,15 @@ class ControlPlane(pulumi.ComponentResource):
             enabled_cluster_log_types=[*_LOGS],
             upgrade_policy={"support_type": "EXTENDED"},  # an upgrade is a declared change; do not let EKS decide
             tags=own,
-            # EKS keeps a cluster in its VPC (UpdateClusterConfig in botocore 1.44.5, read 2026-11-28)
+            # EKS keeps a cluster in its VPC (UpdateClusterConfig in botocore 1.44.5, read 2026-11-28). Another one has
+            # its name, and comes after it.
             opts=ResourceOptions.merge(
-                opts, ResourceOptions(depends_on=[logs, *attached], replace_on_changes=["vpcConfig.subnetIds"])
+                opts,
+                ResourceOptions(
+                    depends_on=[logs, *attached],
+                    replace_on_changes=["vpcConfig.subnetIds"],
+                    delete_before_replace=True,
+                ),
             ),
         )
 
