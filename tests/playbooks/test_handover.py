@@ -7,6 +7,7 @@ tunnel to a machine that it knows by its id, and the playbooks run on what the r
 from __future__ import annotations
 
 import asyncio
+import shlex
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from stampworks import configuration, operations, planning
+from stampworks import machine_room as room
 from stampworks.clouds.aws import members, tags
 from stampworks.configuration import Recap
 from stampworks.declaration import load_value
@@ -23,10 +25,11 @@ from stampworks.operations.run import RunOptions
 from stampworks.plan import Machine, Plan, Roster
 from stampworks.schedulers import slurm
 
-from tests.clouds.aws import booting
-from tests.clouds.aws.simulated import REGION, Simulated, simulated_aws
+from tests.clouds.aws import booting, metadata
+from tests.clouds.aws.simulated import REGION, Simulated, served, simulated_aws
 from tests.playbooks import tunnel
 from tests.playbooks.conftest import DECLARATION, SECRETS, booted, plan_of
+from tests.project import wait_for
 
 pytestmark = pytest.mark.long
 
@@ -117,6 +120,51 @@ def test_users_get_nothing_from_the_metadata_service(handed_over: tuple[Plan, Ro
     on(roster, "gpu-001", f"setpriv --reuid slurm --clear-groups {ask}")
     with pytest.raises(operations.OperationError, match="PermissionError"):
         on(roster, "gpu-001", f"setpriv --reuid {plan.users[0].name} --clear-groups {ask}")
+
+
+SAVES = r"""#!/bin/sh
+#SBATCH --nodelist=gpu-001
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@60
+#SBATCH --chdir=/tmp
+#SBATCH --output=/dev/null
+trap "touch /tmp/saved; scontrol requeue $SLURM_JOB_ID; exit" USR1
+sleep 900 & wait
+"""
+LIMIT_S = 150
+
+
+def test_a_spot_interruption_reaches_slurm_and_its_jobs(handed_over: tuple[Plan, Roster]) -> None:
+    """The node drains with the notice, the job saves and waits; when AWS withdraws the notice it starts there again."""
+    from tests.playbooks.test_joining import listening  # which imports this module
+
+    plan, roster = handed_over
+    play(plan, roster, [])
+    address = next(each.address for each in roster.members if each.name == "gpu-001")
+    gateway, reach = plan_of(plan.name, count=2).network.gateway, room.reach(plan.name)
+    subprocess.run([*reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"], check=True, timeout=30)
+    on(roster, "gpu-001", f"ip route replace {METADATA}/32 via {gateway}")
+    on(roster, "head", f"printf %s {shlex.quote(SAVES)} >/tmp/saves; chmod 755 /tmp/saves")
+    job = on(roster, "head", f"runuser -u {plan.users[0].name} -- sbatch --parsable /tmp/saves")
+    state = f"squeue --noheader --jobs={job} --format=%T"
+    held = "sinfo --noheader --nodes=gpu-001 --partition=main --format='%T %E'"
+    notices: dict[str, dict[str, object]] = {}
+    application = metadata.service(None, {}, notices)  # type: ignore[arg-type]  # no instance, so AWS is not asked
+    with served(application, listening(reach, METADATA, 80)):
+        wait_for(lambda: on(roster, "head", state) == "RUNNING", LIMIT_S)
+        notices[address] = {"spot/instance-action": {"action": "terminate", "time": "2026-12-01T11:30:00Z"}}
+        wait_for(lambda: on(roster, "head", held).startswith("drained cloud: "), LIMIT_S)
+        assert on(roster, "head", held) == "drained cloud: spot instance: terminate at 2026-12-01T11:30:00Z"
+        assert on(roster, "head", state) == "PENDING"
+        on(roster, "gpu-001", "test -e /tmp/saved")
+        assert "held by its cloud" in operations.status_of(plan, roster).why[0]
+        notices.clear()
+        wait_for(lambda: not on(roster, "head", held).startswith("drain"), LIMIT_S)
+        on(roster, "head", f"scontrol update jobid={job} starttime=now")
+        wait_for(lambda: on(roster, "head", state) == "RUNNING", LIMIT_S)
+    said = on(roster, "gpu-001", "cat /var/log/stampworks/interruptions/current")
+    assert f"job {job} has got USR1" in said
+    on(roster, "head", f"scancel {job}")
 
 
 def on(roster: Roster, node: str, command: str) -> str:
