@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from stampworks import configuration, operations, planning
-from stampworks import machine_room as room
 from stampworks.clouds.aws import members, tags
 from stampworks.configuration import Recap
 from stampworks.declaration import load_value
@@ -34,6 +33,8 @@ from tests.project import wait_for
 pytestmark = pytest.mark.long
 
 METADATA = "169.254.169.254"
+HandedOver = tuple[Plan, Roster, tuple[str, ...]]
+"""The last is the command that enters the network of the nodes."""
 
 
 def plan_on_aws(name: str, **pool: int) -> Plan:
@@ -73,7 +74,7 @@ def started(aws: Simulated, plan: Plan, here: Roster) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def handed_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plan, Roster]]:
+def handed_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandedOver]:
     folder, name = tmp_path_factory.mktemp("handover"), f"t{uuid.uuid4().hex[:8]}"
     nodes = booted(plan_of(name, count=2), folder)
     with nodes as machines, pytest.MonkeyPatch.context() as patch, simulated_aws() as aws:
@@ -86,7 +87,7 @@ def handed_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plan
         for variable, value in tunnel.put_into(folder, here.reach, addresses).items():
             patch.setenv(variable, value)
         members.join(name, REGION, {"gpu": ("gpu-001", "gpu-002")})
-        yield plan, members.members(name, REGION)
+        yield plan, members.members(name, REGION), here.reach
 
 
 def play(plan: Plan, roster: Roster, said: list[str]) -> Recap:
@@ -94,9 +95,9 @@ def play(plan: Plan, roster: Roster, said: list[str]) -> Recap:
     return asyncio.run(configuration.play("site.yml", inventory, roster.reach, SECRETS, said.append, 5))
 
 
-def test_instances_become_a_cluster(handed_over: tuple[Plan, Roster]) -> None:
+def test_instances_become_a_cluster(handed_over: HandedOver) -> None:
     """They take jobs, a second run changes nothing, and whoever asks finds them well."""
-    plan, roster = handed_over
+    plan, roster, _ = handed_over
     assert [each.name for each in roster.members] == ["gpu-001", "gpu-002", "head"]
     assert roster.reach == ()
     said: list[str] = []
@@ -109,9 +110,9 @@ def test_instances_become_a_cluster(handed_over: tuple[Plan, Roster]) -> None:
     assert sorted(answer.stdout.split()) == ["gpu-001", "gpu-002"]
 
 
-def test_users_get_nothing_from_the_metadata_service(handed_over: tuple[Plan, Roster]) -> None:
+def test_users_get_nothing_from_the_metadata_service(handed_over: HandedOver) -> None:
     """It would tell them what the machine may do in the account; programs of the system it goes on to tell."""
-    plan, roster = handed_over
+    plan, roster, _ = handed_over
     head = next(each.address for each in roster.members if each.name == "head")
     ask = f"python3 -c 'import socket; socket.create_connection((\"{METADATA}\", 22), timeout=5)'"
     on(roster, "head", f"ip address replace {METADATA}/32 dev lo")  # where sshd answers for it
@@ -134,14 +135,14 @@ sleep 900 & wait
 LIMIT_S = 150
 
 
-def test_a_spot_interruption_reaches_slurm_and_its_jobs(handed_over: tuple[Plan, Roster]) -> None:
+def test_a_spot_interruption_reaches_slurm_and_its_jobs(handed_over: HandedOver) -> None:
     """The node drains with the notice, the job saves and waits; when AWS withdraws the notice it starts there again."""
     from tests.playbooks.test_joining import listening  # which imports this module
 
-    plan, roster = handed_over
+    plan, roster, reach = handed_over
     play(plan, roster, [])
     address = next(each.address for each in roster.members if each.name == "gpu-001")
-    gateway, reach = plan_of(plan.name, count=2).network.gateway, room.reach(plan.name)
+    gateway = plan_of(plan.name, count=2).network.gateway
     subprocess.run([*reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"], check=True, timeout=30)
     on(roster, "gpu-001", f"ip route replace {METADATA}/32 via {gateway}")
     on(roster, "head", f"printf %s {shlex.quote(SAVES)} >/tmp/saves; chmod 755 /tmp/saves")
@@ -171,9 +172,9 @@ def on(roster: Roster, node: str, command: str) -> str:
     return remote.ask(roster, node, ["sh", "-c", command], timeout_s=90).strip()
 
 
-def test_a_machine_that_answers_with_another_key_is_not_talked_to(handed_over: tuple[Plan, Roster]) -> None:
+def test_a_machine_that_answers_with_another_key_is_not_talked_to(handed_over: HandedOver) -> None:
     """The tunnel leads somewhere; that it is the machine whose console showed a key, ssh sees."""
-    plan, roster = handed_over
+    plan, roster, _ = handed_over
     wrong = replace(roster, members=tuple(replace(each, host_key=booting.key(1)) for each in roster.members))
     with pytest.raises(operations.UnknownError, match="head cannot be reached: Host key verification failed"):
         on(wrong, "head", "true")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
 
 
+_Told = tuple[Plan, RosterData, Mapping[str, str], Mapping[str, str], str, Attached]
 OUTPUTS = (
     *("name", "head", "nodes", "use", "ssh", "logins", "inventory", "mounts", "cost_tags", "endings"),
     *("fingerprint", "verdict", "certificate", "verification_key", "kubeconfig"),
@@ -427,12 +428,12 @@ class Cluster(pulumi.ComponentResource):
         return Output.all(roster.data, self._attached, endings)
 
     def _inventory(self, roster: RosterData, attached: Attached, endings: Sequence[Ending]) -> str:
-        return json.dumps(configuration.inventory(*self._told(roster, attached), False, endings))
+        return json.dumps(configuration.inventory(*self._told(roster, attached), endings=endings))
 
     def _bundle(self, roster: RosterData, attached: Attached, endings: Sequence[Ending]) -> str:
         return str(configuration.bundle_file(*self._told(roster, attached), Path.cwd(), endings))
 
-    def _told(self, roster: RosterData, attached: Attached) -> tuple[Any, ...]:
+    def _told(self, roster: RosterData, attached: Attached) -> _Told:
         """Return the facts about nodes for their configuration."""
         from stampworks.operations.schedulers import port_of  # takes long to import: not before there is one
 
