@@ -366,7 +366,7 @@ def test_a_playbook_that_fails_says_how_far_the_roll_has_come(world: World) -> N
     assert "the roll has stopped: site.yml failed on 1 host" in str(caught.value)
     assert "renewed: gpu-001" in str(caught.value)
     assert "run pulumi up, which goes on" in str(caught.value)
-    assert world.nodes()[1]["reason"] == written(UNPROVEN)
+    assert world.nodes()[1]["reason"] == f"{written(UNPROVEN)}: old"
     assert [each.name for each in world.kept[-1].nodes] == ["gpu-001"]
 
 

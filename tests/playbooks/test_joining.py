@@ -25,7 +25,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pytest
 from moto.ec2.models.instances import Instance
@@ -39,7 +38,6 @@ from tests.clouds.aws import metadata
 from tests.clouds.aws.simulated import REGION, Simulated, served, simulated_aws
 from tests.playbooks.conftest import SECRETS, Cluster, booted, plan_of
 from tests.playbooks.test_handover import METADATA, plan_on_aws
-from tests.project import wait_for
 
 CLONE_NEWNET = 0x40000000
 BUCKET = "the-bundle"
@@ -68,8 +66,6 @@ class Scene:
     elastic: Member
     instances: dict[str, str] = field(default_factory=dict)
     """Instances by the address under which the metadata service knows them."""
-    notices: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Announcements of the metadata service to a machine, by its address."""
 
     def started(self, limit_s: float = 90) -> str:
         """The instance that the head has started and named."""
@@ -108,7 +104,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Pat
         roster = replace(here, members=tuple(each for each in here.members if each != elastic))
         made = Scene(plan, machines, aws, elastic)
         gateway = local.network.gateway
-        stack.enter_context(surrounded(here.reach, gateway, aws, made.instances, made.notices))
+        stack.enter_context(surrounded(here.reach, gateway, aws, made.instances))
         for member in here.members:
             machines.shell(member.name, f"ip route replace {METADATA}/32 via {gateway}")
             told = endpoint(gateway)
@@ -240,41 +236,3 @@ def test_a_node_starts_with_its_job(scene: Scene, wheels: bool, tmp_path: Path) 
         rows = scene.aws.client("ec2").describe_instances()["Reservations"]
         states = {each["State"]["Name"] for row in rows for each in row["Instances"]}
     assert states == {"terminated"}, json.dumps(list(states))
-
-
-SAVES = """\
-#!/bin/sh
-#SBATCH --job-name=saves
-#SBATCH --nodelist=gpu-001
-#SBATCH --requeue
-#SBATCH --signal=B:USR1@60
-#SBATCH --chdir=/tmp
-#SBATCH --output=/dev/null
-trap 'echo "$SLURM_RESTART_COUNT" >/exports/shared/saved; scontrol requeue "$SLURM_JOB_ID"; exit' USR1
-sleep 900 & wait
-"""
-
-
-@pytest.mark.long
-def test_a_spot_interruption_reaches_slurm_and_its_jobs(scene: Scene) -> None:
-    """The node drains with the notice, the job saves and waits; when AWS withdraws the notice it starts again there."""
-    shell = scene.machines.shell
-    (scene.machines.share / "saves.sh").write_text(SAVES)
-    (scene.machines.share).chmod(0o777)
-    job = shell("head", "runuser -u alice -- sbatch --parsable /exports/shared/saves.sh").strip()
-    state = f"squeue --noheader --jobs={job} --format=%T"
-    wait_for(lambda: shell("head", state).strip() == "RUNNING", 60)
-    [address] = (each.address for each in scene.machines.roster.members if each.name == "gpu-001")
-    scene.notices[address] = {"spot/instance-action": {"action": "terminate", "time": "2026-12-01T11:30:00Z"}}
-    held = "sinfo --noheader --nodes=gpu-001 --partition=main --format='%T %E'"
-    wait_for(lambda: shell("head", held).startswith("drained cloud: "), 60)
-    assert shell("head", held).strip() == "drained cloud: spot instance: terminate at 2026-12-01T11:30:00Z"
-    assert (scene.machines.share / "saved").exists()
-    assert shell("head", state).strip() == "PENDING"
-    scene.notices.clear()
-    wait_for(lambda: not shell("head", held).startswith("drain"), 60)
-    shell("head", f"scontrol update jobid={job} starttime=now")
-    wait_for(lambda: shell("head", state).strip() == "RUNNING", 60)
-    said = shell("gpu-001", "cat /var/log/stampworks/interruptions/current")
-    assert next(line for line in said.splitlines() if "USR1" in line).endswith(f"job {job} has got USR1")
-    shell("head", f"scancel {job}")

@@ -169,7 +169,7 @@ class CloudNodes:
     health_conditions: tuple[str, ...]
     """Kubernetes conditions for the health of a node."""
     announces_interruptions: bool | Unknown
-    """Whether its metadata service announces interruptions by the paths that the role `interruptions` asks."""
+    """Whether its metadata service announces interruptions in the form that the role `interruptions` reads."""
     block_ends_early_minutes: int | Unknown
     """Minutes before the end of a capacity block from which its machines end."""
     source: str

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PLAYBOOK, _PLAYBOOK_MINUTES = "site.yml", 60
 
 
+_NodeFacts = tuple[Plan, RosterData, Mapping[str, str], Mapping[str, str], str, Attached]
 OUTPUTS = (
     *("name", "head", "nodes", "use", "ssh", "logins", "inventory", "mounts", "cost_tags", "endings"),
     *("fingerprint", "verdict", "certificate", "verification_key", "kubeconfig"),
@@ -434,9 +435,7 @@ class Cluster(pulumi.ComponentResource):
     def _bundle(self, roster: RosterData, attached: Attached, endings: Sequence[Ending]) -> str:
         return str(configuration.bundle_file(*self._facts(roster, attached), Path.cwd(), endings))
 
-    def _facts(
-        self, roster: RosterData, attached: Attached
-    ) -> tuple[Plan, RosterData, Mapping[str, str], Mapping[str, str], str, Attached]:
+    def _facts(self, roster: RosterData, attached: Attached) -> _NodeFacts:
         """Return the facts about nodes for their configuration."""
         from stampworks.operations.schedulers import port_of  # takes long to import: not before there is one
 
