@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     for module in (packaging, image_parts):
         monkeypatch.setattr(module, "run", fake)
-    monkeypatch.setattr(image_parts.shutil, "which", lambda name: f"/usr/sbin/{name}")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/sbin/{name}")
     monkeypatch.setattr(packaging, "OS_RELEASE", tmp_path / "os-release")
     for name, path in (("SYS", "module"), ("INSTALLER", "installed"), ("FI_INFO", "fi_info"), ("CUDA", "version.json")):
         monkeypatch.setattr(image_parts, name, tmp_path / path)
