@@ -127,3 +127,12 @@ def test_free_names_and_unknown_values_are_accepted(ruled: Ruled, inputs: dict[s
     urn = "urn:pulumi:dev::trial::aws:ec2/launchTemplate:LaunchTemplate::gpu"
     checked = answered(ruled.Check(pb.CheckRequest(urn=urn, news=encode(inputs)), Context()))  # type: ignore[arg-type]
     assert not checked.failures
+
+
+def test_inputs_whose_name_is_that_of_a_part_elsewhere(ruled: Ruled) -> None:
+    """The SDK gives the inputs of such a type another name."""
+    urn = "urn:pulumi:dev::trial::aws:s3/bucketServerSideEncryptionConfiguration:{}::b"
+    urn = urn.format("BucketServerSideEncryptionConfiguration")
+    for inputs, wrong in (({"rules": [{"bucketKeyEnabled": True}]}, []), ({"rule": {}}, ["rule"])):
+        checked = answered(ruled.Check(pb.CheckRequest(urn=urn, news=encode(inputs)), Context()))  # type: ignore[arg-type]
+        assert [each.property for each in checked.failures] == wrong

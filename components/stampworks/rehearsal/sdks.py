@@ -66,10 +66,12 @@ def unknown_inputs(token: str, inputs: Mapping[str, Any]) -> Iterator[tuple[str,
 
 
 def _arguments(token: str) -> type | None:
+    """Return the class of a resource's inputs. It ends with InitArgs where a type of parts has the other name."""
     where = classes_of(token.partition(":")[0]).get(token, "")
     module, _, name = where.partition(":")
     with contextlib.suppress(ImportError):
-        return getattr(importlib.import_module(module), f"{name}Args", None) if module else None
+        sdk = importlib.import_module(module) if module else None
+        return getattr(sdk, f"{name}InitArgs", None) or getattr(sdk, f"{name}Args", None)
     return None
 
 
