@@ -32,6 +32,7 @@ failures:
   - {fail: throttle, type: "aws:ec2/vpc:Vpc", times: 3}
   - {fail: throttle, name: nodes, times: 1000}
   - {fail: crash, name: nodes}
+  - {fail: crash, name: cluster}
   - {fail: quota, at: 4}
   - {fail: quota, name: nobody}
 durations:
@@ -135,11 +136,18 @@ def test_what_is_protected_refuses_to_be_destroyed(found: Mapping[str, Any]) -> 
 
 
 def test_what_a_crash_leaves_in_no_state_is_found(found: Mapping[str, Any]) -> None:
-    """A subnet has no name by which the next up could find it: it is created once more, and the verdict is no."""
-    crashed = phase(found, "failure: crash at nodes")
+    """A network has no name by which the next up could find it: it is created once more, and the verdict is no."""
+    crashed = phase(found, "failure: crash at cluster")
     assert (crashed["verdict"], crashed["found"]) == ("fail", "the next up finishes, and leaves something behind")
     [over] = [note for note in crashed["notes"] if note.startswith("there, and in no state:")]
-    assert "aws:ec2/subnet:Subnet nodes (subnet-" in over
+    assert "aws:ec2/vpc:Vpc cluster (vpc-" in over
+
+
+def test_what_a_crash_leaves_may_refuse_the_next_up(found: Mapping[str, Any]) -> None:
+    """A subnet that is in no state has the range that the next one asks for."""
+    crashed = phase(found, "failure: crash at nodes")
+    assert (crashed["verdict"], crashed["found"]) == ("fail", "the next up does not finish")
+    assert any("InvalidSubnet.Conflict" in note for note in crashed["notes"])
 
 
 def test_a_duration_is_counted_and_not_waited_for(found: Mapping[str, Any]) -> None:
