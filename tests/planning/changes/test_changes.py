@@ -104,6 +104,21 @@ def test_a_queue_goes_without_gangs(kind: Literal["slurm", "kubernetes"], why: s
     assert change.why == ""
 
 
+def test_an_add_on_comes_without_a_yes_and_goes_with_one() -> None:
+    """Its objects go with it; before it came there were none."""
+
+    def plan(**addons: bool) -> Plan:
+        pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}]
+        scheduler = {"kind": "kubernetes", "addons": addons}
+        return planned({"version": 1, "name": "test", "cloud": "local", "pools": pools, "scheduler": scheduler})
+
+    without, with_it = plan(), plan(trainer=True)
+    [comes] = reviewed(without, with_it).changes
+    [goes] = reviewed(with_it, without).changes
+    assert (comes.field, comes.policy, comes.needs_approval) == ("scheduler.addons", "in place", False)
+    assert (goes.field, goes.policy, goes.needs_approval) == ("scheduler.addons", "refuse", True)
+
+
 def test_growth_stops_nobody() -> None:
     """New nodes join; the part of them that may be away follows, and is no change of its own."""
     found = of("pools[].count", 40)

@@ -159,6 +159,8 @@ def _removed_storage(storage: Storage, policy: Policy | None) -> tuple[Policy | 
 def _policy(each: Difference, field: str) -> Policy | None:
     if field == "pools" and each.way[-1].field in ("order", "zone"):
         return "replace"  # addresses follow the order of pools, and the head follows the first pool
+    if field == "scheduler.addons" and each.a is None:
+        return "in place"  # an add-on that comes takes no objects away, as one that goes does
     return change(fields()[field]) if field else _looked_up(each)
 
 
