@@ -77,7 +77,7 @@ def test_programs_that_measure(stack: KubernetesStack) -> None:
     """Both nodes measure at once: results are in the folder of the run and in its log."""
     settings = ["--set", "limits={}", "--set", "clocks={}"]
     found = asked(stack, "submit", "validation", "look", *settings, "--wait")
-    assert (found["state"], found["job"], found["folder"]) == ("finished", "research/look", f"{RUNS}/look"), found
+    assert (found["state"], found["job"], found["folder"]) == ("finished", "product/look", f"{RUNS}/look"), found
     files = stack.shell(NODES[0], f"ls {RUNS}/look/results").split()
     assert files == ["clocks.0.json", "limits.0.json", "limits.1.json"]
     assert "memlock gpu-002" in stack.stampworks("logs", "look").stdout

@@ -74,10 +74,9 @@ def node_job(**more: Any) -> dict[str, Any]:
 
 
 def test_whose_team_a_run_is_of(teams: Plan) -> None:
-    """A run belongs to the user's first account, and root's to the first team; a user without an account is refused
-    with the reason."""
+    """A run belongs to the user's first account, root's to the first team by name. A user without one is refused."""
     assert pods_of(teams, ROSTER, wanted(teams), "alice").team == "product"
-    assert pods_of(teams, ROSTER, wanted(teams), "root").team == "research"
+    assert pods_of(teams, ROSTER, wanted(teams), "root").team == "product"
     with pytest.raises(InputError) as caught:
         pods_of(teams, ROSTER, wanted(teams), "bob")
     assert str(caught.value) == (

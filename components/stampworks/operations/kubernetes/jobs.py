@@ -240,7 +240,7 @@ def _team(plan: Plan, user: User | None) -> str:
     if user and plan.scheduler.accounts:
         what = f"{user.name} has no account, and so no team whose nodes a run could use"
         raise InputError(what, f"write accounts: [{plan.scheduler.accounts[0].name}] at the user, and run pulumi up")
-    return scheduling.teams(plan)[0].name
+    return min(team.name for team in scheduling.teams(plan))  # the order of accounts says nothing
 
 
 def _devices(plan: Plan, wanted: JobRequest) -> dict[str, str]:
