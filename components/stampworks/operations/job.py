@@ -98,7 +98,7 @@ def together(number: int | str, tasks: Sequence[Job]) -> Job:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Nothing where one of them is not known."""
+    """Return the sum, or None if a value is unknown."""
     known = list(values)
     return None if None in known else sum(value for value in known if value is not None)
 

@@ -22,7 +22,7 @@ from stampworks.operations.members import endings, members, renewal
 from stampworks.operations.qualify import qualify
 from stampworks.operations.schedulers import port_of, service_of
 from stampworks.operations.service import Service, vacate
-from stampworks.plan import Attached, Member, Plan, Roster
+from stampworks.plan import Attached, Level, Member, Plan, Roster
 from stampworks.qualification import Certificate, NodeVerdict
 from stampworks.text.names import fold
 from stampworks.text.reasons import UNPROVEN, DrainReason, kept
@@ -276,17 +276,7 @@ def _prove_again(work: _Work, names: Sequence[str], known: Mapping[str, NodeStan
         service.give_back_own(names)
         return
     # at the declared level: a quicker proof may not measure what a node is held for
-    order = work.order
-    qualify(
-        qualification.subject_of(plan),
-        work.roster(),
-        plan.proof.level,
-        work.progress,
-        names=names,
-        without=work.pending,
-        fingerprint=order.fingerprint,
-        programs=order.programs,
-    )
+    _measured(work, work.roster(), names, plan.proof.level)
 
 
 def _make_room(known: Mapping[str, NodeStanding], out: Collection[str]) -> str:
@@ -370,27 +360,31 @@ def _because(work: _Work, name: str, reason: DrainReason) -> DrainReason:
     return kept(replace(reason, text=f"{reason.text}: {why}")) if why else reason
 
 
-def _prove(work: _Work, roster: Roster, names: Sequence[str]) -> None:
+def _measured(work: _Work, roster: Roster, names: Sequence[str], level: Level) -> Certificate:
+    """Prove these nodes, without those that still have their earlier disk, and return the certificate."""
     order = work.order
-    subject = qualification.subject_of(order.plan)
-    found = qualify(
-        subject,
+    return qualify(
+        qualification.subject_of(order.plan),
         roster,
-        "quick",
+        level,
         work.progress,
         names=names,
         without=work.pending,  # other programs run on them
         fingerprint=order.fingerprint,
         programs=order.programs,
     )
+
+
+def _prove(work: _Work, roster: Roster, names: Sequence[str]) -> None:
+    plan, found = work.plan, _measured(work, roster, names, "quick")
     own = [each for each in found.nodes if each.name in names]
-    renewal(order.plan.cloud).condemn(order.plan, names, "")
+    renewal(plan.cloud).condemn(plan, names, "")
     work.proven |= {each.name: each for each in own}
     nodes = tuple(work.proven.values())
     work.keep(replace(found, nodes=nodes, verdict=qualification.worst(each.verdict for each in nodes)))
     bad = [each for each in own if each.verdict != "pass"]
     failed = [each for each in nodes if each.verdict == "fail"]
-    if len(failed) > subject.proof.failed_nodes_max or any(each.verdict == "unknown" for each in own):
+    if len(failed) > plan.proof.failed_nodes_max or any(each.verdict == "unknown" for each in own):
         raise _not_passed(work, bad, names)
 
 
