@@ -13,6 +13,7 @@ import pytest
 
 from tests.cluster import test_readme
 from tests.cluster.stack import ROOT, Stack
+from tests.docs import pages
 from tests.machine_room.ordinary import ordinary
 from tests.project import listening
 
@@ -59,7 +60,8 @@ def run(folder: Path, command: str, clone: Path = ROOT, prefix: Sequence[str] = 
     """Return the output of the command; clusters of the user are left alone."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
     own = {"HOME": str(folder)} if prefix else {}
-    return test_readme.run(command, {**kept, **own, "STAMPWORKS_STATE": str(folder / "state")}, clone, prefix)
+    environment = {**kept, **own, "STAMPWORKS_STATE": str(folder / "state")}
+    return pages.run(command, environment, test_readme.TIMEOUT_S, clone, prefix)
 
 
 def copied(home: Path) -> Path:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.docs.pages import run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,31 +35,13 @@ def test_the_commands_of_the_readme(tmp_path: Path) -> None:
     said = {}
     try:
         for block in BLOCKS[:-1]:
-            said[block] = run(block, environment)
+            said[block] = run(block, environment, TIMEOUT_S)
     finally:
-        run(BLOCKS[-1], environment)
+        run(BLOCKS[-1], environment, TIMEOUT_S)
     use = next(text for block, text in said.items() if "stampworks run hostname" in block)
     assert {f"gpu-00{number}" for number in range(1, 5)} <= set(use.splitlines())
     assert not (tmp_path / "state" / "rooms" / "local").exists()
     assert changed_files() == before
-
-
-def run(block: str, environment: dict[str, str], folder: Path = ROOT, prefix: Sequence[str] = ()) -> str:
-    """Return the output of a block; it stops at the first command that fails, as a reader would."""
-    command = [*prefix, "bash", "-e", "-c", block]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, f"{block}\nended with {done.returncode}:\n{done.stdout}"
-    return done.stdout
 
 
 def changed_files() -> str:

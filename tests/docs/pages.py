@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -55,3 +56,22 @@ def broken(page: Path, text: str) -> list[str]:
 def _without_code(text: str) -> str:
     text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"`[^`]*`", "", text)
+
+
+def run(
+    block: str, environment: Mapping[str, str], timeout_s: float, folder: Path = ROOT, prefix: Sequence[str] = ()
+) -> str:
+    """Return the output of commands on a page. They stop at the first one that fails, as a reader would."""
+    done = subprocess.run(
+        [*prefix, "bash", "-e", "-c", block],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, f"{block}\nended with {done.returncode}:\n{done.stdout}"
+    return done.stdout

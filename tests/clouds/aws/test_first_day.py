@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from stampworks.declaration import load_stack
 
 from tests.clouds.aws.simulated import Simulated
 from tests.clouds.aws.test_facts import QUOTAS
-from tests.docs.pages import ROOT, files
+from tests.docs.pages import ROOT, files, run
 
 PAGE = ROOT / "docs" / "start" / "aws-first-day.md"
 STACK = "aws-dev-g6"
@@ -58,34 +57,18 @@ def done(server: Simulated, clone: Path) -> Iterator[list[Done]]:
         server.quota(service, name, value)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_", "STAMPWORKS"))}
     environment = {**kept, **server.environment, "STAMPWORKS_STATE": str(clone.parent / "state")}
-    run(PREPARE, clone, environment)
+    run(f"{SHELL}\n{PREPARE}", environment, TIMEOUT_S, clone)
     plan = planning.plan(load_stack(STACK, clone / "stacks"))
     for parameter in {group.launch.published_image for group in plan.groups if group.launch}:
         server.publish(parameter)
     before, found = there(server), []
     for command in COMMANDS:
         server.calls.clear()
-        said = run(command, clone, environment)
+        said = run(f"{SHELL}\n{command}", environment, TIMEOUT_S, clone)
         found.append(Done(said, frozenset(server.calls)))
     assert there(server) == before
     yield found
     server.clear()
-
-
-def run(command: str, folder: Path, environment: Mapping[str, str]) -> str:
-    ended = subprocess.run(
-        ["bash", "-e", "-c", f"{SHELL}\n{command}"],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert ended.returncode == 0, f"{command}\nended with {ended.returncode}:\n{ended.stdout}"
-    return ended.stdout
 
 
 def there(aws: Simulated) -> tuple[int, ...]:
