@@ -1,0 +1,1 @@
+"""Machines that exist and answer ssh, as a cloud."""
