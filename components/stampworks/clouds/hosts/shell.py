@@ -74,13 +74,17 @@ def jump(via: JumpHost | None, identity_file: str) -> tuple[str, ...]:
     )
 
 
-def ask(hosts: Hosts, host: Host, argv: Sequence[str], given: str = "", timeout_s: float = TIMEOUT_S) -> Answer:
-    """Run a program as root on a host, with this input."""
-    line = shlex.join([*([] if hosts.user == "root" else ["sudo", "-n", "--"]), *argv])
+def login(hosts: Hosts, host: Host, user: str, identity_file: str, argv: Sequence[str]) -> list[str]:
+    """Return the command that runs a program as root on a host, logged in as this user."""
+    line = shlex.join([*([] if user == "root" else ["sudo", "-n", "--"]), *argv])
     through = jump(hosts.via, hosts.identity_file)
     proxy = ["-o", f"ProxyCommand={shlex.join(through)}"] if through else []
-    options = _options(host.host_key, hosts.identity_file)
-    return heard(host, ["ssh", *options, *proxy, "-l", hosts.user, "--", target(host), line], given, timeout_s)
+    return ["ssh", *_options(host.host_key, identity_file), *proxy, "-l", user, "--", target(host), line]
+
+
+def ask(hosts: Hosts, host: Host, argv: Sequence[str], given: str = "", timeout_s: float = TIMEOUT_S) -> Answer:
+    """Run a program as root on a host, logged in as the declared user, with this input."""
+    return heard(host, login(hosts, host, hosts.user, hosts.identity_file, argv), given, timeout_s)
 
 
 def heard(host: Host, command: Sequence[str], given: str, timeout_s: float) -> Answer:
