@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stampworks import catalog
 from stampworks import machine_room as room
-from stampworks.clouds.local.rooms import image_spec
 from stampworks.configuration import install_digest
 from stampworks.machine_room.specs import GroupSpec, NetworkSpec, NodeSpec, RailSpec
 from stampworks.plan import Release
