@@ -24,7 +24,9 @@ class LentHosts:
 
     name: str
     folder: Path
+    """Folder of the key that logs in to them."""
     count: int
+    """Number of machines beside the one for the head."""
     said: list[str] = field(default_factory=list)
 
     claim = "machines that are lent"
@@ -53,6 +55,12 @@ class LentHosts:
 
     def remove(self) -> None:
         room.remove_room(self.name, self.claim)
+
+    def alive(self) -> list[str]:
+        return [node.name for node in room.read_nodes(self.name) if node.alive]
+
+    def end(self, host: str) -> None:
+        room.end_nodes(self.name, self.claim, [host], self.said.append)
 
     def run(self, host: str, *argv: str) -> str:
         done = room.run_in_node(self.name, host, argv, timeout=60)
