@@ -453,6 +453,14 @@ def test_verbs_load_no_scheduler_before_they_choose_one() -> None:
     assert done.stdout.split() == []
 
 
+def test_a_plan_loads_no_facts_of_accounts() -> None:
+    """Only a stack whose account was read has them, and their classes are a twentieth of a plan's time."""
+    facts = ("stampworks.planning.rules.account", "stampworks.planning.rules.owned")
+    program = f"import stampworks.planning, sys; print(*sorted(n for n in sys.modules if n.startswith({facts})))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
+
+
 KNOWN = frozenset({"stampworks.plan", "stampworks.cluster", "stampworks.machine_room", "stampworks.clouds.other"})
 
 

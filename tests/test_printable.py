@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stampworks.text.printable import printable, printable_lines
+from stampworks.text.printable import masking, printable, printable_lines
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,9 @@ def test_nothing_is_left_to_obey(text: str) -> None:
     """A terminal only shows any text; lines stay lines."""
     assert printable(text).isprintable()
     assert all(line.isprintable() for line in printable_lines(text).split("\n"))
+
+
+def test_a_secret_that_begins_with_another_is_masked_as_a_whole() -> None:
+    """Masking the shorter one first would leave the rest of the longer one readable."""
+    mask = masking(["hunter", "hunter-and-gatherer\nhunter-and"])
+    assert mask("key: hunter-and-gatherer, hunter") == "key: [secret], [secret]"

@@ -121,6 +121,18 @@ def reaching(file: str) -> list[str]:
     return list(dict.fromkeys([*nearest, *(str(path.relative_to(ROOT)) for path in sorted(others))]))
 
 
+def copied(to: Path) -> Path:
+    """Copy the repository with its index: tests of documents ask git for the files, and fail without it."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, to / name, follow_symlinks=False)
+    for argv in (["git", "init", "--quiet"], ["git", "add", "--all"]):
+        subprocess.run(argv, cwd=to, check=True)
+    (to / ".venv").symlink_to(ROOT / ".venv")
+    return to
+
+
 def caught(mutation: Mutation, copy: Path, long: bool, limit_s: float) -> str:
     """Return the suite and the test that catch a mutation; empty where none does."""
     file = copy / mutation.file
@@ -169,12 +181,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=600, help="seconds for the tests of one mutation")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy"
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-        for name in filter(None, listed.stdout.split("\0")):
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
-        (copy / ".venv").symlink_to(ROOT / ".venv")
+        copy = copied(Path(folder) / "copy")
         missed = 0
         for number, mutation in enumerate(chosen(asked.count, asked.seed), start=1):
             by = caught(mutation, copy, asked.long, asked.limit)

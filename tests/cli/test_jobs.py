@@ -197,6 +197,7 @@ def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert main([*ON_KUBERNETES, "--print", "trainjob", "--set", "steps=5"]) == exits.FINE
     said = capsys.readouterr().out
     assert "&id" not in said
+    assert said.startswith("apiVersion: v1\nkind: ConfigMap\nmetadata:\n")  # people read these first
     objects = list(yaml.safe_load_all(said))
     assert [each["kind"] for each in objects] == ["ConfigMap", "TrainingRuntime", "TrainJob"]
     assert json.loads(objects[0]["data"]["options.json"])["steps"] == 5

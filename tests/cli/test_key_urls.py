@@ -135,6 +135,17 @@ def test_only_a_lock_changes_who_logs_in(forge: Forge, declare: Declare, capsys:
     assert "no user has keys at a URL" in words(capsys.readouterr().err)
 
 
+def test_this_machine_is_asked_without_a_proxy(forge: Forge, declare: Declare, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A company's proxy does not reach a server on the loopback."""
+    file = declare(f'[{{url: "{forge.url}/alice.keys"}}]')
+    forge.pages["/alice.keys"] = f"{KEY}\n".encode()
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert main(["lock", "test.yaml"]) == 0
+    assert keys_of(file) == (KEY,)
+
+
 def test_a_url_that_was_not_looked_up(declare: Declare) -> None:
     """The problem has the position of the URL and a hint. Keys of an old file in a home are not used."""
     file = declare(f"['{KEY}', {{url: https://forge.example/alice.keys}}]")

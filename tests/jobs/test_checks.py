@@ -85,6 +85,13 @@ def test_one_problem(plan: Plan, tmp_path: Path, line: str, message: str) -> Non
     assert "  hint: " in found
 
 
+def test_an_image_that_is_unpacked_needs_no_program(plan: Plan, tmp_path: Path) -> None:
+    """Slurm itself starts a job from a folder on shared storage."""
+    file = tmp_path / "job.yaml"
+    file.write_text("run: x\nimage: /shared/images/mine\n")
+    assert not problems(read_job(file, {}), plan, "alice")
+
+
 def test_what_is_left_out(plan: Plan, tmp_path: Path) -> None:
     """Defaults are one whole node of the default queue, and the name of the file."""
     file = tmp_path / "Train Llama.yaml"

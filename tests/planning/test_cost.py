@@ -57,6 +57,17 @@ def test_a_part_without_a_price_makes_the_sum_unknown() -> None:
     assert cost(plan).usd_per_hour is None
 
 
+def test_storage_is_priced_in_its_region_or_not_at_all() -> None:
+    """A capacity is multiplied by the price of the plan's own region."""
+    storage = [{"name": "data", "mount": "/data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 4800}]
+    here, elsewhere = (
+        next(each for each in cost(on_aws({}, region=region, storage=storage)).charges if each.what == "storage data")
+        for region in ("us-east-1", "eu-north-1")
+    )
+    assert (here.basis, here.usd_per_hour) == ("4800 GiB of fsx-lustre SCRATCH_2", round(4800 * 0.14 / MONTH_HOURS, 6))
+    assert (elsewhere.usd_per_hour, elsewhere.why) == (None, "no price of it in eu-north-1 is known")
+
+
 def test_a_managed_database_is_named_without_a_price() -> None:
     """No price was read, and the sum says so."""
     found = cost(on_aws({"count": 2}, scheduler={"accounting": True, "database": "managed"}))

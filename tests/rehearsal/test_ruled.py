@@ -80,6 +80,7 @@ def test_what_replaces_and_has_a_name_is_deleted_first(ruled: Ruled) -> None:
     assert not difference(ruled, {"path": "/"}, {"path": "/x"}).deleteBeforeReplace
     other = difference(ruled, {"tags": {"a": 1}}, {"tags": {"a": 2}})
     assert (list(other.replaces), list(other.diffs)) == ([], ["tags.a"])
+    assert other.detailedDiff["tags.a"].inputDiff  # a path of the inputs, by which a preview finds the value
     assert difference(ruled, {"tags": {}}, {"tags": {}}).changes == pb.DiffResponse.DIFF_NONE
 
 

@@ -354,6 +354,16 @@ def test_a_leader_and_its_worker_are_two_pods_that_talk_to_each_other() -> None:
     assert "workload.restarts" in [one.id for one in lint(on_aws(), made)]
 
 
+def test_pods_without_a_place_are_told_how_to_wish_for_one() -> None:
+    """A required place would keep a gang waiting that fits nowhere else."""
+    made = good_on_aws()
+    del pods(made)["metadata"]["annotations"]
+    [found] = lint(on_aws(), made)
+    level = "topology.k8s.aws/network-node-layer-3"
+    assert (found.id, found.severity) == ("workload.topology", "warning")
+    assert found.hint == f"write the annotation kueue.x-k8s.io/podset-preferred-topology: {level}"
+
+
 @pytest.mark.parametrize(("accelerators", "nodes", "judged"), [(4, 1, False), (0, 1, False), (4, 2, True)])
 def test_who_takes_fewer_accelerators_need_not_talk_to_the_others(accelerators: int, nodes: int, judged: bool) -> None:
     """A single evaluator or launcher needs no fabric; several with accelerators do."""

@@ -28,7 +28,7 @@ EKS = "aws-p5en-eks"
 """The stack whose scheduler is Kubernetes."""
 QUICK = "aws-p6-b200-block"
 """The stack with the fewest changes to rehearse."""
-REHEARSED = [name if name == QUICK else pytest.param(name, marks=pytest.mark.long) for name in STACKS]
+REHEARSED = {name: name if name == QUICK else pytest.param(name, marks=pytest.mark.long) for name in STACKS}
 """The stacks as parameters: one in every run, the others in the long campaign."""
 CHANGES = Path(__file__).parent / "changes"
 """Changes of each stack while it is rehearsed: at least one of each policy."""

@@ -32,10 +32,11 @@ MADE_FROM = re.compile(r"\b[0-9a-f]{12}-[0-9a-f]{12}\b")
 SECRET = "4dabf18193072939515e22adb298388d"  # marker of secrets in the engine's format
 BY_EC2 = {"kms:ViaService": "ec2.*"}
 HOLDS_DATA = {"Bucket", "FileSystem", "Keyring", "LustreFileSystem", "OpenZfsFileSystem", "Volume"}
-with_slurm = pytest.mark.parametrize("rehearsed", [stack for stack in REHEARSED if stack != EKS], indirect=True)
+SLURM = [parameter for name, parameter in REHEARSED.items() if name != EKS]
+with_slurm = pytest.mark.parametrize("rehearsed", SLURM, indirect=True)
 
 
-@pytest.fixture(params=REHEARSED)
+@pytest.fixture(params=REHEARSED.values())
 def rehearsed(request: pytest.FixtureRequest, rehearse: Rehearse) -> Rehearsed:
     return rehearse(request.param)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +18,7 @@ from stampworks.operations import BusyError, HeldError, InputError, OperationErr
 from stampworks.operations.drain import LEAVES
 from stampworks.operations.kubernetes import nodes as kubernetes_nodes
 from stampworks.operations.kubernetes import status as kubernetes_status
-from stampworks.operations.kubernetes.client import KubernetesApi
+from stampworks.operations.kubernetes.client import KubernetesApi, RefusedError
 from stampworks.operations.kubernetes.service import KubernetesService
 from stampworks.operations.service import vacate
 from stampworks.plan import Ending, Plan, Refusal
@@ -210,6 +212,22 @@ def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkey
         *(("jobset-here", True), ("jobset-left", True)),
         *(("jobset-here", False), ("jobset-left", False)),
     ]
+
+
+@pytest.mark.parametrize(("why", "raised"), [("NotFound", False), ("Forbidden", True)])
+def test_a_gang_that_has_gone_meanwhile_need_not_start_anew(
+    server: StandIn, monkeypatch: pytest.MonkeyPatch, why: str, raised: bool
+) -> None:
+    """Its user may cancel it while a roll stops it. Another refusal ends the roll."""
+    server.others = [gang("here", "gpu-001")]
+
+    def refuse(words: Sequence[str], *_: Any, **__: Any) -> str:
+        server.others = []
+        raise RefusedError(f'Error from server ({why}): workloads "{words[2]}"', "")
+
+    monkeypatch.setattr(server, "said", refuse)
+    with pytest.raises(RefusedError, match=why) if raised else nullcontext():
+        kubernetes_nodes.requeue(server, ["gpu-001"])
 
 
 def test_who_has_no_place_of_its_own_is_found_by_its_pods(server: StandIn) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
 
 from stampworks.plan import ExistingNetwork, Plan
 from stampworks.planning.build.ports import NODES, STORAGE
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.findings import Facts, Finding
-from stampworks.planning.rules.owned import OwnedGroup, OwnedSubnet
 from stampworks.planning.rules.reading import UnknownFact, known
+
+if TYPE_CHECKING:
+    from stampworks.planning.rules.owned import OwnedGroup, OwnedSubnet
 
 WHERE = "network.existing"
 ABSENT = "see whether it is another account's or region's, or ask its owners to share it"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stampworks.plan import Plan
 from stampworks.plan.rights import Right
 from stampworks.planning.clouds import CLOUDS
-from stampworks.planning.rules.account import JudgedRight
 from stampworks.planning.rules.findings import Facts, Finding, Severity
 from stampworks.planning.rules.reading import AGAIN, READ, UnknownFact, known
 from stampworks.text.amounts import counted
+
+if TYPE_CHECKING:
+    from stampworks.planning.rules.account import JudgedRight
 
 _NAMED_MAX = 3
 _UP, _LAUNCH = "rights.up", "rights.launch"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from stampworks.plan import Plan, Storage, existing_parts
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.existing import ABSENT
 from stampworks.planning.rules.findings import Facts, Finding, Severity
-from stampworks.planning.rules.owned import Boundary, OwnedStorage
 from stampworks.planning.rules.reading import UnknownFact, known
+
+if TYPE_CHECKING:
+    from stampworks.planning.rules.owned import Boundary, OwnedStorage
 
 
 def storage(plan: Plan, facts: Facts) -> Iterator[Finding]:
