@@ -20,6 +20,8 @@ SAME_MEMORY = 0.05
 """Difference in memory that machines of one kind may have."""
 SCRATCH_ARRAY = "stampworks-scratch"
 """Name of the array that the role scratch makes; its module refuses disks with anything else, too."""
+_CLASSES = ("0x0302", "0x12")
+"""PCI classes of accelerators: 3D controllers, and processing accelerators."""
 _DEFAULT_KEYS = ("0x7fff", "0xffff")
 """The partition that every port is in, with limited and full membership (InfiniBand Architecture, 10.9.1.2)."""
 
@@ -39,14 +41,10 @@ def machines(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def _differences(row: catalog.Machine, survey: HostSurvey) -> Iterator[str]:
-    ids = catalog.accelerators()[row.accelerator].pci if row.accelerator else ()
-    there = Counter(each.id for each in survey.accelerators if each.kind.startswith(("0x0302", "0x0300", "0x12")))
-    if ids is not UNKNOWN and row.accelerators:
-        right = sum(there[each] for each in ids)
-        if right != row.accelerators or (row.accelerators and set(there) - set(ids) - _displays(survey)):
-            yield f"it has {accelerators_text(there)}, and {row.name} has {row.accelerators} x {row.accelerator}"
-    elif not row.accelerators and any(each.kind.startswith(("0x0302", "0x12")) for each in survey.accelerators):
-        yield f"it has {accelerators_text(there)}, and {row.name} has no accelerator"
+    there, ids = _accelerators(survey), catalog.accelerators()[row.accelerator].pci if row.accelerator else ()
+    if ids is not UNKNOWN and (sum(there.values()) != row.accelerators or there.keys() - {*ids}):
+        has = f"{row.accelerators} x {row.accelerator}" if row.accelerators else "none"
+        yield f"it has {accelerators_text(there)}, and {row.name} has {has}"
     if isinstance(row.memory_mib, int) and survey.memory_mib < MEMORY_SHARE_MIN * row.memory_mib:
         yield f"it has {survey.memory_mib // 1024} GiB of memory, and {row.name} has {row.memory_mib // 1024} GiB"
     if isinstance(row.nics, int) and row.nics and catalog.protocol_of(row) in RDMA:
@@ -56,16 +54,16 @@ def _differences(row: catalog.Machine, survey: HostSurvey) -> Iterator[str]:
             yield f"it has {counted(count, 'RDMA port')}{at}, and {row.name} has {row.nics}"
 
 
-def _displays(survey: HostSurvey) -> set[str]:
-    """Return the ids of devices that show a picture, such as the card of a monitor."""
-    return {each.id for each in survey.accelerators if each.kind.startswith("0x0300")}
+def _accelerators(survey: HostSurvey) -> Counter[str]:
+    """Count accelerators by their ids, without cards for monitors."""
+    return Counter(each.id for each in survey.accelerators if each.kind.startswith(_CLASSES))
 
 
 def accelerators_text(there: Mapping[str, int]) -> str:
     """Return accelerators in words, with the catalog's names of those that it knows."""
     names = {id_: row.name for row in catalog.accelerators().values() if row.pci is not UNKNOWN for id_ in row.pci}
     said = [f"{count} x {names.get(id_, f'PCI {id_}')}" for id_, count in sorted(there.items())]
-    return " and ".join(said) or "no accelerator"
+    return " and ".join(said) or "no accelerators"
 
 
 def kinds(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -88,8 +86,7 @@ def kinds(plan: Plan, facts: Facts) -> Iterator[Finding]:
 def _kind(survey: HostSurvey, most_mib: int) -> str:
     """Describe a machine. Memory that differs little from the most is the same."""
     memory = most_mib if survey.memory_mib >= (1 - SAME_MEMORY) * most_mib else survey.memory_mib
-    there = Counter(each.id for each in survey.accelerators)
-    parts = [accelerators_text(there), counted(survey.cores, "core"), f"{memory // 1024} GiB"]
+    parts = [accelerators_text(_accelerators(survey)), counted(survey.cores, "core"), f"{memory // 1024} GiB"]
     return ", ".join([*parts, *([counted(len(survey.ports), "RDMA port")] if survey.ports else [])])
 
 
