@@ -19,10 +19,10 @@ from stampworks.plan.host_facts import (
 BEGIN, END = "stampworks-survey\t1", "end"
 LINES_MAX = 4000
 TEXT_MAX = 200
-MARK_MAX = 1000
+MARK_MAX = 4096
 MOUNTS_MAX = 200
-_NOT_KEPT = ("tmpfs", "devtmpfs")
-"""File systems in memory."""
+_NOT_KEPT = ("/dev", "/proc", "/run", "/sys")
+"""Mount points below which nothing is stored."""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 """Blanks in paths, as the kernel writes them in its list of mounts."""
 
@@ -152,7 +152,7 @@ def _disks(lines: _Lines) -> Iterator[DiskFacts]:
 
 def _mounts(lines: _Lines) -> Iterator[MountFacts]:
     for point, kind, source, device, inside in lines.of("mount", 5):
-        if kind not in _NOT_KEPT:
+        if not any(f"{point}/".startswith(f"{each}/") for each in _NOT_KEPT):
             yield MountFacts(_path(point), kind, _path(source), device, _path(inside))
 
 

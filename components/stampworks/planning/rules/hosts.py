@@ -19,7 +19,7 @@ LOCK = "`stampworks hosts lock -s STACK`"
 CLOCK_S_MAX = 1.0
 UNREADABLE = "unknown"
 """Owner of a host whose mark cannot be read."""
-_OF_DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "vfat", "overlay")
+_OF_DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "vfat", "overlay", "tmpfs")
 """File systems that one machine alone can mount."""
 Surveyed = Sequence[tuple[Host, HostSurvey]]
 """The hosts that answered, in the order of the plan."""
@@ -299,5 +299,5 @@ def file_system(survey: HostSurvey, path: str) -> str:
         return f"nothing known of {kernel}"
     mount = max(above, key=lambda each: len(each.point))
     if mount.kind in _OF_DISKS:
-        return f"{mount.kind} {mount.source}{mount.inside} of {kernel}"
+        return f"{mount.kind} {mount.source} ({mount.device} {mount.inside}) of {kernel}"
     return f"{mount.kind} {mount.source}"
