@@ -118,7 +118,12 @@ class Lab:
 
 
 def release_of() -> Any:
-    declared = {"version": 1, "name": "x", "cloud": "local", "pools": [{"name": "g", "machine": "sim-h100", "count": 1}]}
+    declared = {
+        "version": 1,
+        "name": "x",
+        "cloud": "local",
+        "pools": [{"name": "g", "machine": "sim-h100", "count": 1}],
+    }
     return plan(load_value(declared, "x")).release
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
@@ -103,7 +102,7 @@ def test_systems(lab: Lab) -> None:
     other = f"sed 's/trixie/bookworm/; s/13/12/' {file} >/root/os-release; mount --bind /root/os-release {file}"
     with lab.fault("h1", other, f"umount {file}"):
         one = only(lab.wrong(), "hosts.system")
-    says = "it runs Debian GNU/Linux 12 (bookworm), and release 2026.11 is for trixie"
+    says = "it runs Debian GNU/Linux 12 (bookworm), and release 2026.12 is for trixie"
     assert one.text == f"{lab.id('h1')}: {says}"
     with lab.fault("h1", "mv /usr/bin/python3 /usr/bin/python3.away", "mv /usr/bin/python3.away /usr/bin/python3"):
         one = only(lab.wrong(), "hosts.system")
@@ -119,7 +118,7 @@ def test_rights(lab: Lab) -> None:
     """An ordinary user is asked, too; sudo without a password makes him good enough, and no key refuses him."""
     lab.locked()
     add = (
-        "useradd -m ops; mkdir -p /home/ops/.ssh; cp /root/.ssh/authorized_keys /home/ops/.ssh; "
+        "useradd -m -p '*' ops; mkdir -p /home/ops/.ssh; cp /root/.ssh/authorized_keys /home/ops/.ssh; "
         "chown -R ops /home/ops/.ssh"
     )
     lab.declare(user="ops")
@@ -164,8 +163,3 @@ def test_a_shared_directory(lab: Lab) -> None:
     assert one.text.startswith("/exports/shared is 2 file systems: ")
     assert re.search(rf"; tmpfs mine \(\d+:\d+ /\) of kernel [0-9a-f]{{8}} on {lab.id('h2')}$", one.text)
     assert one.place == "storage[0].existing"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="a device node needs root")
-def test_a_disk_with_data(lab: Lab) -> None:
-    """The survey says what a disk holds."""

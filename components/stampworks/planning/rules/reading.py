@@ -47,7 +47,7 @@ def _hosts_mismatch(survey: HostsSurvey, plan: Plan, as_of: str | None) -> str:
     """Return why the answers of hosts do not apply; empty when they do."""
     if survey.cluster != plan.name:
         return f"those of cluster {survey.cluster} were asked"
-    return _out_of_date("they were asked", survey.at, survey.at, as_of)
+    return _out_of_date("the survey was made", survey.at, survey.at, as_of)
 
 
 def _mismatch(account: Account, plan: Plan) -> str:
