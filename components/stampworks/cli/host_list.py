@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import exits
 from stampworks.cli.accounts import AccountUnansweredError
-from stampworks.declaration import DeclarationError, Host
+from stampworks.declaration import DeclarationError, Host, Problem
 from stampworks.declaration.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from stampworks.declaration import DeclarationSource, Problem
+    from stampworks.declaration import DeclarationSource
 
 COMMAND = "hosts.list_command"
 

@@ -161,10 +161,11 @@ class LockRun:
     def _twice(self, found: Sequence[LockedMachine]) -> None:
         """Refuse machines that are one, by host key or machine id."""
         places = {each.reached: each for each in self.wanted}
-        for what, value_of in (("host key", lambda host: host.host_key), ("machine id", lambda host: host.machine_id)):
-            same = defaultdict[str, list[LockedMachine]](list)
-            for each in found:
-                same[value_of(each.host)].append(each)
+        keys, ids = defaultdict[str, list[LockedMachine]](list), defaultdict[str, list[LockedMachine]](list)
+        for each in found:
+            keys[each.host.host_key].append(each)
+            ids[each.host.machine_id].append(each)
+        for what, same in (("host key", keys), ("machine id", ids)):
             for value, machines in same.items():
                 for each in machines[1:] if value else ():
                     text = f"{each.id} has the {what} of {machines[0].id}: they are one machine, or copies of one disk"

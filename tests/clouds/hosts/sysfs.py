@@ -34,7 +34,7 @@ def port(index: int) -> str:
 
 
 def tree(number: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Return files with texts, and links with targets: 8 GPUs, 4 NVLink switches, 8 ports of the fabric and 2 others."""
+    """Return files with texts, and links with targets: 8 GPUs, 4 NVLink switches, 8 fabric ports and 2 others."""
     files, links = {f"{FAKE}/meminfo": "MemTotal:       2113409024 kB\n"}, dict[str, str]()
     devices = [("0x2330", "0x030200", f"0000:{0x1A + 8 * index:02x}:00.0") for index in range(8)]
     devices += [("0x22a3", "0x068000", f"0000:{7 + index:02x}:00.0") for index in range(4)]

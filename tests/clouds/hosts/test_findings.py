@@ -108,7 +108,7 @@ def test_systems(lab: Lab) -> None:
         one = only(lab.wrong(), "hosts.system")
     assert one.text == f"{lab.id('h1')}: it has no python3, which Ansible needs"
     late = '#!/bin/sh\\nexec /bin/date -d "@$(($(/bin/date +%s) - 60))" "$@"\\n'
-    begin = f"printf '{late}' >/usr/local/bin/date; chmod +x /usr/local/bin/date"
+    begin = f"printf %b '{late}' >/usr/local/bin/date; chmod +x /usr/local/bin/date"
     with lab.fault("h3", begin, "rm /usr/local/bin/date"):
         one = only(lab.wrong(), "hosts.clock", "warn")
     assert re.fullmatch(rf"{lab.id('h3')}: its clock is at least (5[5-9]|60)\.\d s behind the clock here", one.text)

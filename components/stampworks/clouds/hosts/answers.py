@@ -176,7 +176,7 @@ def _hexadecimal(text: str) -> str:
 
 def _seconds(text: str) -> float:
     """Return seconds since 1970. A `date` without nanoseconds prints its %N."""
-    text = text.removesuffix(".%N").removesuffix(".N")
+    text = text.removesuffix("%N").removesuffix(".")
     if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text):
         raise ValueError("its answer has no time")
     return float(text)

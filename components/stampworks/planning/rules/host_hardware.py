@@ -175,11 +175,12 @@ def mtus(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 def _links(there: Surveyed) -> Iterator[tuple[str, dict[Host, int]]]:
     """Yield each network with the MTU of each host on it."""
-    ends: dict[Host, int] = {}
-    for host, survey in there:
-        for interface in survey.interfaces:
-            if interface.mtu and any(each.partition("/")[0] == host.inside for each in interface.addresses):
-                ends[host] = interface.mtu
+    ends = {
+        host: interface.mtu
+        for host, survey in there
+        for interface in survey.interfaces
+        if interface.mtu and any(each.partition("/")[0] == host.inside for each in interface.addresses)
+    }
     yield "the inside addresses", ends
     for index in range(max((len(host.rails) for host, _ in there), default=0)):
         rails = {
