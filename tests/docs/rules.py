@@ -22,7 +22,8 @@ tell. A fail is an error, at which `up` stops, or a warning, of which `up` stops
 nothing where it does not apply.
 
 - *needs*: the arguments of the rule besides the plan. *facts* are about this machine, the account or the hosts, read by
-  `stampworks facts`; those of account and hosts that are older than {DAYS_MAX} days count as unknown. *today* is the date.
+  `stampworks facts`; those about account and hosts that are older than {DAYS_MAX} days count as unknown. *today* is the
+  date.
 - *points to*: the fields of the declaration that a finding names. `[]` is an item of a list, `*` is any name.
 
 """
