@@ -9,11 +9,10 @@ import select
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from stampworks.declaration import load_file, lock_text, read_lock
+from stampworks.declaration import Lock, load_file, lock_text, read_lock
 from stampworks.plan import HostRail
 from stampworks.planning import plan
 
@@ -178,16 +177,11 @@ def test_through_another_machine(lab: Lab) -> None:
     assert lab.wrong() == {}
 
 
-def test_lock_keeps_what_others_looked_up(lab: Lab, tmp_path: Path) -> None:
-    """Keys of users stay with `hosts lock`, and machines stay with `lock`."""
+def test_lock_keeps_what_others_looked_up(lab: Lab) -> None:
+    """Keys of users, which `stampworks lock` looked up, stay."""
     lab.locked()
-    kept = read_lock(lab.file)
-    with_key = json.loads(lab.lock_file.read_text()) | {
-        "keys": {"https://example.org/a.keys": [kept.hosts[0].host_key]}
-    }
-    lab.lock_file.write_text(json.dumps(with_key))
+    machines, keys = read_lock(lab.file).hosts, {"https://example.org/a.keys": ("ssh-ed25519 AAAA",)}
+    lab.lock_file.write_text(lock_text(Lock(keys=keys, hosts=machines)))
     code, _, errors = lab.lock()
     assert code == 0, errors
-    after = read_lock(lab.file)
-    assert (after.hosts, [*after.keys]) == (kept.hosts, ["https://example.org/a.keys"])
-    assert lock_text(kept)
+    assert read_lock(lab.file) == Lock(keys=keys, hosts=machines)
