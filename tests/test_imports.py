@@ -85,7 +85,7 @@ PLANNED = ("declaration", "catalog", "physics", "plan", "changes")
 RULES = (
     Rule("stampworks.text", pure=True),
     Rule("stampworks.state.paths"),
-    Rule("stampworks.state.facts", ours=("planning", "declaration")),
+    Rule("stampworks.state.facts", ours=("planning", "declaration", "plan")),
     Rule("stampworks.state", exact=True),
     Rule("stampworks.plan", others=("yaml",), pure=True),
     Rule("stampworks.changes", ours=("plan",), pure=True),

@@ -277,7 +277,7 @@ def test_different_mtus() -> None:
 
 
 def test_disks_for_scratch() -> None:
-    """What others keep there is named; our own array is no data of others."""
+    """Data of others is named; our own array is none."""
     planned = rack()
     groups = tuple(
         replace(each, scratch=Scratch("/scratch", "NVMe 3840", 2)) if each.name == "gpu" else each

@@ -1,4 +1,4 @@
-"""What `stampworks hosts lock` does: find host keys, have them confirmed, ask the machines, choose their rails."""
+"""Steps of `stampworks hosts lock`: find host keys, have them confirmed, ask the machines, choose their rails."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
     from stampworks.state.paths import write_whole
 
     declared = accounts.declared_file(arguments)
-    hosts = _read(declared).hosts  # those of `stampworks hosts lock`, which no plan on hosts is without
+    hosts = _read(declared).hosts  # machines that `stampworks hosts lock` asked: a plan on hosts needs them
     source = load_file(declared, locked=False)
     source = replace(source, lock=replace(source.lock, hosts=hosts))
     planned, file = plan(source), lock_file(declared)
