@@ -10,7 +10,7 @@ from stampworks.declaration import read_lock
 from tests.clouds.hosts import sysfs
 from tests.clouds.hosts.lab import GPUS, Lab
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def _path(text: str) -> str:
 
 def number(text: str) -> int:
     """Return a number that is not negative; zero for every other text."""
-    return int(text) if re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) else 0
+    return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else 0
 
 
 def _hexadecimal(text: str) -> str:
