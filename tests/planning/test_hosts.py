@@ -130,7 +130,12 @@ IDS = f"{3:032x}"
         ),
         ({"python3": ""}, "hosts.system", "fail", "10.0.0.2: it has no python3, which Ansible needs"),
         ({"mark": '{"cluster": "prod"}'}, "hosts.claimed", "fail", "10.0.0.2: it is marked for cluster prod"),
-        ({"mark": "[" * 3000}, "hosts.claimed", "fail", "10.0.0.2: it is marked for cluster unknown"),
+        (
+            {"mark": "[" * 3000},
+            "hosts.claimed",
+            "fail",
+            "10.0.0.2: its mark of a cluster in /etc/stampworks/cluster cannot be read",
+        ),
         (
             {"runs": ("kubelet", "slurmd")},
             "hosts.claimed",
@@ -265,8 +270,7 @@ def test_different_mtus() -> None:
         (
             "hosts.mtu",
             "warn",
-            "MTU of the inside addresses: 1500 on 10.0.0.[1,3-4]; 9000 on 10.0.0.2: packets of the larger one "
-            "are lost",
+            "MTU of the inside addresses: 1500 on 10.0.0.[1,3-4]; 9000 on 10.0.0.2: packets of the larger one are lost",
         ),
         (
             "hosts.mtu",

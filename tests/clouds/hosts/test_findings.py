@@ -88,7 +88,8 @@ def test_machines_of_others(lab: Lab) -> None:
     with lab.fault("h1", f"echo '{mark('lab')}' >/etc/stampworks/cluster", "rm /etc/stampworks/cluster"):
         assert lab.wrong() == {}
     with lab.fault("h1", "echo garbage >/etc/stampworks/cluster", "rm /etc/stampworks/cluster"):
-        assert only(lab.wrong(), "hosts.claimed").text == f"{lab.id('h1')}: it is marked for cluster unknown"
+        one = only(lab.wrong(), "hosts.claimed")
+    assert one.text == f"{lab.id('h1')}: its mark of a cluster in /etc/stampworks/cluster cannot be read"
     begin = "cp /bin/sleep /root/slurmd; setsid /root/slurmd 300 </dev/null >/dev/null 2>&1 & echo $! >/root/pid"
     with lab.fault("h2", begin, "kill $(cat /root/pid); rm /root/pid /root/slurmd"):
         one = only(lab.wrong(), "hosts.claimed")

@@ -17,8 +17,8 @@ from stampworks.text.names import fold
 SURVEY = "`stampworks facts -s STACK` asks them"
 LOCK = "`stampworks hosts lock -s STACK`"
 CLOCK_S_MAX = 1.0
-UNREADABLE = "unknown"
-"""Owner of a host whose mark cannot be read."""
+UNREADABLE = "?"
+"""Owner of a host whose mark cannot be read; no cluster is called so."""
 _OF_DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "vfat", "overlay", "tmpfs")
 """File systems that one machine alone can mount."""
 Surveyed = Sequence[tuple[Host, HostSurvey]]
@@ -200,7 +200,10 @@ def claims(plan: Plan, facts: Facts) -> Iterator[Finding]:
     there, found = surveyed(plan, facts), Findings(plan, "hosts.claimed")
     for host, survey in there:
         owner = marked_for(survey)
-        if owner and owner != plan.name:
+        if owner == UNREADABLE:
+            hint = "see which program wrote it; if no cluster needs the machine: rm /etc/stampworks/cluster there"
+            found.fail(host, "its mark of a cluster in /etc/stampworks/cluster cannot be read", hint)
+        elif owner and owner != plan.name:
             hint = f"`pulumi destroy` of {owner} gives it back; if its stack is lost: rm /etc/stampworks/cluster there"
             found.fail(host, f"it is marked for cluster {owner}", hint)
         elif survey.runs and not owner:
