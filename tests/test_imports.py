@@ -76,6 +76,7 @@ def cloud_rules(cloud: str, *sdk: str, extra: tuple[str, ...] = ()) -> tuple[Rul
 
 
 HOST_WORK = ("choice", "contact", "directories", "errors", "groups", "marks", "shell")
+HOST_FACTS = ("answers", "keys", "listing", "lists", "survey")
 ANY = ("*",)
 EVERYWHERE = ("text", "state.paths")
 PLANNED = ("declaration", "catalog", "physics", "plan", "changes")
@@ -84,7 +85,7 @@ PLANNED = ("declaration", "catalog", "physics", "plan", "changes")
 RULES = (
     Rule("stampworks.text", pure=True),
     Rule("stampworks.state.paths"),
-    Rule("stampworks.state.facts", ours=("planning", "declaration")),
+    Rule("stampworks.state.facts", ours=("planning", "declaration", "plan")),
     Rule("stampworks.state", exact=True),
     Rule("stampworks.plan", others=("yaml",), pure=True),
     Rule("stampworks.changes", ours=("plan",), pure=True),
@@ -109,6 +110,7 @@ RULES = (
     Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
     # what is done on hosts, which resources, members and the plugin use
     *(Rule(f"stampworks.clouds.hosts.{each}", ours=("plan", "clouds.errors", "clouds.hosts")) for each in HOST_WORK),
+    *(Rule(f"stampworks.clouds.hosts.{each}", ours=("plan", "clouds.errors", "clouds.hosts")) for each in HOST_FACTS),
     *cloud_rules("hosts", extra=tuple(f"clouds.hosts.{each}" for each in HOST_WORK)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
     Rule("stampworks.clouds.local.rooms", ours=("plan", "machine_room"), pure=True),

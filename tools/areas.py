@@ -91,6 +91,11 @@ AREAS = {
         UP,
         NODES,
     ),
+    "hosts": Area(
+        ("clouds/hosts/*", "cluster/test_hosts*.py"),
+        (*UP, "stampworks.clouds.hosts.*", "stampworks.cli.hosts", "stampworks.cli.facts"),
+        ("*/clouds/hosts/tree/*", *NODES),
+    ),
     "kills": Area(
         ("cluster/*", "clouds/local/*", "machine_room/*", "tools/*", "operations/*", "provider/*"),
         (*UP, "stampworks.cli.drain", "stampworks.cli.roll", "stampworks.cli.status"),

@@ -15,7 +15,16 @@ import pytest
 from stampworks.changes.review import Review
 from stampworks.cli import key_urls
 from stampworks.cli.main import main
-from stampworks.declaration import DeclarationError, load_file
+from stampworks.declaration import (
+    DeclarationError,
+    Lock,
+    LockedHost,
+    LockedRail,
+    load_file,
+    lock_file,
+    lock_text,
+    read_lock,
+)
 from stampworks.planning import plan
 from stampworks.planning.changes.review import ReviewedStack, review
 
@@ -268,3 +277,22 @@ def test_the_lock_of_own_images_keeps_them(forge: Forge, declare: Declare) -> No
     assert main(["lock", "test.yaml"]) == 0
     written = json.loads((file.parent / "test.lock.json").read_text())
     assert written == {**own, "keys": {f"{forge.url}/alice.keys": [KEY]}}
+
+
+def test_a_lock_keeps_machines(forge: Forge, declare: Declare) -> None:
+    """`stampworks hosts lock` has found them; without them, no plan on hosts would be there to lock keys for."""
+    forge.pages["/alice.keys"] = f"{KEY}\n".encode()
+    file = declare(f'[{{url: "{forge.url}/alice.keys"}}]')
+    listed = "hosts: {machines: [{address: 10.0.0.1, group: head}, {address: 10.0.0.2, group: gpu}]}\n"
+    file.write_text(file.read_text().replace("cloud: local", "cloud: hosts") + listed)
+    rails = tuple(LockedRail(f"rail{index}", "") for index in range(2))
+    machines = tuple(
+        LockedHost(f"10.0.0.{number}", 22, "", f"{KEY[:-1]}{number}", f"{number:032x}", group, "", ports)
+        for number, group, ports in ((1, "head", ()), (2, "gpu", rails))
+    )
+    lock_file(file).write_text(lock_text(Lock(hosts=machines)))
+    assert main(["lock", str(file)]) == 0
+    assert read_lock(file).hosts == machines
+    assert keys_of(file) == (KEY,)
+    assert main(["lock", str(file)]) == 0
+    assert read_lock(file).hosts == machines

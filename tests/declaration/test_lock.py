@@ -186,12 +186,12 @@ NO_KEYS = "is not a lock file of stampworks: keys is a mapping of lists of publi
         (
             "[]",
             "is not a lock file of stampworks: its keys are images, region, version, and optionally "
-            "keys, made_with and parts",
+            "hosts, keys, made_with and parts",
         ),
         (
             json.dumps({**LOCK, "made_by": "me"}),
             "is not a lock file of stampworks: its keys are images, region, version, and optionally "
-            "keys, made_with and parts",
+            "hosts, keys, made_with and parts",
         ),
         (json.dumps({**LOCK, "version": 2}), "is not a lock file of stampworks: its version is not 1"),
         (

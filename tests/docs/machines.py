@@ -145,6 +145,8 @@ def sources() -> str:
 def _shown(fact: object) -> str:
     if isinstance(fact, bool):
         return "yes" if fact else "no"
+    if isinstance(fact, tuple):
+        return ", ".join(map(str, fact))
     return f"{fact:g}" if isinstance(fact, float) else str(fact)
 
 

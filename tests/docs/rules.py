@@ -21,8 +21,9 @@ A finding is a *pass* where the sentence of its id holds, a *fail* where it does
 tell. A fail is an error, at which `up` stops, or a warning, of which `up` stops at `lock.example` alone. A rule says
 nothing where it does not apply.
 
-- *needs*: the arguments of the rule besides the plan. *facts* are about the machine or the account, read by `stampworks
-  facts`; facts about an account that are older than {DAYS_MAX} days count as unknown. *today* is the date.
+- *needs*: the arguments of the rule besides the plan. *facts* are about this machine, the account or the hosts, read by
+  `stampworks facts`; those about account and hosts that are older than {DAYS_MAX} days count as unknown. *today* is the
+  date.
 - *points to*: the fields of the declaration that a finding names. `[]` is an item of a list, `*` is any name.
 
 """

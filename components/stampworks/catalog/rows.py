@@ -55,6 +55,8 @@ class Accelerator:
     """Whether the switch between the accelerators adds up data in transit."""
     mig: bool | Unknown
     """Whether it has NVIDIA's MIG, which divides it into several isolated accelerators."""
+    pci: tuple[str, ...] | Unknown
+    """Ids by which it shows itself on the PCI bus of a machine, like 10de:2330; a virtual machine may show another."""
     source: str
     read: str
     """The month or day when it was looked up."""

@@ -5,23 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stampworks.cli import accounts, exits
 
 if TYPE_CHECKING:
     from stampworks.plan import Plan
+    from stampworks.planning import Facts
     from stampworks.planning.rules.account import Account
 
-_JUDGED = ("rights.up", "rights.launch", "quota")
-"""Rules whose findings `stampworks facts` prints."""
+_JUDGED = ("rights.up", "rights.launch", "quota", "hosts.")
+"""Beginnings of the ids of rules whose findings `stampworks facts` prints."""
 
 
 def add_verbs(verbs: Any) -> None:
     """Add the verb `facts` and its options."""
-    facts = verbs.add_parser("facts", help="measure this machine, or read an account, for `plan`", allow_abbrev=False)
+    about = "measure this machine, read an account or ask hosts, for `plan`"
+    facts = verbs.add_parser("facts", help=about, allow_abbrev=False)
     which = facts.add_mutually_exclusive_group()
-    which.add_argument("-s", "--stack", metavar="STACK", help="read the account that this stack would be in")
+    which.add_argument("-s", "--stack", metavar="STACK", help="read the account of this stack, or ask its hosts")
     which.add_argument("file", metavar="FILE", nargs="?", help="a declaration or a stack file, instead of a stack")
     facts.add_argument("--json", action="store_true", help="print the facts as JSON")
     facts.add_argument(
@@ -62,13 +65,15 @@ def _read_account(arguments: argparse.Namespace) -> int:
     from stampworks.cli.output import Progress
     from stampworks.clouds.errors import UnansweredError
     from stampworks.declaration import displayed, load_file
-    from stampworks.planning import plan
+    from stampworks.planning import Facts, plan
     from stampworks.planning.clouds import CLOUDS
     from stampworks.state.facts import account_file, write_account
 
     declared = accounts.declared_file(arguments)
     source = load_file(declared)
     planned = plan(source)
+    if planned.hosts is not None:
+        return _ask_hosts(arguments, declared, planned)
     if CLOUDS[planned.cloud].launches is None:
         what = f"{displayed(declared)}: accounts of {planned.cloud} cannot be read yet"
         raise exits.CliError(what, "`stampworks facts` alone measures this machine")
@@ -85,9 +90,35 @@ def _read_account(arguments: argparse.Namespace) -> int:
         raise accounts.AccountUnansweredError(source.problem("region", what, error.hint)) from None
     account = write_account(declared, read)
     told = displayed(account_file(declared))
-    lines = [] if arguments.json else [*_summary(told, account), *_judged(planned, account)]
+    lines = [] if arguments.json else [*_summary(told, account), *_judged(planned, Facts(account=account))]
     print(json.dumps(read, indent=2) if arguments.json else "\n".join(lines))
     return exits.UNKNOWN if any(each.why for each in account.readings) else exits.FINE
+
+
+def _ask_hosts(arguments: argparse.Namespace, declared: Path, planned: Plan) -> int:
+    """Return the exit code: UNKNOWN if a machine did not answer. The answers of the others are kept."""
+    from stampworks.cli.output import Progress
+    from stampworks.clouds.hosts.survey import survey
+    from stampworks.declaration import displayed
+    from stampworks.plan import to_json
+    from stampworks.planning import Facts
+    from stampworks.state.facts import account_file, write_hosts
+
+    if arguments.policy or arguments.deployer:
+        raise exits.CliError(f"{displayed(declared)}: machines that exist have no rights", "leave that option out")
+    assert planned.hosts is not None  # noqa: S101
+    shared = [each.existing for each in planned.storage if each.existing.startswith("/")]
+    with Progress(f"asking {len(planned.hosts.machines)} machines") as progress:
+        found = survey(planned.name, planned.hosts, shared, progress)
+    write_hosts(declared, found)
+    if arguments.json:
+        print(to_json(found), end="")
+    else:
+        answers = sum(each.survey is not None for each in found.hosts)
+        print(f"{displayed(account_file(declared))}: {answers} of {len(found.hosts)} machines answered")
+        print("read only: nothing was installed or changed there")
+        print("\n".join(_judged(planned, Facts(hosts=found))))
+    return exits.FINE if all(each.survey for each in found.hosts) else exits.UNKNOWN
 
 
 def _summary(file: str, account: Account) -> Iterator[str]:
@@ -103,14 +134,14 @@ def _summary(file: str, account: Account) -> Iterator[str]:
         yield f"  {each.fact:{width}}  {printable(said)}"
 
 
-def _judged(planned: Plan, account: Account) -> Iterator[str]:
-    """Yield what the facts say about rights, launches and quotas, with what is used of each."""
+def _judged(planned: Plan, facts: Facts) -> Iterator[str]:
+    """Yield what the facts say about rights, launches and quotas, with what is used of each, or about hosts."""
     from stampworks.cli.output import terminal_width
-    from stampworks.planning import Facts, rules
+    from stampworks.planning import rules
     from stampworks.state.facts import today
     from stampworks.text.printable import printable
     from stampworks.views.plan import finding_lines
 
-    findings = [each for each in rules(planned, Facts(account=account), today()) if each.id in _JUDGED]
+    findings = [each for each in rules(planned, facts, today()) if each.id.startswith(_JUDGED)]
     yield ""
     yield from map(printable, finding_lines(findings, {}, terminal_width()))

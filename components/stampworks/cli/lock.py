@@ -41,7 +41,9 @@ def write_lock(arguments: argparse.Namespace) -> int:
     from stampworks.state.paths import write_whole
 
     declared = accounts.declared_file(arguments)
+    hosts = _read(declared).hosts  # machines that `stampworks hosts lock` asked: a plan on hosts needs them
     source = load_file(declared, locked=False)
+    source = replace(source, lock=replace(source.lock, hosts=hosts))
     planned, file = plan(source), lock_file(declared)
     users = _users(planned)
     if not users and not source.key_urls:
@@ -53,7 +55,7 @@ def write_lock(arguments: argparse.Namespace) -> int:
     if before.made_with:
         users = _kept(source, before, displayed(file))
     after = _image_lock(source, planned, users, before)
-    after = replace(after, keys=key_urls.looked_up(source.key_urls))
+    after = replace(after, keys=key_urls.looked_up(source.key_urls), hosts=hosts)
     load_file(declared, lock=after).refuse_problems()
     if after != before or not file.exists():
         write_whole(file, lock_text(after))
@@ -64,13 +66,19 @@ def write_lock(arguments: argparse.Namespace) -> int:
     return exits.FINE
 
 
-def _before(declared: Path) -> Lock:
+def _read(declared: Path) -> Lock:
     from stampworks.declaration import Lock, read_lock
 
     try:
-        before = read_lock(declared)
+        return read_lock(declared)
     except DeclarationError:  # an invalid lock is written again
         return Lock()
+
+
+def _before(declared: Path) -> Lock:
+    from stampworks.declaration import Lock
+
+    before = _read(declared)
     return Lock() if before.is_example else before
 
 

@@ -37,6 +37,7 @@ VERBS = {
     "rehearse": "rehearse",
     "lock": "lock",
     "facts": "facts",
+    "hosts": "hosts",
     "image": "image",
     "status": "status",
     "ssh": "reach",

@@ -5,18 +5,22 @@ from __future__ import annotations
 import datetime
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stampworks.declaration import beside, read_beside
+from stampworks.plan import from_dict, to_json
+from stampworks.plan.host_facts import SURVEY_VERSION, HostsSurvey
 from stampworks.planning import Facts
+from stampworks.planning.rules.days import day_number
 from stampworks.state import paths
 
 if TYPE_CHECKING:
     from stampworks.planning.rules.account import Account
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_AGAIN = "`stampworks facts -s STACK` reads the account again"
+_AGAIN = "`stampworks facts -s STACK` reads them again"
 
 
 def known_facts(declared: Path | None = None) -> Facts:
@@ -25,12 +29,13 @@ def known_facts(declared: Path | None = None) -> Facts:
     Facts of this machine count if they were measured since it started. Raise DeclarationError when the account's file
     cannot be read.
     """
-    account = None if declared is None else _account(account_file(declared))
-    return Facts(loopback_mbps=_loopback_mbps(), account=account)
+    if declared is None or not os.path.lexists(file := account_file(declared)):
+        return Facts(loopback_mbps=_loopback_mbps())
+    return replace(read_beside(file, _facts_of, "holds no facts", _AGAIN), loopback_mbps=_loopback_mbps())
 
 
 def account_file(declared: Path) -> Path:
-    """Return the file with the facts of an account: stacks/aws.facts.json for stacks/Pulumi.aws.yaml."""
+    """Return the file with the facts of an account, or of hosts: stacks/aws.facts.json for stacks/Pulumi.aws.yaml."""
     return beside(declared, "facts")
 
 
@@ -44,12 +49,22 @@ def write_account(declared: Path, read: dict[str, Any]) -> Account:
     return account
 
 
-def _account(file: Path) -> Account | None:
-    if not os.path.lexists(file):
-        return None
+def write_hosts(declared: Path, survey: HostsSurvey) -> None:
+    """Write the answers of hosts atomically, where facts of an account would be."""
+    paths.write_whole(account_file(declared), to_json(survey))
+
+
+def _facts_of(data: Any) -> Facts:
+    """Parse a file's data: answers of hosts, or facts of an account. Raise ValueError for anything else."""
+    if isinstance(data, dict) and "hosts" in data:
+        survey = from_dict(HostsSurvey, data)
+        if survey.version != SURVEY_VERSION:
+            raise ValueError(f"its version is not {SURVEY_VERSION}")
+        day_number(survey.at)
+        return Facts(hosts=survey)
     from stampworks.planning.rules.account import account_of
 
-    return read_beside(file, account_of, "holds no facts", _AGAIN)
+    return Facts(account=account_of(data))
 
 
 def _loopback_mbps() -> int | None:

@@ -459,7 +459,7 @@ def test_a_file_that_holds_no_facts(declared: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.splitlines()[:2] == [
         "test.facts.json: holds no facts: Account: lacks version, cloud, account, region, cluster, elsewhere, "
         "deployer, readings",
-        "  hint: `stampworks facts -s STACK` reads the account again",
+        "  hint: `stampworks facts -s STACK` reads them again",
     ]
 
 

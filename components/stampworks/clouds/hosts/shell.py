@@ -15,7 +15,7 @@ AT_ONCE = 32
 """Hosts that are asked at the same time."""
 TIMEOUT_S = 20.0
 BYTES_MAX = 4 << 20
-_ALIAS = "host"
+ALIAS = "host"
 _OPTIONS = (
     "BatchMode=yes",
     "ConnectTimeout=10",
@@ -74,17 +74,21 @@ def jump(via: JumpHost | None, identity_file: str) -> tuple[str, ...]:
     )
 
 
-def login(hosts: Hosts, host: Host, user: str, identity_file: str, argv: Sequence[str]) -> list[str]:
-    """Return the command that runs a program as root on a host, logged in as this user."""
-    line = shlex.join([*([] if user == "root" else ["sudo", "-n", "--"]), *argv])
+def login(
+    hosts: Hosts, host: Host, user: str, identity_file: str, argv: Sequence[str], as_root: bool = True
+) -> list[str]:
+    """Return the command that runs a program on a host, as root or as this user, who logs in."""
+    line = shlex.join([*(["sudo", "-n", "--"] if as_root and user != "root" else []), *argv])
     through = jump(hosts.via, hosts.identity_file)
     proxy = ["-o", f"ProxyCommand={shlex.join(through)}"] if through else []
     return ["ssh", *_options(host.host_key, identity_file), *proxy, "-l", user, "--", target(host), line]
 
 
-def ask(hosts: Hosts, host: Host, argv: Sequence[str], given: str = "", timeout_s: float = TIMEOUT_S) -> Answer:
-    """Run a program as root on a host, logged in as the declared user, with this input."""
-    return heard(host, login(hosts, host, hosts.user, hosts.identity_file, argv), given, timeout_s)
+def ask(
+    hosts: Hosts, host: Host, argv: Sequence[str], given: str = "", timeout_s: float = TIMEOUT_S, as_root: bool = True
+) -> Answer:
+    """Run a program on a host with this input, as root or as the declared user, who logs in."""
+    return heard(host, login(hosts, host, hosts.user, hosts.identity_file, argv, as_root), given, timeout_s)
 
 
 def heard(host: Host, command: Sequence[str], given: str, timeout_s: float) -> Answer:
@@ -108,7 +112,7 @@ def everywhere(machines: Iterable[Host], asked: Callable[[Host], Answer]) -> lis
 def _options(host_key: str, identity_file: str) -> list[str]:
     """Return ssh's options. Its only known host key is the one of the lock, whatever files of the user say."""
     key = " ".join(host_key.split()[:2])
-    options = [*_OPTIONS, f"HostKeyAlias={_ALIAS}", f"KnownHostsCommand=/bin/echo {_ALIAS} {key}"]
+    options = [*_OPTIONS, f"HostKeyAlias={ALIAS}", f"KnownHostsCommand=/bin/echo {ALIAS} {key}"]
     options += ["IdentitiesOnly=yes"] if identity_file else []
     identity = ["-i", str(Path(identity_file).expanduser()).replace("%", "%%")] if identity_file else []
     return ["-F", "none", *identity, *(word for option in options for word in ("-o", option))]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from stampworks.changes.outcomes import Outcome
 
 if TYPE_CHECKING:  # most plans are judged without an account
+    from stampworks.plan.host_facts import HostsSurvey
     from stampworks.planning.rules.account import Account
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -22,6 +23,10 @@ class Facts:
     account: Account | None = None
     account_why: str = ""
     """Why no account can be used for this plan."""
+    hosts: HostsSurvey | None = None
+    """Answers of machines that exist."""
+    hosts_why: str = ""
+    """Why no such answers can be used for this plan."""
     as_of: str | None = None
     """Today's date, like 2026-11-22."""
 

@@ -12,6 +12,7 @@ from stampworks.planning.rules.days import days_between
 from stampworks.planning.rules.findings import Facts, Finding
 
 if TYPE_CHECKING:
+    from stampworks.plan.host_facts import HostsSurvey
     from stampworks.planning.rules.account import Account
 
 DAYS_MAX: Final = 7
@@ -31,11 +32,22 @@ class UnknownFact(Exception):  # noqa: N818  # not an error: it ends the work of
 
 
 def of_this(plan: Plan, facts: Facts) -> Facts:
-    """Return the facts without an account that was read for another plan, or too long ago."""
+    """Return the facts without an account, or answers of hosts, that were read for another plan, or too long ago."""
+    if facts.hosts is None:
+        facts = replace(facts, hosts_why="they were never asked")
+    elif why := _hosts_mismatch(facts.hosts, plan, facts.as_of):
+        facts = replace(facts, hosts=None, hosts_why=why)
     if facts.account is None:
         return replace(facts, account_why="it was never read")
     why = _mismatch(facts.account, plan) or _too_old(facts.account, facts.as_of)
     return replace(facts, account=None, account_why=why) if why else facts
+
+
+def _hosts_mismatch(survey: HostsSurvey, plan: Plan, as_of: str | None) -> str:
+    """Return why the answers of hosts do not apply; empty when they do."""
+    if survey.cluster != plan.name:
+        return f"those of cluster {survey.cluster} were asked"
+    return _out_of_date("the survey was made", survey.at, survey.at, as_of)
 
 
 def _mismatch(account: Account, plan: Plan) -> str:
@@ -52,13 +64,17 @@ def _mismatch(account: Account, plan: Plan) -> str:
 
 def _too_old(account: Account, as_of: str | None) -> str:
     """Return why an account's facts do not apply today; empty when they do."""
+    at, last = min(each.at for each in account.readings), max(each.at for each in account.readings)
+    return _out_of_date("it was read", at, last, as_of)
+
+
+def _out_of_date(read: str, first: str, last: str, as_of: str | None) -> str:
     if as_of is None:
         return "no date of today was given"
-    at, last = min(each.at for each in account.readings), max(each.at for each in account.readings)
     if days_between(last, as_of) < -1:  # clocks of two places may differ by a day
-        return f"it was read on {last[:10]}, which has not come yet"
-    days = days_between(at, as_of)
-    return f"it was read on {at[:10]}, {days} days ago, and is out of date after {DAYS_MAX}" if days > DAYS_MAX else ""
+        return f"{read} on {last[:10]}, which has not come yet"
+    days = days_between(first, as_of)
+    return f"{read} on {first[:10]}, {days} days ago, and is out of date after {DAYS_MAX}" if days > DAYS_MAX else ""
 
 
 def known(facts: Facts, fact: str) -> Any:

@@ -13,6 +13,8 @@ from stampworks.planning.rules import (
     cost,
     existing,
     fabric,
+    host_hardware,
+    hosts,
     images,
     managed,
     network_now,
@@ -39,6 +41,7 @@ TODAY: Final[tuple[Need, ...]] = ("today",)
 BOTH: Final[tuple[Need, ...]] = ("facts", "today")
 
 _ADDON = ("scheduler.addons.*",)
+_HOSTS = ("hosts.machines", "hosts.machines[]")
 
 RULES: Final = (
     Rule(NOT_STAMPED, NOTHING, placement.stamped, ("cloud", "hosts")),
@@ -247,6 +250,22 @@ RULES: Final = (
     Rule("existing.egress", FACTS, existing.ways, ("network.egress",)),
     Rule("placement.near", FACTS, network_now.nearness, ("pools", "pools[]")),
     Rule("image.there", BOTH, images.images, ("region",)),
+    Rule("hosts.asked", FACTS, hosts.asked, _HOSTS),
+    Rule("hosts.reached", FACTS, hosts.reached, _HOSTS),
+    Rule("hosts.identity", FACTS, hosts.identity, _HOSTS),
+    Rule("hosts.container", FACTS, hosts.containers, _HOSTS),
+    Rule("hosts.sudo", FACTS, hosts.rights, _HOSTS),
+    Rule("hosts.system", FACTS, hosts.system, _HOSTS),
+    Rule("hosts.claimed", FACTS, hosts.claims, _HOSTS),
+    Rule("hosts.machine", FACTS, host_hardware.machines, _HOSTS),
+    Rule("hosts.kinds", FACTS, host_hardware.kinds, _HOSTS),
+    Rule("hosts.ports", FACTS, host_hardware.ports, _HOSTS),
+    Rule("hosts.fabric", FACTS, host_hardware.fabric, _HOSTS),
+    Rule("hosts.inside", FACTS, hosts.inside, _HOSTS),
+    Rule("hosts.mtu", FACTS, host_hardware.mtus, _HOSTS),
+    Rule("hosts.clock", FACTS, hosts.clocks, _HOSTS),
+    Rule("hosts.disks", FACTS, host_hardware.disks, _HOSTS),
+    Rule("hosts.storage", FACTS, hosts.storage, (*_HOSTS, "storage[].existing")),
     Rule("fabric.nics", NOTHING, fabric.fabrics, ("pools[].machine",)),
     Rule("fabric.mixed", NOTHING, fabric.one_fabric, ("pools",)),
     Rule("machine.facts", NOTHING, fabric.known_facts_of_machines, ("pools[].machine",)),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from stampworks.declaration.values import DIRECTORY
 from stampworks.plan import Plan, Storage, existing_parts
 from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.existing import ABSENT
@@ -20,7 +21,7 @@ def storage(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Existing storage is in the account, can be mounted where nodes are, and is as declared."""
     id_ = "existing.storage"
     for index, one in enumerate(plan.storage):
-        if not one.existing:
+        if not one.existing or one.kind == DIRECTORY:
             continue
         place = f"storage[{index}]"
         try:

@@ -1,0 +1,1 @@
+"""Forms in which programs of providers list machines: a module for each, found by the provider's name."""
