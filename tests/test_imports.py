@@ -108,7 +108,7 @@ RULES = (
     Rule("stampworks.jobs", ours=("declaration", "plan", "schedulers"), others=("pydantic",), pure=True),
     Rule("stampworks.properties", pure=True),
     Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
-    # what is done on hosts, which resources, members and the plugin use
+    # work on hosts, for resources, members and the plugin
     *(Rule(f"stampworks.clouds.hosts.{each}", ours=("plan", "clouds.errors", "clouds.hosts")) for each in HOST_WORK),
     *(Rule(f"stampworks.clouds.hosts.{each}", ours=("plan", "clouds.errors", "clouds.hosts")) for each in HOST_FACTS),
     *cloud_rules("hosts", extra=tuple(f"clouds.hosts.{each}" for each in HOST_WORK)),

@@ -81,7 +81,8 @@ class Lock:
 
     @property
     def is_example(self) -> bool:
-        return MADE_UP in {*(image.id for image in self.images.values()), *self.parts.values()}
+        hosts = (host.machine_id for host in self.hosts)
+        return MADE_UP in {*(image.id for image in self.images.values()), *self.parts.values(), *hosts}
 
 
 NONE: Final = Lock()

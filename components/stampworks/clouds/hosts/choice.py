@@ -1,4 +1,4 @@
-"""Which host is which node: a pure choice from the list and the marks."""
+"""Choice of the host of each node, from the list and the marks. It is pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which host becomes which node."""
+"""Choice of the host of each node."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_hosts_that_leave() -> None:
 
 
 def test_hosts_of_others_are_left_alone() -> None:
-    """Those of another stack, of another group, and those that are refused."""
+    """They are of another stack, of another group, or refused."""
     others = (node(1, "a", claim="other"), node(2, "a", group="cpu"), node(3, ""))
     found = chosen(["a"], *others)
     assert found == {"nodes": {}, "new": [], "leaving": [], "stale": [], "missing": ["a"]}
