@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
+import re
 from collections.abc import Container, Iterable
 
 STATE = "/var/lib/stampworks"
@@ -110,9 +112,13 @@ VOLATILE = ("slurm*", "stampworks*")
 
 def matches(path: str, patterns: Iterable[str]) -> bool:
     """Whether a path, or a folder above it, fits one of the patterns."""
-    parts = path.split("/")
-    above = ["/".join(parts[:end]) for end in range(2, len(parts) + 1)]
-    return any(fnmatch.fnmatchcase(each, pattern) for pattern in patterns for each in above)
+    return bool(_compiled(tuple(patterns)).match(path))
+
+
+@functools.cache
+def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    r"""Return one expression for all patterns; \Z at the end of each is replaced."""
+    return re.compile("|".join(f"{fnmatch.translate(pattern)[:-2]}(?:/|$)" for pattern in patterns))
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
