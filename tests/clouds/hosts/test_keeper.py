@@ -95,6 +95,7 @@ def stamp(plain: Plain) -> None:
         answer = plain.cluster.module(node, name, arguments)
         assert not answer.get("failed"), (name, answer)
     plain.shell("mkdir -p /etc/stampworks && echo test >/etc/stampworks/cluster")
+    plain.shell("echo 'ssh-ed25519 ours' | tee /etc/stampworks/cluster.pub >>/root/.ssh/authorized_keys")
     plain.shell("echo hers >/home/alice/file; install -d -o slurm -g slurm /var/spool/slurmd /var/log/slurm")
     plain.shell("setsid setpriv --reuid alice --clear-groups sleep 65433 >/dev/null 2>&1 </dev/null &")
 
@@ -142,6 +143,7 @@ def test_a_host_is_given_back_as_it_was(plain: Plain) -> None:
     assert given.differences == ("/srv/more is new",)
     assert paths(before ^ plain.listing()) == MEANWHILE
     assert plain.shell("cat /root/notes") == "first\nsecond"
+    assert plain.shell("grep -c ours /root/.ssh/authorized_keys || true") == "0"
     assert plain.shell("hostname") == hostname
     assert plain.shell("cat /etc/fstab /etc/motd") == "# theirs\ntheirs"
     assert plain.shell("ls /var/lib/stampworks /etc/stampworks/cluster 2>&1 | grep -c 'No such file'") == "2"

@@ -15,7 +15,7 @@ import pytest
 from stampworks.clouds.hosts import keeper
 from stampworks.clouds.hosts.errors import HostError
 from stampworks.clouds.hosts.keeping import accounts, found, mounts, packages, places, processes, services
-from stampworks.clouds.hosts.keeping.back import GiveBack
+from stampworks.clouds.hosts.keeping.back import GiveBack, forget_key
 from stampworks.clouds.hosts.keeping.found import Found
 from stampworks.clouds.hosts.keeping.processes import Process
 from stampworks.clouds.hosts.keeping.tree import Tree
@@ -209,6 +209,20 @@ def test_accounts_of_the_cluster_go(root: Path, monkeypatch: pytest.MonkeyPatch)
     assert (root / "etc/group").read_text() == GROUP.replace("4:ubuntu", "4:ubuntu,second")
     assert (root / "etc/shadow").read_text() == "root:*:1::\nubuntu:*:1::\nsecond:$y$:1::\n"
     assert (root / "etc/shadow").stat().st_mode & 0o777 == 0o640
+
+
+def test_the_key_of_the_cluster_goes(root: Path) -> None:
+    """Entries of the operator stay, also those of later; a file that only the cluster needed goes."""
+    authorized, key = root / "root/.ssh/authorized_keys", root / "etc/stampworks/cluster.pub"
+    key.parent.mkdir()
+    key.write_text("ssh-ed25519 ours\n")
+    tree = Tree(str(root), ())
+    authorized.write_text("ssh-ed25519 operator\nssh-ed25519 ours\nssh-ed25519 ours later\n")
+    forget_key(tree, ["/root/.ssh", "/root/.ssh/authorized_keys"])
+    assert authorized.read_text() == "ssh-ed25519 operator\nssh-ed25519 ours later\n"
+    authorized.write_text("ssh-ed25519 ours\n")
+    forget_key(tree, ["/root"])
+    assert not authorized.parent.exists()
 
 
 def test_lines_of_fstab() -> None:

@@ -7,13 +7,14 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from stampworks.clouds.hosts.keeping import accounts, found, mounts, packages, processes, services
 from stampworks.clouds.hosts.keeping.found import Found, Ours
 from stampworks.clouds.hosts.keeping.places import (
+    AUTHORIZED,
     BEFORE,
     COPIED,
     COPY,
@@ -21,6 +22,7 @@ from stampworks.clouds.hosts.keeping.places import (
     FILES_OF_ROLES,
     GONE,
     HANDS_OFF,
+    KEY,
     MARK,
     OF_A_CLUSTER,
     OF_PACKAGES,
@@ -279,12 +281,29 @@ def give_back(protected: Sequence[str], keep_packages: bool) -> dict[str, Any]:
             return result
         tree = Tree("/", mounts.mounts())
         tree.rename(BEFORE, GONE)
-    for path in (DRAFT, GONE, MARK):
+    for path in (DRAFT, GONE):
+        tree.remove(path)
+    forget_key(tree, {} if before is None else before.files)
+    for path in (KEY, MARK):
         tree.remove(path)
     tree.remove_empty(STATE)
     if before is None or FOLDER_OF_MARK not in before.files:
         tree.remove_empty(FOLDER_OF_MARK)
     return result
+
+
+def forget_key(tree: Tree, files: Collection[str]) -> None:
+    """Remove the key of the cluster from those that root accepts, and its file if only the cluster needed it."""
+    ours = {*tree.text(KEY).splitlines()} - {""}
+    lines = tree.text(AUTHORIZED).splitlines(keepends=True)
+    rest = [line for line in lines if line.rstrip("\n") not in ours]
+    if rest != lines:
+        tree.write(AUTHORIZED, "".join(rest))
+    if lines and not rest and files and AUTHORIZED not in files:
+        tree.remove(AUTHORIZED)
+        folder = AUTHORIZED.rpartition("/")[0]
+        if folder not in files:
+            tree.remove_empty(folder)
 
 
 def _named(path: str) -> bool:

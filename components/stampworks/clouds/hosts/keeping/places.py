@@ -14,6 +14,9 @@ GONE = f"{STATE}/.before.gone"
 COPY = "copy"
 """Folder of the copies, below BEFORE."""
 MARK = "/etc/stampworks/cluster"
+KEY = "/etc/stampworks/cluster.pub"
+"""The key with which the cluster logs in, as it stands in AUTHORIZED."""
+AUTHORIZED = "/root/.ssh/authorized_keys"
 SERVICES = "/etc/stampworks/services"
 """Services under runit, a folder each."""
 FILES_OF_ROLES = f"{STATE}/files"
@@ -48,6 +51,7 @@ PASSING = ("/var/cache", "/var/lib/apt/lists", "/var/log", "/var/spool")
 """Where a lost file is no difference."""
 
 UNLISTED = (
+    KEY,
     MARK,
     STATE,
     "*/supervise",
