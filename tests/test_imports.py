@@ -112,6 +112,7 @@ RULES = (
     *cloud_rules("hosts", extra=tuple(f"clouds.hosts.{each}" for each in HOST_WORK)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
     Rule("stampworks.clouds.local.rooms", ours=("plan", "machine_room"), pure=True),
+    Rule("stampworks.clouds.hosts.keeping"),  # it runs on hosts, which have nothing but Python
     *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is our own machine room
     Rule("stampworks.machine_room.kubernetes", ours=("machine_room",), others=("cryptography", "yaml")),
     Rule("stampworks.machine_room", ours=("machine_room.kubernetes",)),

@@ -102,7 +102,7 @@ def test_a_killed_keep_starts_afresh(root: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_mark_without_a_list_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came with the mark would be taken for what was there."""
+    """Otherwise files of the other cluster would be taken for the operator's."""
     (root / "etc/stampworks").mkdir()
     (root / "etc/stampworks/cluster").write_text("other")
     with pytest.raises(found.RefusedError, match="give the host back first"):
@@ -242,6 +242,7 @@ def test_lines_of_fstab() -> None:
         ("/usr/local/lib/x", False),
         ("/usr/local/bin", True),
         ("/usr/share/doc", True),
+        ("/usr/share/pam-configs/x", False),
         ("/opt/new", False),
         ("/opt/a/b/c/d", True),
         ("/scratch", False),
@@ -250,8 +251,8 @@ def test_lines_of_fstab() -> None:
     ],
 )
 def test_places_that_no_list_covers_count_as_there(path: str, expected: bool) -> None:
-    """What may have been there is not removed."""
-    listed = {"/usr", "/usr/local", "/usr/local/bin", "/opt", "/opt/a", "/opt/a/b", "/opt/a/b/c", "/mounted", "/root"}
+    """Nothing is removed that may have been there."""
+    listed = {"/usr", "/usr/local/bin", "/opt", "/opt/a", "/opt/a/b", "/opt/a/b/c", "/mounted", "/root"}
     assert places.was_there(path, listed, ["/", "/mounted"]) == expected
 
 

@@ -50,7 +50,7 @@ class GivenBack:
 
     kept: tuple[Kept, ...]
     differences: tuple[str, ...]
-    """What still differs from what was found, the kept things included."""
+    """Differences that remain, those of kept things included."""
 
 
 def keep(hosts: Hosts, host: Host) -> None:

@@ -36,7 +36,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """What is on a host at one moment."""
+    """Everything on a host at one moment."""
 
     packages: packages.Packages
     users: accounts.Accounts
@@ -52,7 +52,7 @@ class Found:
 
 @dataclass
 class Ours:
-    """What a cluster brought, as far as it is known: each attempt to remove it adds what it sees."""
+    """Things that a cluster brought, as far as they are known: each attempt to remove them adds what it sees."""
 
     packages: list[str] = field(default_factory=list)
     package_files: list[str] = field(default_factory=list)

@@ -94,7 +94,7 @@ def give_back(before: Packages, stay: Mapping[str, str]) -> dict[str, str]:
     now = packages()
     settings = [name for name in going if name not in before and now.get(name, ["", "", ""])[2] == "config-files"]
     for name in settings:
-        # what a package does when it is purged knows no protected path, and takes folders of data with it
+        # scripts that run at a purge know no protected path, and remove folders of data
         for script in {f"{name}.postrm", f"{name.partition(':')[0]}.postrm"}:
             (INFO / script).unlink(missing_ok=True)
     said = _dpkg("--purge", settings) or said

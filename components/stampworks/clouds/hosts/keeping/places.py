@@ -146,8 +146,8 @@ def was_there(path: str, found: Container[str], points: Iterable[str]) -> bool:
     at = ""
     for part in path.strip("/").split("/"):
         folder, at = at or "/", f"{at}/{part}"
-        if at not in found:
-            return matches(at, UNLISTED) or not any(_lists(place, folder) for place in LISTED)
+        if at not in found and any(_lists(place, folder) for place in LISTED):
+            return matches(at, UNLISTED)
     return True
 
 
