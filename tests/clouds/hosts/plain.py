@@ -63,7 +63,7 @@ def plain_hosts(folder: Path, count: int, **fields: Any) -> Iterator[Plain]:
                     inside=member.name,
                     host_key=member.host_key,
                     machine_id="",
-                    group=member.pool,
+                    group=member.group,
                     rack="",
                     rails=(),
                 )

@@ -316,8 +316,11 @@ def test_differences_of_services() -> None:
     before = {"a.service": ["enabled", True], "b.service": ["disabled", False], "user@.service": ["static", False]}
     before |= {"c.service": ["enabled", True], "session.scope": ["", True]}
     now = {"a.service": ["enabled", False], "b.service": ["enabled", True], "user@.service": ["static", False]}
-    now |= {"user@1000.service": ["", True], "slurmd.service": ["enabled", True]}
+    now |= {"user@1000.service": ["", True], "run-theirs.service": ["", True], "slurmd.service": ["enabled", True]}
+    now |= {"ours@.service": ["static", False], "ours@1.service": ["", True]}
     assert services.differences(before, now) == [
+        "ours@.service is new",
+        "ours@1.service is new",
         "slurmd.service is new",
         "a.service ran and does not run",
         "b.service was disabled and is enabled",

@@ -60,6 +60,7 @@ class GiveBack:
         if still := mounts.unmount(self.ours.mounts):
             self.failed += still
             return self.answer()
+        self.tree.points -= {*self.ours.mounts}
         self.remove_packages()
         self.restore_fstab()
         self.remove_written()
@@ -198,7 +199,7 @@ class GiveBack:
     def restore_copied(self) -> None:
         """Make the copied folders what they were: remove what is new, and write what has gone or changed."""
         now = self.tree.entries({place: 99 if place == "/etc" else 0 for place in COPIED})
-        stay = packages.files_of(self.packages_left)
+        stay = [path for path in packages.files_of(self.packages_left) if is_below(path, COPIED)]
         new = [path for path in found.new_files(self.before, now) if not is_below(MARK, [path])]
         for path in top_most(new):
             if not self.spares(path, stay):
@@ -233,7 +234,9 @@ class GiveBack:
             self.failed.append(f"{path} stays: {error.strerror}")
 
     def restore(self, path: str) -> None:
-        """Write a file or folder from its copy."""
+        """Write a file, link or folder from its copy; others have none."""
+        if path in self.tree.points or not self.tree.stat(f"{BEFORE}/{COPY}{path}"):
+            return
         try:
             self.tree.copy(f"{BEFORE}/{COPY}{path}", path)
         except OSError as error:
@@ -252,7 +255,8 @@ class GiveBack:
                 os.kill(pid, signal.SIGHUP)  # sshd reads its settings again; open connections stay
         if services.SYSTEMD.is_dir():
             run(["systemctl", "try-restart", "systemd-logind"])
-        self.failed += mounts.restore_sysctls(self.before.sysctls)
+        for name, why in mounts.restore_sysctls(self.before.sysctls).items():
+            self.kept[f"kernel setting {name}"] = why
         if socket.gethostname() != self.before.hostname and "/etc/hostname" in self.ours.files:
             socket.sethostname(self.before.hostname)
 

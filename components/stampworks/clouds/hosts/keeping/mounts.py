@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -129,13 +128,13 @@ def sysctls() -> dict[str, str]:
     return found
 
 
-def restore_sysctls(before: Mapping[str, str]) -> list[str]:
+def restore_sysctls(before: Mapping[str, str]) -> dict[str, str]:
     """Set kernel settings to what they were. Return the reasons of those that stay."""
-    failed = []
+    failed = {}
     for name, value in sysctls().items():
-        if name in before and before[name] != value and any(fnmatch.fnmatchcase(name, each) for each in SYSCTLS):
+        if name in before and before[name] != value:
             try:
                 (SYS / name.replace(".", "/")).write_text(before[name])
             except OSError as error:
-                failed.append(f"{name} stays {value}: {error.strerror}")
+                failed[name] = f"it stays {value}: {error.strerror}"
     return failed

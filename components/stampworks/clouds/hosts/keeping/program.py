@@ -43,6 +43,9 @@ def main(arguments: Sequence[str]) -> int:
     except found.RefusedError as error:
         print(f"keeper: {error}", file=sys.stderr)
         return LEFT
+    except OSError as error:
+        print(f"keeper: {error.filename or options.verb}: {error.strerror}", file=sys.stderr)
+        return LEFT
     print(json.dumps(answer))
     return LEFT if answer.get("failed") else DONE
 

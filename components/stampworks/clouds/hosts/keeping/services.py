@@ -42,8 +42,9 @@ def _of_runit(folder: Path) -> list[Any]:
 
 
 def new_services(before: Services, now: Services) -> list[str]:
-    """Return services that run or are defined, and were not."""
-    return sorted(name for name in now if name not in before and _template(name) not in before)
+    """Return services with files that were not there, and the instances of such templates."""
+    defined = {name for name, row in now.items() if row[0] and name not in before}
+    return sorted(name for name in now if name not in before and {name, _template(name)} & defined)
 
 
 def enabled_since(before: Services, now: Services) -> list[str]:

@@ -19,7 +19,7 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """Errors for paths that lead nowhere, or over a link."""
 DIGEST_BYTES_MAX = 1 << 16
-TEXT_BYTES_MAX = 1 << 24
+TEXT_BYTES_MAX = 1 << 28
 
 Entry = list[Any]
 """Kind, mode, owner, group, size, time, and the digest of a small file or the target of a link."""
