@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 SYSTEMS_OWN = re.compile(
     r"/(etc/(ld\.so\.cache|\.pwd\.lock|stampworks/services/sshd/supervise/.*|(passwd|group|shadow|gshadow|subuid|subgid)-)"
-    r"|var/(lib/(dpkg|apt|ucf|pam|python)|cache|log)|run|usr/.*/__pycache__|root/\.cache)\b"
+    r"|var/(lib/(dpkg|apt|ucf|pam|python)|cache|log)|run|usr/.*/__pycache__|root/\.cache)(?=/|$)"
 )
 """Files in which the system and the package manager keep notes of their own."""
 OPERATOR = """
@@ -32,6 +32,16 @@ echo second >>/root/notes; echo new >/home/operator/new; echo more >>/srv/data/f
 echo '# a second key' >>/root/.ssh/authorized_keys; mkdir /srv/more; echo theirs >/srv/more/file
 setsid setpriv --reuid operator --clear-groups sleep 54321 >/dev/null 2>&1 </dev/null &
 """
+SERVICE: dict[str, Any] = {
+    "awaits": [],
+    "limits": {},
+    "directories": {},
+    "configuration": [],
+    "once": False,
+    "before_mounts": False,
+    "answers": "",
+    "settle_s": 0.3,
+}
 MEANWHILE = {
     "/srv/more",
     "/srv/more/file",
@@ -76,7 +86,7 @@ def stamp(plain: Plain) -> None:
     program = ["/usr/local/libexec/stampworks/program"]
     calls: list[tuple[str, dict[str, Any]]] = [
         ("files", {"name": "base", "files": written, "then": then}),
-        ("packages", {"install": ["slurmd", "mariadb-server", "nano"]}),
+        ("packages", {"install": ["slurmd", "munge", "nano"], "record": False}),
         (
             "accounts",
             {
@@ -89,7 +99,7 @@ def stamp(plain: Plain) -> None:
             },
         ),
         ("mounts", {"mounts": [_bind("/exports/shared", "/shared"), _bind("/exports/shared", "/mnt/deep")]}),
-        ("service_unit", {"name": "ours", "command": program, "state": "started", "enabled": True}),
+        ("service_unit", {**SERVICE, "name": "ours", "command": program, "state": "started", "enabled": True}),
     ]
     for name, arguments in calls:
         answer = plain.cluster.module(node, name, arguments)
@@ -122,7 +132,7 @@ def test_a_host_is_given_back_as_it_was(plain: Plain) -> None:
         "/shared is mounted",
         "net.ipv4.tcp_syn_retries was 6 and is 3",
         "/etc/motd has changed",
-        "/usr/local/libexec is new",
+        "/usr/local/libexec/stampworks is new",
         "/etc/ssh/sshd_config.d/60-stampworks.conf is new",
         f"the host was called {hostname} and is called other",
     ):

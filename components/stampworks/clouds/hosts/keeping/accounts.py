@@ -12,6 +12,8 @@ from stampworks.clouds.hosts.keeping.places import STATE
 from stampworks.clouds.hosts.keeping.tree import Tree
 
 FIRST_PERSON = 1000
+OF_DEBIAN = range(60000, 65000)
+"""Numbers that Debian gives to packages, such as 64030 to Slurm (Debian Policy, section 9.2.2)."""
 OF_USERS = ("/etc/passwd", "/etc/shadow", "/etc/subuid", "/etc/subgid")
 OF_GROUPS = ("/etc/group", "/etc/gshadow")
 LOCK = Path("/etc/.pwd.lock")
@@ -41,7 +43,12 @@ def of_cluster(tree: Tree, record: str, before: Accounts, now: Accounts) -> list
     """Return new accounts that are of the cluster: those that the roles noted, and those of services."""
     noted = recorded(tree, record)
     new = now.keys() - before.keys()
-    return sorted(name for name in new if name in noted or int(now[name][ID]) < FIRST_PERSON)
+    return sorted(name for name in new if name in noted or is_of_service(int(now[name][ID])))
+
+
+def is_of_service(number: int) -> bool:
+    """Whether a user or group belongs to a service and not to a person."""
+    return number < FIRST_PERSON or number in OF_DEBIAN
 
 
 def recorded(tree: Tree, record: str) -> set[str]:

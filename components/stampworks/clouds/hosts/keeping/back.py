@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -19,7 +18,6 @@ from stampworks.clouds.hosts.keeping.places import (
     COPIED,
     COPY,
     DRAFT,
-    FILES_OF_ROLES,
     GONE,
     HANDS_OFF,
     KEY,
@@ -105,7 +103,7 @@ class GiveBack:
         return Ours(
             packages=new,
             package_files=sorted(packages.files_of(new)),
-            files=self.written_by_roles(),
+            files=sorted(found.written_by_roles(tree)),
             users=our_users,
             groups=sorted(our_groups),
             noted=sorted(noted),
@@ -120,15 +118,6 @@ class GiveBack:
     def is_new(self, path: str) -> bool:
         """Whether a path was not there, as far as the list tells."""
         return not was_there(path, self.before.files, self.before.mounts)
-
-    def written_by_roles(self) -> list[str]:
-        """Return the files and folders that roles noted."""
-        paths: set[str] = set()
-        for name in self.tree.names(FILES_OF_ROLES):
-            with contextlib.suppress(ValueError):
-                listed = json.loads(self.tree.text(f"{FILES_OF_ROLES}/{name}"))
-                paths |= {path for path in listed if isinstance(path, str) and path.startswith("/")}
-        return sorted(paths)
 
     # -- take away
 
@@ -176,7 +165,7 @@ class GiveBack:
     def remove_left_over(self) -> None:
         """Remove what packages and services left, and the state of roles."""
         owned = {*self.ours.package_files} - packages.files_of(self.packages_left)
-        system = [uid for uid in self.ours.uids if uid < accounts.FIRST_PERSON]
+        system = [uid for uid in self.ours.uids if accounts.is_of_service(uid)]
         for path in found.new_files(self.before, entries := self.tree.entries()):
             if path.startswith("/etc/") or (self.packages_left and matches(path, OF_PACKAGES)):
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -14,6 +15,7 @@ from stampworks.clouds.hosts.keeping.places import (
     COPIED,
     COPY,
     DRAFT,
+    FILES_OF_ROLES,
     GONE,
     HANDS_OFF,
     MARK,
@@ -137,6 +139,16 @@ def write_ours(tree: Tree, ours: Ours) -> None:
     tree.write(f"{BEFORE}/{OURS}", json.dumps(asdict(ours)))
 
 
+def written_by_roles(tree: Tree) -> set[str]:
+    """Return the files and folders that roles noted."""
+    paths: set[str] = set()
+    for name in tree.names(FILES_OF_ROLES):
+        with contextlib.suppress(ValueError):
+            listed = json.loads(tree.text(f"{FILES_OF_ROLES}/{name}"))
+            paths |= {path for path in listed if isinstance(path, str) and path.startswith("/")}
+    return paths
+
+
 def new_files(before: Found, now: dict[str, Entry]) -> list[str]:
     """Return the paths that are new, also below new folders. What an earlier mount hid is unknown, and not new."""
     hidden = [point for point in before.mounts if point != "/"]
@@ -157,7 +169,7 @@ def differences(tree: Tree, before: Found, ours: Ours) -> dict[str, list[str]]:
             for name, value in before.sysctls.items()
             if now.sysctls.get(name, value) != value
         ],
-        "files": _of_files(before, now.files, {*ours.files}),
+        "files": _of_files(before, now.files, {*ours.files, *written_by_roles(tree)}),
     }
     if before.hostname != now.hostname:
         words["files"].append(f"the host was called {before.hostname} and is called {now.hostname}")

@@ -15,7 +15,9 @@ INFO = Path("/var/lib/dpkg/info")
 DPKG_QUERY = ("dpkg-query", "--show", "--showformat")
 DPKG_ROW = "${binary:Package} ${Version} ${db:Status-Want} ${db:Status-Status}\\n"
 RPM_QUERY = ("rpm", "--query", "--all", "--queryformat", "%{NAME}.%{ARCH} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n")
-INSTALLED = "installed"
+INSTALLED, SETTINGS = "installed", "config-files"
+WHOLE = (INSTALLED, "triggers-awaited", "triggers-pending")
+"""States of a package that is there."""
 REMOVE_S = 600
 LOCK_S = 120
 
@@ -39,7 +41,7 @@ def packages() -> Packages:
 
 def installed(found: Mapping[str, list[str]]) -> dict[str, str]:
     """Return the versions of the packages that are there whole."""
-    return {name: row[0] for name, row in found.items() if row[2] == INSTALLED}
+    return {name: row[0] for name, row in found.items() if row[2] in WHOLE}
 
 
 def files_of(names: Iterable[str]) -> set[str]:
@@ -90,14 +92,15 @@ def give_back(before: Packages, stay: Mapping[str, str]) -> dict[str, str]:
         return {**left, **{name: last_line(done) for name in still if done}}
     new = sorted(name for name in now if name not in before or _came(before[name], now[name]))
     going = [name for name in new if name not in stay]
-    said = _dpkg("--remove", [name for name in going if now[name][2] != "config-files"])
+    said = _dpkg("--remove", [name for name in going if now[name][2] != SETTINGS])
     now = packages()
-    settings = [name for name in going if name not in before and now.get(name, ["", "", ""])[2] == "config-files"]
+    settings = [name for name in going if name not in before and now.get(name, ["", "", ""])[2] == SETTINGS]
     for name in settings:
         # scripts that run at a purge know no protected path, and remove folders of data
         for script in {f"{name}.postrm", f"{name.partition(':')[0]}.postrm"}:
             (INFO / script).unlink(missing_ok=True)
     said = _dpkg("--purge", settings) or said
+    run(["dpkg", "--force-confold", "--configure", "--pending"], timeout_s=REMOVE_S)  # triggers of a killed attempt
     now = packages()
     _restore_marks(before, now)
     for name in going:
@@ -118,14 +121,14 @@ def bring_back(before: Packages) -> dict[str, str]:
 
 
 def _came(before: list[str], now: list[str]) -> bool:
-    return now[2] == INSTALLED and before[2] != INSTALLED
+    return before[2] == SETTINGS and now[2] != SETTINGS
 
 
 def _dpkg(verb: str, names: list[str]) -> str:
     """Call dpkg for packages at once, and return its last words if it failed."""
     until = time.monotonic() + LOCK_S
     while names:
-        done = run(["dpkg", "--abort-after=99999", verb, *names], timeout_s=REMOVE_S)
+        done = run(["dpkg", "--abort-after=99999", "--force-remove-reinstreq", verb, *names], timeout_s=REMOVE_S)
         if "locked by another process" not in done.stderr or time.monotonic() > until:
             return last_line(done) if done.returncode else ""
         time.sleep(2)

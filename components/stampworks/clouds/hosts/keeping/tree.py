@@ -57,7 +57,7 @@ class Tree:
     def parent(self, path: str) -> Iterator[tuple[int, str]]:
         """Open the folder that holds a path, and return it with the name in it."""
         above, _, name = path.rpartition("/")
-        if name in ("", ".", ".."):
+        if name in ("", ".", "..") or not path.startswith("/"):
             raise OSError(errno.EINVAL, "not a plain absolute path", path)
         with self.opened(above or "/") as fd:
             yield fd, name
