@@ -52,9 +52,12 @@ class GiveBack:
     def run(self) -> dict[str, Any]:
         """Take all steps, and return what was kept, what failed, and what still differs."""
         self.ours.add(self.look())
+        running = processes.processes()
+        left = processes.left_over(running, self.ours.uids, self.programs, os.getpid())
+        self.ours.add(Ours(processes=[running[pid].identity for pid in left]))
         found.write_ours(self.tree, self.ours)
         self.failed += services.end(self.ours.services)
-        self.failed += processes.end(self.ours.uids, {*self.ours.files, *self.ours.package_files})
+        self.failed += processes.end(self.ours.uids, self.programs, self.ours.processes)
         if still := mounts.unmount(self.ours.mounts):
             self.failed += still
             return self.answer()
@@ -75,6 +78,11 @@ class GiveBack:
         self.settle()
         self.name_the_rest()
         return self.answer()
+
+    @property
+    def programs(self) -> set[str]:
+        """Return the programs that a cluster brought."""
+        return {*self.ours.files, *self.ours.package_files}
 
     def answer(self) -> dict[str, Any]:
         """Return the result as it is printed."""

@@ -67,6 +67,8 @@ class Ours:
     uids: list[int] = field(default_factory=list)
     homes: list[str] = field(default_factory=list)
     """Home directories of noted users that were not there."""
+    processes: list[str] = field(default_factory=list)
+    """Identities: a process whose parent ends is no more known by its parent."""
     mounts: list[str] = field(default_factory=list)
     services: list[str] = field(default_factory=list)
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 PROC = Path("/proc")
 INTERPRETERS = re.compile("python|perl|bash$|dash$|sh$")
+STARTED = 19
+"""Place of the start time after the name of the program (proc_pid_stat(5))."""
 TERM_S, KILL_S = 5.0, 5.0
 
 
@@ -25,11 +27,14 @@ class Process:
     uid: int
     programs: tuple[str, ...]
     """The program, and its script if it is an interpreter."""
+    identity: str = ""
+    """Boot, number and start, which no other process has."""
 
 
 def processes() -> dict[int, Process]:
     """Return the processes that are in no container of their own."""
     own = (PROC / "self/ns/pid").readlink()
+    boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
     found = {}
     for folder in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -41,7 +46,9 @@ def processes() -> dict[int, Process]:
             program = str((folder / "exe").readlink()).removesuffix(" (deleted)")
             pid, uid = int(folder.name), int(status["Uid"].split()[0])
             interprets = INTERPRETERS.match(program.rpartition("/")[2])
-            found[pid] = Process(pid, int(status["PPid"]), uid, (program, *(words if interprets else ())))
+            started = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[STARTED]
+            identity = f"{boot}-{pid}-{started}"
+            found[pid] = Process(pid, int(status["PPid"]), uid, (program, *(words if interprets else ())), identity)
     return found
 
 
@@ -58,19 +65,23 @@ def left_over(found: dict[int, Process], uids: Collection[int], files: Collectio
     return sorted(chosen)
 
 
-def end(uids: Collection[int], files: Collection[str]) -> list[str]:
-    """End processes that are left over. Return the reasons of those that stay."""
+def end(uids: Collection[int], files: Collection[str], known: Collection[str]) -> list[str]:
+    """End processes that are left over, or known from an earlier look. Return the reasons of those that stay."""
+
+    def left(found: dict[int, Process]) -> list[int]:
+        ours = {process.pid for process in found.values() if process.identity in known}
+        return sorted({*left_over(found, uids, files, os.getpid()), *ours})
+
     waits = ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S))
     for number, wait_s in waits:
         until = time.monotonic() + wait_s
-        for pid in left_over(processes(), uids, files, os.getpid()):
+        for pid in left(processes()):
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
-        while left_over(processes(), uids, files, os.getpid()) and time.monotonic() < until:
+        while left(processes()) and time.monotonic() < until:
             time.sleep(0.1)
     found = processes()
-    left = left_over(found, uids, files, os.getpid())
-    return [f"process {pid} ({found[pid].programs[0]}) does not end" for pid in left]
+    return [f"process {pid} ({found[pid].programs[0]}) does not end" for pid in left(found)]
 
 
 def _ancestors(found: dict[int, Process], pid: int) -> set[int]:
