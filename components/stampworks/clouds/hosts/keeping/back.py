@@ -160,7 +160,7 @@ class GiveBack:
         for path in sorted(folders, key=len, reverse=True):
             if path in self.before.files and path.startswith("/etc/"):
                 self.restore(path)
-            elif path in self.before.files or is_below(path, (BEFORE, MARK)):
+            elif path in self.before.files or is_below(path, (STATE, MARK)):
                 continue
             elif path in self.ours.mounts:
                 self.remove_empty_above(path)
