@@ -298,7 +298,10 @@ def test_kernels_stay(name: str, is_kernel: bool) -> None:
 
 def test_differences_of_packages() -> None:
     """New, lost, and another version; settings that a removed package left count, too."""
-    row = lambda version, state="installed": [version, "install", state]  # noqa: E731
+
+    def row(version: str, state: str = "installed") -> list[str]:
+        return [version, "install", state]
+
     before = {"a": row("1"), "b": row("1"), "c": row("1"), "d": row("1", "config-files")}
     now = {"a": row("1"), "b": row("2"), "d": row("1", "config-files"), "e": row("3"), "f": row("1", "config-files")}
     assert packages.differences(before, now) == [
