@@ -182,7 +182,7 @@ class GiveBack:
                 self.remove(path)
                 self.remove_empty_above(path)
         for name in self.tree.names(STATE):
-            if f"{STATE}/{name}" not in (BEFORE, DRAFT):
+            if f"{STATE}/{name}" not in (BEFORE, DRAFT, *self.before.mounts):
                 self.remove(f"{STATE}/{name}")
         _remove_volatile()
 
