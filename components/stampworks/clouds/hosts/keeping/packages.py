@@ -130,9 +130,16 @@ def _dpkg(verb: str, names: list[str]) -> str:
     while names:
         done = run(["dpkg", "--abort-after=99999", "--force-remove-reinstreq", verb, *names], timeout_s=REMOVE_S)
         if "locked by another process" not in done.stderr or time.monotonic() > until:
-            return last_line(done) if done.returncode else ""
+            return _first_error(done.stderr) or last_line(done) if done.returncode else ""
         time.sleep(2)
     return ""
+
+
+def _first_error(errors: str) -> str:
+    """Return dpkg's first error with its reason: those after it often follow from it."""
+    lines = [line.strip() for line in errors.splitlines()]
+    places = [place for place, line in enumerate(lines) if line.startswith("dpkg: error processing")]
+    return " ".join(lines[places[0] : places[0] + 2]) if places else ""
 
 
 def _restore_marks(before: Packages, now: Packages) -> None:
