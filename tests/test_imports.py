@@ -75,7 +75,7 @@ def cloud_rules(cloud: str, *sdk: str, extra: tuple[str, ...] = ()) -> tuple[Rul
     )
 
 
-HOST_WORK = ("choice", "contact", "directories", "errors", "groups", "marks", "shell")
+HOST_WORK = ("choice", "contact", "directories", "errors", "groups", "keeper", "marks", "shell")
 HOST_FACTS = ("answers", "keys", "listing", "lists", "survey")
 ANY = ("*",)
 EVERYWHERE = ("text", "state.paths")
@@ -108,6 +108,7 @@ RULES = (
     Rule("stampworks.jobs", ours=("declaration", "plan", "schedulers"), others=("pydantic",), pure=True),
     Rule("stampworks.properties", pure=True),
     Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
+    Rule("stampworks.clouds.hosts.keeping"),  # it runs on hosts, which have nothing but Python
     # work on hosts, for resources, members and the plugin
     *(Rule(f"stampworks.clouds.hosts.{each}", ours=("plan", "clouds.errors", "clouds.hosts")) for each in HOST_WORK),
     *(Rule(f"stampworks.clouds.hosts.{each}", ours=("plan", "clouds.errors", "clouds.hosts")) for each in HOST_FACTS),
