@@ -17,8 +17,8 @@ class Conforming:
     """One cloud: stacks that are rehearsed, what only it can tell of their resources, and a running cluster."""
 
     stacks: tuple[str, ...]
-    """Stacks of this repository: the first is rehearsed in every run, the others in the long campaign. At least one
-    of them has a change of a count, a crash among its failures, and something to protect."""
+    """Stacks of this repository: the first is rehearsed in every run, the others in the long campaign. The scenario of
+    each (tests/clouds/CLOUD/changes/STACK.yaml) changes a count; the first protects something, and one has a crash."""
     takes_tags: Callable[[str], bool]
     """Whether resources of a type can have tags or labels."""
     public: Callable[[Rehearsed], list[str]]

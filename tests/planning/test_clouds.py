@@ -242,11 +242,11 @@ def test_networks_of_google(machine: str, said: str) -> None:
     ("cloud", "scheduler", "named"),
     [
         *(("google", "slurm", True), ("google", "kubernetes", False)),
-        *(("aws", "slurm", True), ("aws", "kubernetes", False), ("azure", "slurm", False), ("nebius", "slurm", False)),
+        *(("aws", "slurm", True), ("aws", "kubernetes", False), ("azure", "slurm", False), ("nebius", "slurm", True)),
     ],
 )
 def test_clouds_whose_nodes_have_the_names_of_the_plan(cloud: str, scheduler: str, named: bool) -> None:
-    """Google takes names of single machines, and a managed Kubernetes names its own nodes."""
+    """Google and Nebius take names of single machines, and a managed Kubernetes names its own nodes."""
     machine = next(row for row in MACHINES if row.cloud == cloud)
     [pool] = planned(declared(machine, scheduler={"kind": scheduler})).pools
     assert [node.name for node in pool.nodes][:1] == ([f"gpu-{1:03}"] if named else [])

@@ -29,4 +29,5 @@ CHOICES = replace(
         longest_prefix=30,
     ),
     pods=PODS,
+    takes_names=True,  # compute instances are created one by one, each with a name
 )
