@@ -27,7 +27,9 @@ PARALLEL: Mapping[str, Mapping[str, Any]] = {
 def machine(cloud: str) -> catalog.Machine:
     """Return the cloud's machine of 8 H100 with the fastest NICs."""
     own = [row for row in catalog.machines().values() if row.cloud == cloud]
-    return max((row for row in own if (row.accelerator, row.accelerators) == ("h100", ACCELERATORS)), key=_nics)
+    fitting = [row for row in own if (row.accelerator, row.accelerators) == ("h100", ACCELERATORS)]
+    assert fitting, f"the catalog has no machine of {ACCELERATORS} H100 on {cloud}: say here which one takes its place"
+    return max(fitting, key=_nics)
 
 
 def _nics(row: catalog.Machine) -> int:
