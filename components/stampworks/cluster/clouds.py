@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Resources,
         ServerMaker,
         Stored,
+        VolumeMaker,
     )
     from stampworks.clouds.contract import Kubernetes
 
@@ -98,6 +99,11 @@ def server(plan: Plan) -> ServerMaker[Network, ControlPlane]:
 def pools(plan: Plan) -> PoolMaker[ControlPlane, NodeGroup]:
     """Return the maker of a managed Kubernetes' node groups. Raise an error if the cloud has none."""
     return needed(_kubernetes(plan).managed, "Kubernetes with nodes of its own", plan.cloud).make()
+
+
+def volumes(plan: Plan) -> VolumeMaker[Place, Disk]:
+    """Return the maker of disks that outlive a node. Raise an error if the cloud has none."""
+    return needed(CLOUDS[plan.cloud].resources().volumes, "volumes", plan.cloud)
 
 
 def joined(plan: Plan) -> JoinedMaker[ControlPlane]:
