@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stampworks import catalog
 from stampworks import machine_room as room
-from stampworks.clouds.local.rooms import image_spec
 from stampworks.configuration import install_digest
 from stampworks.machine_room.specs import GroupSpec, NetworkSpec, NodeSpec, RailSpec
 from stampworks.plan import Release
@@ -28,7 +24,9 @@ class LentHosts:
 
     name: str
     folder: Path
+    """Folder of the key that logs in to them."""
     count: int
+    """Number of machines beside the one for the head."""
     said: list[str] = field(default_factory=list)
 
     claim = "machines that are lent"
@@ -57,6 +55,12 @@ class LentHosts:
 
     def remove(self) -> None:
         room.remove_room(self.name, self.claim)
+
+    def alive(self) -> list[str]:
+        return [node.name for node in room.read_nodes(self.name) if node.alive]
+
+    def end(self, host: str) -> None:
+        room.end_nodes(self.name, self.claim, [host], self.said.append)
 
     def run(self, host: str, *argv: str) -> str:
         done = room.run_in_node(self.name, host, argv, timeout=60)

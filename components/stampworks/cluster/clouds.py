@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from stampworks import catalog
 from stampworks.clouds.registry import CLOUDS, needed, rehearsed, stamped, with_kubernetes
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan, declared_pools
@@ -52,6 +53,9 @@ def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, st
             "`stampworks rehearse` shows what it takes" if plan.cloud in rehearsed() else "`stampworks plan` shows it"
         )
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
+    elif plan.cloud in catalog.MACHINES_EXIST and plan.hosts is None:
+        hint = "list them: docs/how-to/hosts.md"
+        found.append(("hosts", "the cluster is stamped on machines that exist, and none are listed", hint))
     if plan.scheduler.traits.control_plane:
         found.extend(_kubernetes_refusals(plan))
     failed = [one for one in findings if stops(one) and one.id not in left_out()]

@@ -82,7 +82,7 @@ def _tags(tags: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 def _machines(cloud: str | None, provider: str | None, pools: Sequence[Entry]) -> Iterator[FieldFinding]:
     """Refuse machines of another cloud. Hosts may be machines of their provider, or simulated ones for tests."""
-    known = {cloud, provider, "local"} if cloud == "hosts" else {cloud}
+    known = {cloud, provider, catalog.SIMULATED} if cloud in catalog.MACHINES_EXIST else {cloud}
     for index, pool in enumerate(pools):
         name = pool.get("machine")
         if name is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from stampworks import catalog
 from stampworks.declaration.checks import FieldFinding
 from stampworks.declaration.nodes import Path
 from stampworks.declaration.wording import did_you_mean, shown
@@ -17,7 +18,7 @@ def check_hosts(data: Entry) -> Iterator[FieldFinding]:
     """Yield all problems of `hosts`, and between it and the pools."""
     hosts, cloud = data.get("hosts", {}), data.get("cloud")
     machines: Sequence[Entry] = hosts.get("machines", ())
-    if cloud not in (None, "hosts"):
+    if cloud is not None and cloud not in catalog.MACHINES_EXIST:
         for key in ("machines", "list_command", "provider"):
             if hosts.get(key):
                 what = f"the cluster is on {cloud}, which makes its machines itself"

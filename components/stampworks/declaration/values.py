@@ -208,6 +208,26 @@ def host_address(value: str) -> str:
     return value and _matching(value, HOST_PATTERN, "address of a host", "203.0.113.4 or node1.example.org")
 
 
+def login_name(value: str) -> str:
+    """Refuse text that is no name of a user; root may log in, which no declared person may be called."""
+    if not re.fullmatch(USER_PATTERN, value):
+        raise wrong(f"{shown(value)} is not the name of a user", "write it as the machine has it, like ubuntu or root")
+    return value
+
+
+def provider(value: str) -> str:
+    """Refuse text that is no provider of the catalog's machines; it may be empty."""
+    if value and value not in catalog.CLOUDS:
+        known = [each for each in catalog.CLOUDS if each != catalog.SIMULATED]
+        raise wrong(f"no provider is called {shown(value)}", did_you_mean(value, known) or only(known))
+    return value
+
+
+def group_of_hosts(value: str) -> str:
+    """Refuse text that is no name of a pool; it may be empty."""
+    return value and name(value)
+
+
 def identity_file(value: str) -> str:
     """Refuse text that is no plain path of a private key."""
     return value and _matching(value, IDENTITY_FILE_PATTERN, "path of a private key", "~/.ssh/id_ed25519")
@@ -436,6 +456,9 @@ Zone = Annotated[str, TextForm(zone, ZONE_PATTERN)]
 Reservation = Annotated[str, TextForm(reservation, RESERVATION_PATTERN)]
 RolePath = Annotated[str, TextForm(role_path, ROLE_PATH_PATTERN)]
 HostAddress = Annotated[str, TextForm(host_address, HOST_PATTERN)]
+LoginName = Annotated[str, TextForm(login_name, USER_PATTERN)]
+Provider = Annotated[str, TextForm(provider, f"^$|{NAME_PATTERN}")]
+GroupOfHosts = Annotated[str, TextForm(group_of_hosts, f"^$|{NAME_PATTERN}")]
 IdentityFile = Annotated[str, TextForm(identity_file, IDENTITY_FILE_PATTERN)]
 PartId = Annotated[str, TextForm(part, PART_PATTERN)]
 Admin = Annotated[str, TextForm(admin, ADMIN_PATTERN)]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pulumi import Resource
 
     from stampworks.clouds.components import Resources
-    from stampworks.clouds.contract import Doors, Members, Renewal
+    from stampworks.clouds.contract import Members, Renewal
     from stampworks.resources import HostDirectory, HostGroup, HostNetwork, HostPlace
 
 

@@ -1,4 +1,4 @@
-"""The list of a cluster's hosts and its key, in a folder of the user's state: by them hosts are asked for their marks."""
+"""The list of a cluster's hosts and its key, in a folder of the user's state."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from stampworks.plan import Group, Host, Hosts, Plan, Release, to_dict
 from stampworks.text.names import fold
 
 Progress = Callable[[str], None]
-PATIENCE_S, POLL_S = 60.0, 5.0
+PATIENCE_S, POLL_S = 30.0, 5.0
 """Seconds to wait for a silent host that may be a node, and between looks. Then a host of the reserve gets its name."""
 
 

@@ -12,7 +12,7 @@ from stampworks.plan import Host, Hosts
 FILE, KEY_FILE = "/etc/stampworks/cluster", "/etc/stampworks/cluster.pub"
 MARK_MAX = 4096
 """Bytes of a mark. A longer file is not ours."""
-# The boot id is that of the kernel, which machines made of namespaces share: they are told apart by their first process.
+# Machines made of namespaces share the boot id of a kernel, so the start of the first process is part of the identity.
 _READ = f"""
 if [ -e {FILE} ]; then head -c {MARK_MAX} {FILE} | head -n 1; else echo; fi
 head -c 64 /etc/machine-id 2>/dev/null | head -n 1 || echo

@@ -10,7 +10,7 @@ from stampworks.clouds.hosts.shell import jump, target
 from stampworks.plan import Ending, Member, Refusal, Roster
 
 PATIENCE_S, POLL_S = 60.0, 2.0
-"""Seconds to wait for missing nodes, and between polls: a host that is restarted by hand needs longer, and another `up`."""
+"""Seconds to wait for missing nodes, and between polls. A host that is restarted needs longer, and another `up`."""
 
 
 def members(cluster: str, region: str) -> Roster:  # noqa: ARG001  (hosts are known by their list)

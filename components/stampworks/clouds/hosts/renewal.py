@@ -1,4 +1,4 @@
-"""Renewal of nodes on hosts: a host keeps its disk and is configured anew, or another host of the list takes its name."""
+"""Renewal of nodes on hosts: a host is configured anew, or another host of the list takes its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def outdated(plan: Plan, content: str) -> Mapping[str, str]:
 
 
 def renew(plan: Plan, content: str, names: Collection[str], progress: Callable[[str], None]) -> None:
-    """Commission these nodes anew: the roll configures them. A refused host is given back, and another one is chosen."""
+    """Commission these nodes anew, and the roll configures them. Another host takes the name of a refused one."""
     running, wanted = _running(plan), _wanted(plan, content)
     for name in sorted(names):
         state = running[name]

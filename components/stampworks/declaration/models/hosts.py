@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from stampworks.declaration.keys import KEY_FORM
+from stampworks.declaration.keys import HostKey
 from stampworks.declaration.models.section import IN_PLACE, REFUSE, ROLL, FromList, Section
-from stampworks.declaration.values import HostAddress, IdentityFile, Name, UserName, Zone
-
-Provider = Literal[
-    "",
-    "lambda",
-    "crusoe",
-    "together",
-    "nebius",
-    "runpod",
-    "vast",
-    "prime-intellect",
-    "hyperbolic",
-    "sf-compute",
-]
-HostKey = Annotated[str, KEY_FORM] | Literal[""]
+from stampworks.declaration.values import GroupOfHosts, HostAddress, IdentityFile, LoginName, Name, Provider, Zone
 
 
 class JumpHost(Section):
@@ -34,7 +20,7 @@ class JumpHost(Section):
         json_schema_extra=IN_PLACE,
     )
     port: int = Field(default=22, ge=1, le=65535, description="Port of its sshd.", json_schema_extra=IN_PLACE)
-    user: UserName = Field(default="root", description="User to log in as.", json_schema_extra=IN_PLACE)
+    user: LoginName = Field(default="root", description="User to log in as.", json_schema_extra=IN_PLACE)
     host_key: HostKey = Field(
         default="", description="Its public host key, as in ssh-ed25519 AAAA...", json_schema_extra=IN_PLACE
     )
@@ -71,7 +57,7 @@ class Hosts(Section):
         description="Provider that the machines are rented from: its machines can be declared, with their prices.",
         json_schema_extra=REFUSE,
     )
-    user: UserName = Field(
+    user: LoginName = Field(
         default="root",
         description="User of hosts for ssh: root, or one that sudo asks for no password.",
         json_schema_extra=IN_PLACE,
@@ -90,7 +76,7 @@ class Hosts(Section):
         description="A command that prints the machines, which `stampworks hosts lock` runs; its words are a list.",
         json_schema_extra=IN_PLACE,
     )
-    list_group: Name | Literal[""] = Field(
+    list_group: GroupOfHosts = Field(
         default="",
         description="The pool of the machines that list_command prints, where it names no group.",
         json_schema_extra=IN_PLACE,

@@ -237,8 +237,6 @@ class Choices:
     """None when unknown."""
     stamped: bool = False
     """Whether its clusters can be stamped; else they can only be planned, estimated and reviewed."""
-    existing_machines: bool = False
-    """Whether its machines exist already, so that a cluster is stamped on those that the declaration lists."""
     region_apart: Callable[[str], str] = lambda _: ""
     """Why the toolkit supports no clusters in a region that the cloud has; empty for a supported region."""
     name_refused: Callable[[str], str] = lambda _: ""

@@ -9,7 +9,6 @@ CHOICES = Choices(
     purchases=("owned",),
     regions=False,
     stamped=True,
-    existing_machines=True,
     zones_begin_with_region=False,
     numbers_ports=True,
     storage="both",
