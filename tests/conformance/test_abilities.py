@@ -71,7 +71,8 @@ def test_a_declaration_gets_what_the_cloud_has(cloud: str, ability: str, monkeyp
     """Without the ability the refusal names the cloud, at the line that asks for it."""
     monkeypatch.setattr("os.geteuid", lambda: 0)
     place, asked = ASKED[ability]
-    found = refused(cloud, **asked(cloud))
+    plain = refused(cloud)  # as of hosts, which are missing here
+    found = {where: what for where, what in refused(cloud, **asked(cloud)).items() if where not in plain}
     if getattr(CLOUDS[cloud], ability):
         assert found == {}
         return
@@ -104,10 +105,8 @@ def test_only_a_cloud_of_this_suite_is_called_stamped(cloud: str) -> None:
     entry = CONFORMING.get(cloud)
     assert CHOICES[cloud].stamped is bool(entry and entry.running)
     found = refused(cloud)
-    if CHOICES[cloud].stamped:
-        assert found == {}
-    else:
-        assert found["cloud"].startswith(f"a cluster on {cloud} can be planned and reviewed, and not stamped yet")
+    words = f"a cluster on {cloud} can be planned and reviewed, and not stamped yet"
+    assert found.get("cloud") == (None if CHOICES[cloud].stamped else words)
 
 
 def test_every_cloud_of_the_registry_is_in_this_suite() -> None:
