@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from tests.rehearsed import Rehearse
 
 collect_ignore = ["training"]
 """Tests that need torch, which tools/suites.py runs with another pytest."""
 TOGETHER = (
     # run together, so that each stack is rehearsed once
-    frozenset({"tests/clouds/aws/test_stacks.py", "tests/clouds/aws/test_eks.py"}),
+    frozenset(
+        {
+            *("tests/clouds/aws/test_stacks.py", "tests/clouds/aws/test_eks.py"),
+            *("tests/conformance/test_rehearsed.py", "tests/rehearsal/test_own.py"),
+        }
+    ),
     frozenset(
         f"tests/cluster/test_{name}.py" for name in ("connection", "login", "own_jobs", "submit", "users", "workloads")
     ),
@@ -52,3 +60,11 @@ def _own_folders(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("STAMPWORKS_CACHE", str(tmp_path / "own-cache"))
     for name in ("STAMPWORKS_STACK", "COLUMNS"):  # pytest's workers also set the width of the terminal
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
+    """Rehearse each stack once for all tests that ask for it."""
+    from tests.rehearsed import rehearsals  # imports the command line, which few tests need
+
+    return rehearsals(tmp_path_factory)

@@ -102,11 +102,10 @@ AREAS = {
         (*NODES, "tools/language_host/*", "tools/prepare/*"),
     ),
     "aws": Area(("clouds/aws/*",), ("stacks.__main__", "stampworks.clouds.aws.*"), ("stacks/*", "*/rehearsal/rules/*")),
-    "playbooks": Area(
-        ("playbooks/*", "configuration/*", "clouds/hosts/*"),
-        ("stampworks.clouds.hosts.keeping.program",),
-        ("playbooks/*",),
+    "conformance": Area(
+        ("conformance/*",), (*UP, "stampworks.clouds.aws.*"), (*NODES, "stacks/*", "*/rehearsal/rules/*")
     ),
+    "playbooks": Area(("playbooks/*", "configuration/*"), (), ("playbooks/*",)),
     "rehearsal": Area(
         ("rehearsal/*", "upgrade/*", "cli/*", "wheel/*"),
         ("stacks.__main__", "stampworks.clouds.*"),

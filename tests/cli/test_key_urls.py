@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from stampworks.changes.review import Review
@@ -28,6 +25,8 @@ from stampworks.declaration import (
 from stampworks.planning import plan
 from stampworks.planning.changes.review import ReviewedStack, review
 
+from tests.clouds.served import Page, Served, served
+
 KEY = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43}"
 OTHER = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'B' * 43}"
 FINGERPRINT = "SHA256:kmYcvdi2GkPeWxB6XLjrZB8JHsy2Hm8luHMFp9GMvqk"
@@ -43,51 +42,13 @@ users:
 """
 
 
-class Forge:
-    """A server, what it has at each path, and what it was asked for."""
-
-    def __init__(self) -> None:
-        forge = self
-        self.pages: dict[str, bytes] = {}
-        self.asked: list[str] = []
-        self.drips = False
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                forge.answer(self)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        self.asked.append(handler.path)
-        page = self.pages.get(handler.path, b"")
-        if handler.path == "/moved":
-            handler.send_response(302)
-            handler.send_header("Location", f"{self.url}/alice.keys")
-        else:
-            handler.send_response({"/gone": 404, "/broken": 503}.get(handler.path, 200))
-        handler.end_headers()
-        while self.drips:
-            handler.wfile.write(b"#\n")
-            handler.wfile.flush()
-            time.sleep(0.05)
-        handler.wfile.write(page)
-
-
 @pytest.fixture
-def forge() -> Iterator[Forge]:
-    forge = Forge()
-    thread = threading.Thread(target=forge.server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    yield forge
-    forge.drips = False
-    forge.server.shutdown()
-    forge.server.server_close()
+def forge() -> Iterator[Served]:
+    """Run a server with keys of users at its paths."""
+    with served() as forge:
+        moved = Page(status=302, location=f"{forge.url}/alice.keys")
+        forge.pages |= {"/moved": moved, "/gone": Page(status=404), "/broken": Page(status=503)}
+        yield forge
 
 
 Declare = Callable[[str], Path]
@@ -112,18 +73,18 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_only_a_lock_changes_who_logs_in(forge: Forge, declare: Declare, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_lock_changes_who_logs_in(forge: Served, declare: Declare, capsys: pytest.CaptureFixture[str]) -> None:
     """The plan has the keys of the lock until it is written again. Then a review shows a change of access."""
     url = f"{forge.url}/alice.keys"
     file = declare(f'[{{url: "{url}"}}]')
-    forge.pages["/alice.keys"] = f"# alice\r\n{KEY} Alice (forge.example)\r\n\r\n{KEY}\n".encode()
+    forge.pages["/alice.keys"] = Page(f"# alice\r\n{KEY} Alice (forge.example)\r\n\r\n{KEY}\n".encode())
     assert main(["lock", "test.yaml"]) == 0
     said = f"test.lock.json: looked up\n  {url}, 1 key of alice\n    + {FINGERPRINT}\n"
     assert capsys.readouterr().out == said
     assert json.loads((file.parent / "test.lock.json").read_text())["keys"] == {url: [KEY]}
     before = plan(load_file(file))
 
-    forge.pages["/alice.keys"] = f"{OTHER} alice@laptop\n".encode()
+    forge.pages["/alice.keys"] = Page(f"{OTHER} alice@laptop\n".encode())
     assert main(["plan", "test.yaml"]) == 0
     assert plan(load_file(file)) == before
     assert forge.asked == ["/alice.keys"]
@@ -208,7 +169,7 @@ def test_urls_that_are_refused(declare: Declare, url: str, message: str) -> None
     ],
 )
 def test_answers_that_are_no_keys(
-    forge: Forge,
+    forge: Served,
     declare: Declare,
     capsys: pytest.CaptureFixture[str],
     path: str,
@@ -218,7 +179,7 @@ def test_answers_that_are_no_keys(
 ) -> None:
     """The message has URL and line, and stands where the URL is declared. The lock stays as it was."""
     file = declare(f"['{KEY}', {{url: '{forge.url}{path}'}}]")
-    forge.pages[path] = page
+    forge.pages.setdefault(path, Page(page))
     assert main(["lock", "test.yaml"]) == code
     said = words(capsys.readouterr().err)
     assert "test.yaml:8:" in said
@@ -229,7 +190,7 @@ def test_answers_that_are_no_keys(
 
 
 def test_a_server_that_never_ends(
-    forge: Forge, declare: Declare, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    forge: Served, declare: Declare, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The server sends a little again and again, so that no single read times out."""
     monkeypatch.setattr(key_urls, "TIMEOUT_S", 0.3)
@@ -249,31 +210,31 @@ def test_a_server_that_is_not_there(declare: Declare, capsys: pytest.CaptureFixt
     assert "/a did not answer: [Errno 111] Connection refused" in words(capsys.readouterr().err)
 
 
-def test_a_key_that_is_published_twice(forge: Forge, declare: Declare) -> None:
+def test_a_key_that_is_published_twice(forge: Served, declare: Declare) -> None:
     """Two forges have the same key of a person, and the declaration has it, too: it counts once."""
     file = declare(f"['{KEY}', {{url: '{forge.url}/one'}}, {{url: '{forge.url}/two'}}]")
-    forge.pages |= {"/one": f"{KEY}\n{OTHER}".encode(), "/two": f"{OTHER}\n{KEY}".encode()}
+    forge.pages |= {"/one": Page(f"{KEY}\n{OTHER}".encode()), "/two": Page(f"{OTHER}\n{KEY}".encode())}
     assert main(["lock", "test.yaml"]) == 0
     assert keys_of(file) == (KEY, OTHER)
 
 
-def test_too_many_keys(forge: Forge, declare: Declare, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_many_keys(forge: Served, declare: Declare, capsys: pytest.CaptureFixture[str]) -> None:
     """Keys that a plan would refuse are not written."""
     many = [f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA{chr(65 + index) * 42}" for index in range(21)]
     file = declare(f"[{{url: '{forge.url}/many'}}]")
-    forge.pages["/many"] = "\n".join(many).encode()
+    forge.pages["/many"] = Page("\n".join(many).encode())
     assert main(["lock", "test.yaml"]) == 2
     assert "users[0].keys: has 21 entries, and 20 at most" in words(capsys.readouterr().err)
     assert not (file.parent / "test.lock.json").exists()
 
 
-def test_the_lock_of_own_images_keeps_them(forge: Forge, declare: Declare) -> None:
+def test_the_lock_of_own_images_keeps_them(forge: Served, declare: Declare) -> None:
     """Published images would take their place on every node; keys are looked up beside them."""
     image = {"id": "ami-0123456789abcdef0", "name": "own", "created": "2026-11-02"}
     own = {"version": 1, "region": "us-east-1", "images": {"/p": image}, "made_with": "2026.11"}
     file = declare(f"[{{url: '{forge.url}/alice.keys'}}]")
     (file.parent / "test.lock.json").write_text(json.dumps(own))
-    forge.pages["/alice.keys"] = KEY.encode()
+    forge.pages["/alice.keys"] = Page(KEY.encode())
     assert main(["lock", "test.yaml"]) == 0
     written = json.loads((file.parent / "test.lock.json").read_text())
     assert written == {**own, "keys": {f"{forge.url}/alice.keys": [KEY]}}

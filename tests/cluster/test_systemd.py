@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.stack import ROOT, Stack
+from tests.cluster.stack import ROOT, Stack, host
 from tests.cluster.test_drift import lines, refresh
-from tests.cluster.test_local import host
 from tests.project import wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]

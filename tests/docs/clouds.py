@@ -88,7 +88,7 @@ def _cloud(name: str, choices: Choices) -> tuple[str, ...]:
         "yes" if name in rehearsed() else "no",
         "yes" if name in stamped() else "no",
         str(machines),
-        "named by the plan" if choices.names_nodes else "named by the cloud",
+        "named by the plan" if choices.names_nodes("slurm") else "named by the cloud",
         "numbered" if choices.numbers_ports else "from subnets" if choices.subnets else "come with the machine",
         "needed" if choices.regions else "any word",
         ", ".join(choices.purchases),

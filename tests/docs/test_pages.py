@@ -11,12 +11,14 @@ import pytest
 from stampworks.cli import exits
 from stampworks.cluster.component import OUTPUTS
 
-from tests.docs import addons, clouds, commands, machines, policies, roles, rules, settings
+from tests.docs import addons, clouds, commands, machines, one_cluster, policies, roles, rules, settings
 from tests.docs.pages import DOCS, ROOT, files
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 REFERENCE = DOCS / "reference"
-GENERATED = [REFERENCE / f"{name}.md" for name in ("clouds", "machines", "prices", "roles", "rules", "settings")]
+GENERATED = [
+    REFERENCE / f"{name}.md" for name in ("clouds", "machines", "one-cluster", "prices", "roles", "rules", "settings")
+]
 """Pages that a program writes; a reader looks things up in them, so that their length does not count."""
 THEIRS = {"docs/install.md", "docs/performance.md"}
 """Pages of other projects, which comments cite as sources."""
@@ -48,6 +50,11 @@ def test_machines_are_current() -> None:
 def test_clouds_are_current() -> None:
     """docs/reference/clouds.md is what the code says now; `python -m tests.docs.clouds` writes it."""
     assert clouds.PAGE.read_text() == clouds.page(), "run: python -m tests.docs.clouds"
+
+
+def test_the_cluster_of_every_cloud_is_current() -> None:
+    """docs/reference/one-cluster.md is what plans say now; `python -m tests.docs.one_cluster` writes it."""
+    assert one_cluster.PAGE.read_text() == one_cluster.page(), "run: python -m tests.docs.one_cluster"
 
 
 def test_rules_are_current() -> None:

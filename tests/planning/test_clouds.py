@@ -224,3 +224,46 @@ def test_a_release_without_a_driver_says_so(machine: str, monkeypatch: pytest.Mo
     assert [each.verdict for each in found(planned(declared(catalog.machines()[machine])), "release.accelerator")] == [
         "pass"
     ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ("a3-highgpu-8g", "5 networks: every NIC is in another one"),
+        ("a3-megagpu-8g", "9 networks: every NIC is in another one"),
+        ("a3-ultragpu-8g", "3 networks: every NIC is in another one, and rail[0-7] share one for RDMA, in one zone"),
+        ("a4-highgpu-8g", "3 networks: every NIC is in another one, and rail[0-7] share one for RDMA, in one zone"),
+        ("a4x-highgpu-4g", "3 networks: every NIC is in another one, and rail[0-3] share one for RDMA, in one zone"),
+    ],
+)
+def test_networks_of_google(machine: str, said: str) -> None:
+    """NICs for RDMA share a network, in which each rail has a subnet; all others need one each."""
+    plan = planned(declared(catalog.machines()[machine]))
+    assert [each.why for each in plan.reasons if each.path == "network.subnets.networks"] == [said]
+    rails = [subnet.name for subnet in plan.network.subnets if subnet.name.startswith("rail")]
+    assert len(rails) == plan.pools[0].rails
+
+
+@pytest.mark.parametrize(
+    ("cloud", "scheduler", "named"),
+    [
+        *(("google", "slurm", True), ("google", "kubernetes", False)),
+        *(("aws", "slurm", True), ("aws", "kubernetes", False), ("azure", "slurm", False), ("nebius", "slurm", True)),
+    ],
+)
+def test_clouds_whose_nodes_have_the_names_of_the_plan(cloud: str, scheduler: str, named: bool) -> None:
+    """Google and Nebius take names of single machines, and a managed Kubernetes names its own nodes."""
+    machine = next(row for row in MACHINES if row.cloud == cloud)
+    [pool] = planned(declared(machine, scheduler={"kind": scheduler})).pools
+    assert [node.name for node in pool.nodes][:1] == ([f"gpu-{1:03}"] if named else [])
+
+
+def test_networks_of_nebius() -> None:
+    """Nodes and pods have addresses in subnets of ours, and each node a range for its pods."""
+    machine = catalog.machines()["gpu-h100-sxm"]
+    plan = planned(declared(machine, scheduler={"kind": "kubernetes"}))
+    assert [subnet.name for subnet in plan.network.subnets] == ["nodes", "storage"]
+    pods = plan.network.pods
+    assert pods
+    assert (pods.subnet, pods.node_addresses) == ("nodes", 256)  # 2 x 110 = 220, and the next power of two
+    assert plan.network.subnets[0].needed == 17 * (1 + 256)

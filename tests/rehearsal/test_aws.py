@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,17 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
 
 
 @pytest.fixture(scope="module")
-def found(trial: Trial) -> dict[str, Any]:
+def found(trial: Trial, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Rehearse the program. Nothing of the user's is touched, and nothing is left."""
+    aside = tmp_path_factory.mktemp("aside")
     (trial.folder / "scenario.yaml").write_text(SCENARIO)
-    code, text, said = trial.rehearse("--json", "--scenario", "scenario.yaml")
+    before = trial.files()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(aside))
+        code, text, said = trial.rehearse("--json", "--scenario", "scenario.yaml")
     assert code == 1, said
+    assert trial.files() == before
+    assert list(aside.glob("stampworks-*")) == []
     return parsed(text)
 
 

@@ -65,7 +65,7 @@ STEPS = (
     "Add its machines: python -m tools.scaffold machine MACHINE --cloud NAME",
     "Say what it decides about a plan, with source and date, in components/stampworks/planning/clouds/MODULE.py, and\n"
     "add its line to components/stampworks/planning/clouds/__init__.py.",
-    "python -m tests.docs.settings, python -m tests.docs.machines and python -m tests.docs.clouds write the pages.",
+    "python -m tests.docs.settings, and the same with machines, clouds and one_cluster, write the pages.",
     "pytest tests/clouds/test_MODULE.py: the cloud can be planned when only the tests of its components fail. Go on\n"
     "with step 3 of docs/contributing/adding-a-cloud.md, or remove these tests until then.",
 )

@@ -40,6 +40,7 @@ FIELDS = {
     "keyless": "without keys",
     "notify": "mail to",
     "rate_mbps": "rate",
+    "gib": "size",
     "throughput_mbps": "throughput",
     "mbps_per_tib": "throughput per TiB",
 }
@@ -52,7 +53,10 @@ UNITS = {
     "_seconds": " s",
     "_mib": " MiB",
     "_gib": " GiB",
+    "gib": " GiB",
 }
+PARTS = {"pods": "way", "directory": "uri", "launch": "instance_type"}
+"""Fields of parts that a plan may lack, and the field that names such a part."""
 UNLIMITED = frozenset({"time_limit_minutes", "accelerators_max", "monthly_usd"})
 _NAME, _WITHIN = "\0", "\1"
 """Placeholders in a sentence: the entry it is about, and the entry around that.
@@ -171,10 +175,8 @@ def _step(step: PathStep, key: str) -> str:
 
 def shown(value: Any, field: str, unit: str) -> str:
     """Return a value in words, with its unit. None is `unknown`."""
-    if field == "pods":
-        return value.way if value else "none"
-    if field == "directory" and not isinstance(value, str):  # the one of people, and not that of checkpoints
-        return value.uri if value else "none"
+    if field in PARTS and not isinstance(value, str):  # the directory of people, and not that of checkpoints
+        return str(getattr(value, PARTS[field])) if value else "none"
     if value is None:
         return "unknown"
     if isinstance(value, bool):

@@ -13,7 +13,7 @@ from stampworks.clouds.aws import members, tags
 from stampworks.declaration import load_value
 from stampworks.plan import Launch, Plan, Roster
 
-from tests.clouds.aws.booting import boot
+from tests.clouds.aws.booting import BROKEN, CONSOLES, boot
 from tests.clouds.aws.simulated import REGION, Simulated
 
 CLUSTER, CONTENT = "c", "content"
@@ -101,6 +101,26 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> Roster:
     monkeypatch.setattr(members, "POLL_S", 0)
     all_ = [operations.WantedMembers("gpu", NAMES["gpu"], 2)]
     return operations.gather("aws", CLUSTER, REGION, all_, all_, 1, lambda _: None)
+
+
+class Boots:
+    """Machines boot during a wait: each without a key gets one."""
+
+    def __init__(self, aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.aws, self.number, self.said = aws, 100, list[str]()
+        self.disks = {one["InstanceId"]: root(one) for one in there(aws)}
+        monkeypatch.setattr("stampworks.clouds.aws.renewal.time.sleep", self.boot)
+
+    def boot(self, _: float) -> None:
+        for one in there(self.aws):
+            if self.disks.get(one["InstanceId"]) != root(one) and one["ImageId"] not in BROKEN:
+                self.disks[one["InstanceId"]] = root(one)
+                self.number += 1
+                boot(one["InstanceId"], self.number, before=CONSOLES.get(one["InstanceId"], ""))
+
+
+def root(instance: Mapping[str, Any]) -> str:
+    return str(instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"])
 
 
 AT = datetime(2026, 11, 25, 20, 31, 7, tzinfo=UTC)

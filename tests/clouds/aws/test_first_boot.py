@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email
-import http.server
 import itertools
 import os
 import runpy
@@ -22,6 +21,8 @@ from stampworks import catalog
 from stampworks.clouds.aws import first_boot
 from stampworks.clouds.aws.first_boot import cloud_config, node_config
 from stampworks.configuration import playbooks_dir
+
+from tests.clouds.served import Page, Served, served
 
 PROGRAM = Path(first_boot.__file__).parent / "tree" / "install-agent"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA stampworks"
@@ -146,27 +147,17 @@ def test_pods_have_no_accelerators_that_they_did_not_ask_for(
     assert ("stampworks: nvidia-ctk has failed" in done.stdout) == bool(code)
 
 
-class Bucket(http.server.BaseHTTPRequestHandler):
-    """A bucket that is busy a given number of times, then serves the package."""
-
-    busy = 0
-
-    def do_GET(self) -> None:
-        type(self).busy -= 1
-        self.send_response(503 if type(self).busy >= 0 else 200)
-        self.end_headers()
-        self.wfile.write(b"the package")
-
-    def log_message(self, *args: object) -> None:
-        pass
+@pytest.fixture
+def bucket() -> Iterator[Served]:
+    """Run a server that has the package of the agent."""
+    with served() as bucket:
+        bucket.pages["/agent.deb"] = Page(b"the package")
+        yield bucket
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bucket) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/agent.deb"
-        server.shutdown()
+def url(bucket: Served) -> str:
+    return f"{bucket.url}/agent.deb"
 
 
 def booted(
@@ -187,9 +178,9 @@ def booted(
     return done.returncode, log.read_text().splitlines(), done.stdout + done.stderr
 
 
-def test_the_agent_is_installed_and_started(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_is_installed_and_started(tmp_path: Path, url: str, bucket: Served) -> None:
     """A silent bucket and a busy apt are retried."""
-    monkeypatch.setattr(Bucket, "busy", 2)
+    bucket.busy = 2
     apt = tmp_path / "bin" / "apt-get"
 
     def becomes_there() -> None:

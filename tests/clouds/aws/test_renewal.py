@@ -27,6 +27,7 @@ from tests.clouds.aws.machines import (
     CONTENT,
     NAMES,
     STOCK_OUT,
+    Boots,
     ids,
     join,
     launch,
@@ -35,32 +36,11 @@ from tests.clouds.aws.machines import (
     start,
     start_head,
     tag,
-    there,
     with_launch,
 )
 from tests.clouds.aws.simulated import REGION, Simulated
 
 pytestmark = pytest.mark.usefixtures("groups")
-
-
-class Boots:
-    """Machines boot during a wait: each without a key gets one."""
-
-    def __init__(self, aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.aws, self.number, self.said = aws, 100, list[str]()
-        self.disks = {one["InstanceId"]: root(one) for one in there(aws)}
-        monkeypatch.setattr("stampworks.clouds.aws.renewal.time.sleep", self.boot)
-
-    def boot(self, _: float) -> None:
-        for one in there(self.aws):
-            if self.disks.get(one["InstanceId"]) != root(one) and one["ImageId"] not in booting.BROKEN:
-                self.disks[one["InstanceId"]] = root(one)
-                self.number += 1
-                boot(one["InstanceId"], self.number, before=booting.CONSOLES.get(one["InstanceId"], ""))
-
-
-def root(instance: Mapping[str, Any]) -> str:
-    return str(instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"])
 
 
 def test_nothing_is_outdated_when_nothing_has_changed(aws: Simulated, plan: Plan) -> None:

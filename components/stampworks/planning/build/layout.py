@@ -95,12 +95,12 @@ def _numbered(
 def _on_a_cloud(
     declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes
 ) -> ClusterLayout:
-    """Leave places and addresses of nodes to the cloud. Machines that it starts for us have our names."""
+    """Leave places and addresses of nodes to the cloud. Machines that it names for us have our names."""
     pools = [pool_group(declaration, index, machine, choices) for index, machine in enumerate(machines)]
     head = replace(controller_group(declaration, choices, notes), zone=pools[0].zone)
     others = [*pools, *login_groups(declaration, head, notes)]
     existing = hosts.listed(declaration)
-    if existing or (choices.launches and not choices.runs(declaration.scheduler.kind)):
+    if existing or choices.names_nodes(declaration.scheduler.kind):
         head = replace(head, nodes=(_unnumbered(CONTROLLER, head),))
         others = [replace(each, nodes=tuple(_unnumbered(name, each) for name in node_names(each))) for each in others]
     else:

@@ -76,6 +76,12 @@ def has_own_subnet(rail: int, machines: Sequence[catalog.Machine]) -> bool:
     return any(rail < catalog.known_nics(row) and (nic := catalog.nic_of(row)) and nic.own_subnet for row in machines)
 
 
+def rdma_only(rail: int, machines: Sequence[catalog.Machine]) -> bool:
+    """Whether all NICs of a rail do RDMA and nothing else."""
+    nics = [catalog.nic_of(row) for row in machines if rail < catalog.known_nics(row)]
+    return all(nic is not None and nic.rdma_only for nic in nics)
+
+
 def on_rail(groups: Sequence[Group], rail: int) -> int:
     """Return the number of addresses that all groups take from the subnet of a rail."""
     there = [group for group in groups if rail < (group.rails or 0)]

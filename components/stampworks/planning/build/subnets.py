@@ -21,10 +21,12 @@ from stampworks.planning.build.ports import (
     on_nics_apart,
     on_rail,
     rails_met,
+    rdma_only,
     taken_of,
 )
 from stampworks.planning.build.storage import subnet_addresses
 from stampworks.planning.clouds.choices import Choices, Subnets
+from stampworks.text.names import fold
 
 
 def cut(
@@ -49,7 +51,16 @@ def cut(
     if unsaid:
         notes.reason(f"network.subnets.{STORAGE}.needed", f"unknown: not published for {', '.join(unsaid)}")
     _say_needs(groups, subnets, _has_card_addresses(declaration), notes)
+    if choices.subnets.nic_networks and rails:
+        notes.reason("network.subnets.networks", _networks(rails, machines, len(cut_), choices.subnets))
     return subnets
+
+
+def _networks(rails: Sequence[int], machines: Sequence[catalog.Machine], count: int, rules: Subnets) -> str:
+    """Return how many networks the subnets are in; that of file systems is in the network of nodes."""
+    rdma = [rail for rail in rails if rules.rdma_network and rdma_only(rail, machines)]
+    apart = f", and {fold([f'rail{rail}' for rail in rdma])} share one for RDMA, in one zone" if rdma else ""
+    return f"{count - 1 - len(rdma) + bool(rdma)} networks: every NIC is in another one{apart}"
 
 
 def _existing_subnets(

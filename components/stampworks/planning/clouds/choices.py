@@ -29,6 +29,8 @@ class Subnets:
     """Prefix length of the smallest subnet."""
     nic_networks: bool = False
     """Whether each NIC of a node needs a separate network, with a separate subnet."""
+    rdma_network: bool = False
+    """Whether all NICs that only do RDMA share one network, with a subnet for each rail."""
     fabric_ranges: tuple[str, ...] = ()
     """Ranges that the fabric of machines with rails takes for itself, which no network of theirs may overlap."""
     fabric_ranges_why: str = ""
@@ -265,14 +267,19 @@ class Choices:
     """Why no charts are installed; empty when they are."""
     existing: Existing | None = None
     """None when clusters make all their parts themselves."""
+    takes_names: bool = False
+    """Whether machines get the names that they are created with. Nodes of its managed Kubernetes have others."""
     told: str = ""
     """The way people are notified of spending and of ending capacity; empty when nothing is created for that."""
 
-    @property
-    def names_nodes(self) -> bool:
-        """Whether a plan knows the names of nodes: it does when it numbers ports, and when the cloud starts nodes for
-        us."""
-        return self.numbers_ports or self.launches is not None
+    def names_nodes(self, scheduler: SchedulerKind) -> bool:
+        """Whether a plan knows the names of nodes: it does when it numbers ports, when the cloud starts nodes for us,
+        and when machines get the names that we ask for; never when a managed Kubernetes makes them."""
+        if self.numbers_ports:
+            return True
+        if self.launches:
+            return not self.runs(scheduler)
+        return self.takes_names and not traits_of(scheduler).runs_pods
 
     def runs(self, scheduler: SchedulerKind) -> Managed | None:
         """Return the managed service for this kind of scheduler, if the cloud has one."""

@@ -23,12 +23,16 @@ CHOICES = Choices(
         shortest_prefix=8,
         longest_prefix=29,
         # Each interface needs a subnet of another VPC network, except those for RDMA: Compute Engine, "Create an
-        # instance with multiple network interfaces", read 2026-11-22. The examples of cluster-toolkit 10470803 for A3
-        # Ultra and A4 do the same, with two networks. A newer page of VPC says that some NICs may share the first one's
-        # network.
+        # instance with multiple network interfaces", read 2026-11-22. Those share one network, whose profile is RoCE
+        # and which is in one zone: blueprints of A3 Ultra, A4 and A4X in cluster-toolkit 10470803. A newer page of VPC
+        # says that some other NICs may share the first one's network.
         nic_networks=True,
+        rdma_network=True,
     ),
     pods=PODS,
+    # instanceGroupManagers.createInstances and resize requests take names: discovery document of compute.v1, revision
+    # 20261106. GKE names its nodes itself.
+    takes_names=True,
     # One zone's limit; 1,000 unless the API lists instances in pages: Compute Engine, "Increase a managed instance
     # group's (MIG's) size limit", read 2026-11-22.
     group_size=GroupSize("managed instance group", nodes_max=2000),
