@@ -105,10 +105,12 @@ def test_only_a_lock_changes_who_logs_in(forge: Served, declare: Declare, capsys
     assert "no user has keys at a URL" in words(capsys.readouterr().err)
 
 
-def test_this_machine_is_asked_without_a_proxy(forge: Forge, declare: Declare, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_machine_is_asked_without_a_proxy(
+    forge: Served, declare: Declare, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A company's proxy does not reach a server on the loopback."""
     file = declare(f'[{{url: "{forge.url}/alice.keys"}}]')
-    forge.pages["/alice.keys"] = f"{KEY}\n".encode()
+    forge.pages["/alice.keys"] = Page(f"{KEY}\n".encode())
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -240,9 +242,9 @@ def test_the_lock_of_own_images_keeps_them(forge: Served, declare: Declare) -> N
     assert written == {**own, "keys": {f"{forge.url}/alice.keys": [KEY]}}
 
 
-def test_a_lock_keeps_machines(forge: Forge, declare: Declare) -> None:
+def test_a_lock_keeps_machines(forge: Served, declare: Declare) -> None:
     """`stampworks hosts lock` has found them; without them, no plan on hosts would be there to lock keys for."""
-    forge.pages["/alice.keys"] = f"{KEY}\n".encode()
+    forge.pages["/alice.keys"] = Page(f"{KEY}\n".encode())
     file = declare(f'[{{url: "{forge.url}/alice.keys"}}]')
     listed = "hosts: {machines: [{address: 10.0.0.1, group: head}, {address: 10.0.0.2, group: gpu}]}\n"
     file.write_text(file.read_text().replace("cloud: local", "cloud: hosts") + listed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +10,38 @@ from typing import Any
 
 from stampworks import machine_room as room
 from stampworks.configuration import install_digest
+from stampworks.declaration import load_value
 from stampworks.machine_room.specs import GroupSpec, NetworkSpec, NodeSpec, RailSpec
-from stampworks.plan import Release
+from stampworks.planning import plan
 from stampworks.provider.node_image import ensure_node_image
 
+from tests.cluster.stack import Stack
+
+DECLARED = {
+    "version": 1,
+    "name": "x",
+    "cloud": "local",
+    "pools": [{"name": "gpu", "machine": "sim-h100", "count": 1}],
+}
+"""A cluster whose release the machines boot."""
+DECLARATION = """\
+config:
+  stampworks:cluster:
+    version: 1
+    name: {cluster}
+    cloud: hosts
+    network: {{egress: none}}
+    hosts:
+      identity_file: {identity_file}
+      machines: {machines}
+    pools:
+      - {{name: gpu, machine: sim-h100, count: 2}}
+    storage:
+      - {{name: shared, kind: directory, mount: /shared, existing: /exports/shared, protect: false}}
+    users: [{{name: alice, uid: 2001}}]
+    scheduler: {{drain_timeout_minutes: 1, protect: false}}
+    proof: {{level: {level}}}
+"""
 NETWORK = NetworkSpec("10.98.0.0/20", "10.98.0.1")
 RAILS = tuple(RailSpec(index, f"rail{index}", f"10.98.{16 * (index + 1)}.0/20", 200, ()) for index in range(2))
 HEADS, OTHERS = GroupSpec((NodeSpec("h0", "10.98.0.2", (), ""),), "sim-cpu", 0, ()), "sim-h100"
@@ -42,8 +71,32 @@ class LentHosts:
             for n in range(1, self.count + 1)
         )
 
-    def start(self, release: Release) -> None:
-        """Start the machines with the node image of a release."""
+    @property
+    def groups(self) -> dict[str, str]:
+        """Return the group of each machine: the first is the head."""
+        return {"h0": "head", **{node.name: "gpu" for node in self.nodes}}
+
+    def declare(self, stack: Stack, level: str = "none") -> None:
+        """Write the declaration of a cluster of two nodes on them, and its lock."""
+        machines = json.dumps([self.listed(host, group) for host, group in self.groups.items()])
+        stack.declare(
+            DECLARATION.format(cluster=stack.cluster, identity_file=self.identity_file, machines=machines, level=level)
+        )
+        locked = [self.locked(host, group) for host, group in self.groups.items()]
+        lock = {"version": 1, "region": "", "images": {}, "hosts": locked}
+        (stack.folder / "stacks" / "test.lock.json").write_text(json.dumps(lock))
+
+    def nodes_of(self) -> dict[str, str]:
+        """Return the name of the node that each machine is."""
+        found = {}
+        for host in self.alive():
+            if mark := self.run(host, "sh", "-c", "cat /etc/stampworks/cluster || true").strip():
+                found[host] = json.loads(mark)["node"]
+        return found
+
+    def start(self) -> None:
+        """Start the machines with the node image."""
+        release = plan(load_value(DECLARED, "test")).release
         self.folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.identity_file)], check=True)
         keys = self.identity_file.read_text(), self.identity_file.with_suffix(".pub").read_text().strip()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.clouds.aws import conforming as aws
+from tests.clouds.hosts import conforming as hosts
 from tests.clouds.local import conforming as local
 from tests.cluster.stack import Stack
 from tests.rehearsed import Rehearsed
@@ -42,6 +43,12 @@ CONFORMING: Mapping[str, Conforming] = {
         running="on_aws",
         secrets=frozenset({"aws:ssm/parameter:Parameter"}),
         lost=frozenset({"aws:fsx/lustreFileSystem:LustreFileSystem"}),
+    ),
+    "hosts": Conforming(
+        stacks=("hosts-lab", "hosts-lambda"),
+        takes_tags=hosts.takes_tags,
+        public=hosts.public,
+        running="on_hosts",
     ),
     "local": Conforming(
         stacks=("local",),

@@ -10,6 +10,8 @@ from stampworks.plan import Plan
 
 from tests.clouds.aws.conftest import aws, environment, groups, plan, server
 from tests.clouds.aws.simulated import Simulated
+from tests.clouds.hosts.conforming import OnHosts
+from tests.cluster.lent import LentHosts
 from tests.cluster.stack import Stack, host
 from tests.conformance.clouds import CONFORMING
 from tests.conformance.running import OnAws, Running, Stamped, on_aws
@@ -19,10 +21,9 @@ STAMPED = [
     pytest.param(cloud, marks=pytest.mark.cluster) for cloud, entry in CONFORMING.items() if entry.running == "on_stack"
 ]
 """Clouds whose clusters are stamped here for real."""
+MARKS = {"on_stack": [pytest.mark.cluster], "on_hosts": [pytest.mark.cluster, pytest.mark.long]}
 RUNNING = [
-    pytest.param(cloud, marks=[pytest.mark.cluster] if entry.running == "on_stack" else [])
-    for cloud, entry in CONFORMING.items()
-    if entry.running
+    pytest.param(cloud, marks=MARKS.get(entry.running, [])) for cloud, entry in CONFORMING.items() if entry.running
 ]
 
 
@@ -63,6 +64,26 @@ def stack(cloud: str, stacks: Callable[[str], Stack]) -> Stack:
 @pytest.fixture(name="on_aws")
 def _on_aws(aws: Simulated, groups: None, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> OnAws:
     return on_aws(aws, plan, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def lent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnHosts]:
+    """Yield a cluster on machines that are lent, two of them in reserve."""
+    stack = Stack.make(tmp_path_factory.mktemp("hosts"), f"h{os.getpid()}")
+    machines = LentHosts(f"{stack.cluster}-lent", tmp_path_factory.mktemp("lent"), 4)
+    with stack.entered():
+        machines.start()
+        machines.declare(stack)
+        stack.up()
+        yield OnHosts(stack, machines)
+        stack.run("destroy", "--yes", "--skip-preview")
+        machines.remove()
+
+
+@pytest.fixture(name="on_hosts")
+def _on_hosts(lent: OnHosts, monkeypatch: pytest.MonkeyPatch) -> OnHosts:
+    monkeypatch.setenv("STAMPWORKS_STATE", str(lent.stack.state))
+    return lent
 
 
 @pytest.fixture(params=RUNNING)

@@ -144,6 +144,7 @@ class _Qualification(Rehearsed):
 _HANDS = {
     "stampworks:cluster:Keyring": _Keys,
     "stampworks:cluster:SigningKey": _Keys,
+    "stampworks:hosts:HostGroup": _Group,
     "stampworks:local:LocalGroup": _Group,
     "stampworks:cluster:Roll": _Roll,
     "stampworks:cluster:Roster": _Roster,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clouds.hosts.lab import GPUS, Lab, release_of, stop
+from tests.clouds.hosts.lab import GPUS, Lab, stop
 from tests.cluster.lent import LentHosts
 
 
@@ -19,7 +19,7 @@ def lent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LentHosts]:
         patch.setenv("STAMPWORKS_STATE", str(folder / "state"))
         lent = LentHosts(f"t{uuid.uuid4().hex[:8]}", folder / "keys", len(GPUS))
         try:
-            lent.start(release_of())
+            lent.start()
             for host in ("h0", *GPUS):
                 lent.run(host, "sh", "-c", f"echo {uuid.uuid4().hex} >/etc/machine-id")
             yield lent
