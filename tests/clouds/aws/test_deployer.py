@@ -176,7 +176,7 @@ def test_root_is_limited_by_no_policy(aws: Simulated, declared: Path, facts: Cal
     assert "has all rights, and no policy limits a mistake" in " ".join(said.split())
 
 
-def test_who_may_not_ask_hears_that_nobody_can_tell(
+def test_denied_simulation_of_rights_is_unknown(
     aws: Simulated, declared: Path, facts: Call, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A caller may lack the simulator, or the role behind a session; `plan` goes on."""

@@ -89,7 +89,7 @@ def test_its_server_is_for_the_cluster_s_network_alone(cluster: Mapping[str, Any
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_nobody_is_let_in_but_by_entries(cluster: Mapping[str, Any], rehearsed: Rehearsed, plan: Plan) -> None:
+def test_access_needs_an_entry(cluster: Mapping[str, Any], rehearsed: Rehearsed, plan: Plan) -> None:
     """Access entries exist for the creator, and for each user with the role of a team, which has no other rights."""
     assert cluster["accessConfig"] == {
         "authenticationMode": "API",
@@ -209,7 +209,7 @@ def test_pods_of_a_pool_have_memory_for_the_fabric_and_accelerators_by_asking(re
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_what_eks_wants_to_say_itself_no_template_says(rehearsed: Rehearsed) -> None:
+def test_templates_leave_out_fields_of_the_node_group(rehearsed: Rehearsed) -> None:
     """EKS refuses a node group with either of these fields."""
     for group in ("head", "gpu"):
         template = rehearsed.template(group)
@@ -257,7 +257,7 @@ def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> Non
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_what_a_stack_outputs(rehearsed: Rehearsed) -> None:
+def test_outputs_of_a_stack(rehearsed: Rehearsed) -> None:
     """The outputs include the server's address, and a proof that a rehearsal only announces."""
     outputs = rehearsed.found["outputs"]
     assert outputs["use"] == f"stampworks kubectl -s {EKS} -- get nodes"
@@ -285,7 +285,7 @@ def steps(rehearsed: Rehearsed, change: str) -> set[tuple[str, str, str]]:
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_what_a_change_does(rehearse: Rehearse) -> None:
+def test_effects_of_changes(rehearse: Rehearse) -> None:
     """Growth changes a number, join settings a version of the template, and another purchase the group; settings of the
     server replace it, which is protected."""
     rehearsed = rehearse(EKS)
@@ -483,7 +483,7 @@ def test_disks_inside_a_node_are_one_array(rehearsed: Rehearsed, plan: Plan) -> 
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_what_is_in_a_server_goes_with_it(rehearsed: Rehearsed) -> None:
+def test_objects_are_deleted_with_their_server(rehearsed: Rehearsed) -> None:
     """Objects of a deleted server are not deleted one by one."""
     notes = rehearsed.phase("destroy")["notes"]
     assert any(note.startswith("deleted with their containers: ") for note in notes)
@@ -519,7 +519,7 @@ def test_how_long_a_version_is_supported(day: str | None, outcome: str, words: s
     assert words in text
 
 
-def test_what_is_not_there_yet_is_said_where_it_is_declared() -> None:
+def test_unsupported_fields_are_reported_where_declared() -> None:
     """Stacks without such fields get no message."""
     plain = declared(proof={"level": "none"})
     assert not [*said(plain, "storage"), *said(plain, "images")]
@@ -551,7 +551,7 @@ def test_over_what_pods_reach_storage_is_said_where_it_is_declared() -> None:
         (f"registry.example.com/workloads@sha256:{'0' * 64}", "quick", "pass", "by its digest"),
     ],
 )
-def test_what_proofs_and_runs_start_from(image: str, level: str, outcome: str, words: str) -> None:
+def test_judges_the_workloads_image(image: str, level: str, outcome: str, words: str) -> None:
     scheduler = {"kind": "kubernetes", **({"workloads_image": image} if image else {})}
     [(found, place, text)] = said(declared(proof={"level": level}, scheduler=scheduler), "proof")
     assert (found, place) == (outcome, "scheduler.workloads_image")
@@ -559,7 +559,7 @@ def test_what_proofs_and_runs_start_from(image: str, level: str, outcome: str, w
 
 
 @pytest.mark.parametrize("image", ["-rm", "a b", "a\n", "a@sha256:12", "$(x)", "{{ x }}", "a" * 600])
-def test_what_no_registry_has_is_refused(image: str) -> None:
+def test_refuses_malformed_workloads_images(image: str) -> None:
     with pytest.raises(DeclarationError) as error:
         declared(scheduler={"kind": "kubernetes", "workloads_image": image})
     assert [each.path for each in error.value.problems] == ["scheduler.workloads_image"]
@@ -593,7 +593,7 @@ def test_nodes_that_come_with_the_work_are_refused() -> None:
     ("machine", "image"),
     [("p5", "x86_64/nvidia"), ("p6e-gb200", "arm64/nvidia"), ("m7i", "x86_64/standard")],
 )
-def test_which_image_a_node_boots(machine: str, image: str) -> None:
+def test_nodes_boot_the_image_of_eks(machine: str, image: str) -> None:
     """EKS's image for its processors, its accelerators and its Kubernetes; nothing is installed on it."""
     plan = declared(pool={"machine": machine})
     launch = plan.pools[0].launch

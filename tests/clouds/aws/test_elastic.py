@@ -170,7 +170,7 @@ def test_an_elastic_node_that_is_not_wanted_is_the_heads_to_end(
     ALONE.add(stays)
 
 
-def test_of_two_with_one_name_the_groups_is_the_node(aws: Simulated) -> None:
+def test_group_member_wins_over_an_elastic_node_of_its_name(aws: Simulated) -> None:
     """However long the elastic one has been there."""
     stamped(aws)
     [older] = elastic(aws, "gpu-003")

@@ -114,7 +114,7 @@ def test_nothing_of_the_owners_is_made_changed_or_deleted(
 
 
 @pytest.mark.engine
-def test_what_is_made_is_in_their_network(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+def test_resources_are_created_in_the_existing_network(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
     _, calls = found
     [head] = [each["values"] for each in of(calls, "Create", "Instance")]
     assert (head["subnetId"], head["vpcSecurityGroupIds"]) == ("subnet-0123456789abcdef1", ["sg-0123456789abcdef1"])
@@ -129,7 +129,7 @@ def test_what_is_made_is_in_their_network(found: tuple[dict[str, Any], list[dict
 
 
 @pytest.mark.engine
-def test_what_is_mounted(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+def test_nodes_mount_existing_storage(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
     said, calls = found
     mounts = said["outputs"]["mounts"]
     assert mounts["/shared"] == "fs-0123456789abcdef1.efs.us-east-1.amazonaws.com:/"

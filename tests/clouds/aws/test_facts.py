@@ -126,7 +126,7 @@ def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
         ("https://ec2.us-east-1.amazonaws.com.test", "https://ec2.us-east-1.amazonaws.com.test"),
     ],
 )
-def test_who_answers_in_the_place_of_aws(url: str, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_another_endpoint_without_secrets(url: str, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The address is shown without possible secrets."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", url)
     api = Api("us-east-1")
@@ -195,7 +195,7 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
     ]
 
 
-def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
+def test_counts_running_instances_of_others(aws: Simulated, declared: Path, facts: Call) -> None:
     """Instances are counted by kind and purchase, without the cluster's own and ended ones."""
     started(aws, "p5.48xlarge", 3)
     started(aws, "p5.48xlarge", 2, **tagged("instance"))
@@ -216,7 +216,7 @@ def test_interfaces_of_others(aws: Simulated, declared: Path, facts: Call) -> No
     assert account(declared).interfaces == 2
 
 
-def test_what_nodes_take_of_their_subnet(
+def test_counts_node_addresses_in_the_subnet(
     aws: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Addresses count on each interface, except EFA-only ones, and with EKS's prefixes for pods."""
@@ -345,7 +345,7 @@ storage:
     )
 
 
-def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts: Call) -> None:
+def test_denied_actions_make_facts_unknown(full: Simulated, declared: Path, facts: Call) -> None:
     """Every fact, with the action that was refused; what was read of others stays, and who asks is known."""
     declared.write_text(with_existing(full))
     for action in {*reading.actions(), *PATHS} - {reading.WHO}:
@@ -379,7 +379,7 @@ def test_a_group_that_is_not_there(full: Simulated, declared: Path, facts: Call,
     ]
 
 
-def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Path, facts: Call) -> None:
+def test_refused_facts_leave_other_facts_known(full: Simulated, declared: Path, facts: Call) -> None:
     """Refused actions, limits, hiccups and pages of other servers have their reasons, and other facts are known."""
     full.fail("ec2:DescribeInstanceTypeOfferings", "RequestLimitExceeded", status=503)
     full.fail("ec2:DescribeNatGateways", "500", "<!doctype html>", status=500)
@@ -440,7 +440,9 @@ def test_an_answer_of_another_shape(
     assert account(declared).why("gateways") == ("ec2:DescribeNatGateways: the answer cannot be read: KeyError 'State'")
 
 
-def test_nobody_answers(full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_account_keeps_earlier_facts(
+    full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Facts that were read before are left as they were."""
     facts()
     before = (declared.parent / "test.facts.json").read_text()
@@ -491,7 +493,7 @@ def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Cal
     assert all(re.fullmatch(r"[a-z0-9-]+:(Decode|Describe|Get|List|Simulate)[A-Za-z]+", each) for each in permitted)
 
 
-def test_who_may_read_facts_reads_no_keys(full: Simulated, declared: Path, facts: Call) -> None:
+def test_facts_policy_reads_no_keys(full: Simulated, declared: Path, facts: Call) -> None:
     """Keys that log in to nodes are parameters, too, and no fact is in one of the account's own."""
     [permitted] = {each["Resource"] for each in reading.policy()["Statement"] if "ssm:GetParameter" in each["Action"]}
     beginning = permitted.removeprefix("arn:*:ssm:*:*:parameter").removesuffix("*")

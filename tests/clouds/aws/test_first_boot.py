@@ -92,7 +92,7 @@ def parts(**more: bool) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("said", list(itertools.product((False, True), repeat=3)))
-def test_what_a_node_of_eks_is_told_fits(said: tuple[bool, bool, bool]) -> None:
+def test_user_data_of_eks_fits(said: tuple[bool, bool, bool]) -> None:
     """EC2 takes 16 KB of it before it is encoded; each thing is said where it is wanted, and nowhere else."""
     more = dict(zip(("array", "rdma", "as_asked"), said, strict=True))
     assert len(node_data(**more)) < 8192
@@ -238,7 +238,7 @@ def test_a_node_that_starts_by_itself_joins() -> None:
     assert {each["permissions"] for each in found["write_files"]} == {"0755"}
 
 
-def test_what_does_not_become_a_node_goes(tmp_path: Path) -> None:
+def test_machine_that_cannot_join_terminates(tmp_path: Path) -> None:
     """The node first logs the reason on its console, then terminates, so that it costs nothing."""
     log = tmp_path / "log"
     for name in ("ansible-playbook", "poweroff"):
@@ -255,7 +255,7 @@ def test_what_does_not_become_a_node_goes(tmp_path: Path) -> None:
     assert log.read_text().split() == ["poweroff", "<>"]
 
 
-def test_what_hangs_goes_as_well(tmp_path: Path) -> None:
+def test_machine_that_hangs_terminates(tmp_path: Path) -> None:
     """Slurm would end it later, and start another one at once, which would hang, too."""
     log, configure = tmp_path / "log", tmp_path / "configure"
     for path, text in (
@@ -286,7 +286,7 @@ who = lambda: {{"name": "gpu-003"}}
     assert not (tmp_path / "folder").exists()
 
 
-def test_what_came_with_the_bundle_is_read_and_not_started(tmp_path: Path) -> None:
+def test_bundle_programs_run_from_a_noexec_mount(tmp_path: Path) -> None:
     """Debian mounts /run so that no program there can be started."""
     folder = tmp_path / "folder"
     found = f"""
@@ -303,7 +303,7 @@ who = lambda: {{"name": "gpu-003"}}
     assert done.stdout.splitlines()[-1] == str(folder)
 
 
-def test_what_a_node_brings_to_join_is_of_the_release() -> None:
+def test_join_software_has_the_versions_of_the_release() -> None:
     """Missing software is installed in the form that the release names: wheels are no packages of the suite."""
     brought = runpy.run_path(str(PROGRAM.with_name("join")))["PACKAGES"]
     releases = {release.boot for release in catalog.releases().values()}

@@ -54,7 +54,7 @@ def published(aws: Simulated, name: str, day: int, **fields: Any) -> str:
     return aws.publish(PARAMETER, name=name, creation_date=created, **fields)
 
 
-def test_what_was_looked_up_is_planned(aws: Simulated, declared: Path, lock: Call) -> None:
+def test_plan_uses_the_locked_image(aws: Simulated, declared: Path, lock: Call) -> None:
     """Every node boots it, and the file says what it is."""
     image = published(aws, "debian-13-amd64-20261102-2290", 2)
     assert lock() == (
@@ -73,7 +73,7 @@ def test_what_was_looked_up_is_planned(aws: Simulated, declared: Path, lock: Cal
     assert {group.launch.image for group in plan.groups if group.launch} == {image}
 
 
-def test_what_is_newer(aws: Simulated, declared: Path, lock: Call) -> None:
+def test_lists_newer_images(aws: Simulated, declared: Path, lock: Call) -> None:
     """Old and new with name and day; where nothing is, the file is left alone."""
     old = published(aws, "old", 2)
     lock()
@@ -122,7 +122,7 @@ def not_locked(declared: Path) -> list[str]:
     return [each.text for each in planning.rules(plan, None) if each.id in OF_LOCK and each.outcome == "fail"]
 
 
-def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str]) -> None:
+def test_locks_images_and_versions_of_eks(declared: Path, lock: Call, of_eks: dict[str, str]) -> None:
     """The lock has images for nodes with accelerators and for the cluster's own pods, and the versions that EKS chooses
     for this Kubernetes by default, which change over time."""
     [_, parts] = not_locked(declared)
@@ -414,7 +414,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: the image of nodes in us-east-1 was not 
         ),
     ],
 )
-def test_nobody_answers(
+def test_silent_aws_is_unknown(
     aws: Simulated, lock: Call, action: str, code: str, message: str, status: int, why: str, hint: str
 ) -> None:
     """The error has place, problem, reason and remedy, each in a line; the exit code is UNKNOWN."""

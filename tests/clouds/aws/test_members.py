@@ -74,7 +74,7 @@ def test_addresses_of_cards_are_no_rails() -> None:
     assert members._member(machine).rail_addresses == ("",)
 
 
-def test_who_has_joined_is_not_asked_again(aws: Simulated) -> None:
+def test_joined_nodes_are_not_queried_again(aws: Simulated) -> None:
     """A look at a cluster of any size is a few calls, and writes nothing."""
     stamped(aws)
     aws.calls.clear()
@@ -95,7 +95,7 @@ def test_another_cluster_is_nobody_here(aws: Simulated) -> None:
     assert len(join({"gpu": ("gpu-001", "gpu-002", "gpu-003")}).members) == 2
 
 
-def test_who_died_is_started_anew_under_its_name(aws: Simulated) -> None:
+def test_dead_node_is_replaced_under_its_name(aws: Simulated) -> None:
     """An `up` suspends the group's own replacement once."""
     before = stamped(aws)
     autoscaling = aws.client("autoscaling")
@@ -115,7 +115,7 @@ def test_who_died_is_started_anew_under_its_name(aws: Simulated) -> None:
     assert len(ids(aws)) == 2
 
 
-def test_who_died_is_missed_by_a_refresh(aws: Simulated) -> None:
+def test_refresh_reports_dead_nodes(aws: Simulated) -> None:
     """`pulumi refresh` reports nothing while all run, then a sentence that the next `up` uses."""
     before = stamped(aws)
     groups = [{"name": "gpu", "names": [*NAMES["gpu"]], "count": 2}]
@@ -132,7 +132,7 @@ def test_who_died_is_missed_by_a_refresh(aws: Simulated) -> None:
     assert drift() == {"members": ["cloud: gpu: 1 of 2 members"]}
 
 
-def test_of_two_with_one_name_the_first_keeps_it(aws: Simulated) -> None:
+def test_first_of_two_instances_keeps_the_name(aws: Simulated) -> None:
     """Two `up`s at once can give a name twice; the next look finds one node of it, the next `up` two nodes."""
     start(aws)
     one, other = ids(aws)
@@ -143,7 +143,7 @@ def test_of_two_with_one_name_the_first_keeps_it(aws: Simulated) -> None:
     assert [(each.name, each.target) for each in join().members] == [("gpu-001", one), ("gpu-002", other)]
 
 
-def test_who_is_not_wanted_is_ended_and_not_replaced(aws: Simulated) -> None:
+def test_surplus_node_is_ended_and_not_replaced(aws: Simulated) -> None:
     """The node to end is chosen by name: the group, which wants one less by now, would take any."""
     roster = stamped(aws)
     autoscaling = aws.client("autoscaling")
@@ -164,7 +164,7 @@ def tags_of(aws: Simulated, machine: Mapping[str, Any]) -> dict[str, dict[str, s
     return {id_: {one["Key"]: one["Value"] for one in others if one["ResourceId"] == id_} for id_ in ids_}
 
 
-def test_what_bills_are_read_by_is_on_machines_that_run(aws: Simulated) -> None:
+def test_cost_tags_reach_running_machines(aws: Simulated) -> None:
     """Disks and NICs get the tags, too; a second run writes nothing, and tags of others stay."""
     before = stamped(aws)
     [mine, other] = there(aws)
@@ -269,7 +269,7 @@ def test_a_place_is_asked_for_until_aws_has_time(aws: Simulated, monkeypatch: py
 
 
 @pytest.mark.long
-def test_who_died_is_replaced_once_however_long_aws_shows_it(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_node_is_replaced_once_while_aws_still_lists_it(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its group has released it, while both lists still show it for a time."""
     gone = stamped(aws).members[0].target
     aws.client("autoscaling").suspend_processes(AutoScalingGroupName="gpu")
@@ -296,7 +296,7 @@ def test_who_died_is_replaced_once_however_long_aws_shows_it(aws: Simulated, mon
         "\x00\x1b[2J\udcff".encode(errors="replace").decode() * 1000,
     ],
 )
-def test_what_shows_no_key_is_none(aws: Simulated, shown: str) -> None:
+def test_instance_without_host_key_is_no_member(aws: Simulated, shown: str) -> None:
     start(aws, count=1)
     booting.CONSOLES[ids(aws)[0]] = shown
     assert join().members == ()
@@ -310,7 +310,7 @@ def test_a_key_in_its_tag_that_is_none_makes_no_member(aws: Simulated) -> None:
 
 
 @pytest.mark.parametrize("why", ["UnauthorizedOperation", "InvalidAction"])
-def test_what_may_not_be_asked_is_said(aws: Simulated, why: str) -> None:
+def test_denied_calls_are_reported(aws: Simulated, why: str) -> None:
     """The error says whom to ask; without places in the network only these are unknown."""
     start(aws, count=1)
     boot(ids(aws)[0], 1)
@@ -327,7 +327,7 @@ def test_what_may_not_be_asked_is_said(aws: Simulated, why: str) -> None:
     )
 
 
-def test_nobody_is_logged_in(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(AwsError) as caught:
@@ -398,7 +398,7 @@ def without(monkeypatch: pytest.MonkeyPatch, instance: str, **of_group: str) -> 
     monkeypatch.setattr(Api, "ask", answer)
 
 
-def test_who_died_long_ago_is_started_anew_as_well(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_dead_nodes_are_replaced(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """This happens to all nodes of a block that has ended: EC2 has forgotten them, and their group counts them. Running
     nodes stay."""
     before = stamped(aws)
@@ -424,7 +424,7 @@ def test_who_died_long_ago_is_started_anew_as_well(aws: Simulated, monkeypatch: 
         {"HealthStatus": "Healthy", "LifecycleState": "Pending"},
     ],
 )
-def test_who_goes_already_or_has_just_come_is_left_alone(
+def test_ending_and_new_instances_are_left_alone(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str]
 ) -> None:
     """A second request to end a machine is refused; EC2 may not list a new one yet."""

@@ -266,7 +266,7 @@ def test_a_program_that_ends_before_it_has_written_anything(head: Head, cloud: C
     assert nodes_of(cloud) == ["gpu-005"]
 
 
-def test_what_was_between_two_looks_is_not_known_when_one_fails(head: Head, cloud: Cloud) -> None:
+def test_node_returned_during_a_failed_look_is_not_unserved(head: Head, cloud: Cloud) -> None:
     """A node may have been returned and requested again: it does not count as unserved."""
     head.configure(lag_s=0)
     head.slurm("gpu-003", state=UP)
@@ -353,7 +353,7 @@ def test_a_program_that_ends_before_it_has_named_them(head: Head, cloud: Cloud) 
     assert head.returned() == {}
 
 
-def test_what_nobody_has_asked_for(head: Head, cloud: Cloud) -> None:
+def test_unrequested_instances_end(head: Head, cloud: Cloud) -> None:
     """An instance of the pool without a name ends when it is not new any more; a second one of a name at once."""
     head.resume("gpu-003")
     kept = set(cloud.instances())
@@ -526,7 +526,7 @@ def test_a_machine_that_nobody_wrote_down_and_aws_ends(head: Head, cloud: Cloud)
         ("IDLE+CLOUD+DRAIN", "slurm", False),
     ],
 )
-def test_nobody_stays_down(head: Head, cloud: Cloud, state: str, by: str, returned: bool) -> None:
+def test_node_that_slurm_gave_up_is_free_again(head: Head, cloud: Cloud, state: str, by: str, returned: bool) -> None:
     """A node that Slurm has given up is free again, without its machine; a node that a person has set down stays so."""
     head.resume("gpu-003")
     head.slurm("gpu-003", state=state, reason="ResumeTimeout reached", by=by)

@@ -64,7 +64,7 @@ def test_why_there_are_too_few_is_said(aws: Simulated, monkeypatch: pytest.Monke
     )
 
 
-def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lasting_refusal_ends_the_wait(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait ends after the group's second failure: the cause of the last `up` may be repaired."""
     start(aws)
     aws.tried("gpu", AT, LIMIT)
@@ -110,7 +110,7 @@ def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: p
         ("Your requested instance type (p5) is not supported in your requested Availability Zone", True, "correct"),
     ],
 )
-def test_which_reasons_waiting_may_mend(aws: Simulated, said: str, lasting: bool, hint: str) -> None:
+def test_tells_lasting_refusals_from_temporary_ones(aws: Simulated, said: str, lasting: bool, hint: str) -> None:
     """Unknown reasons may be temporary; each has a hint."""
     start(aws, count=1)
     aws.tried("gpu", AT, said)
@@ -118,7 +118,7 @@ def test_which_reasons_waiting_may_mend(aws: Simulated, said: str, lasting: bool
     assert (found.why, found.lasting, found.hint.startswith(hint)) == (said, lasting, True)
 
 
-def test_what_a_group_has_tried_before_it_went_on_is_not_said(aws: Simulated) -> None:
+def test_refusals_before_a_success_are_not_reported(aws: Simulated) -> None:
     """Some machines of an attempt may have started. Attempts of ended groups and of other clusters do not count."""
 
     def refused() -> list[str]:
@@ -137,7 +137,7 @@ def test_what_a_group_has_tried_before_it_went_on_is_not_said(aws: Simulated) ->
     assert refused() == [STOCK_OUT]
 
 
-def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
+def test_messages_of_auto_scaling_are_sanitised(aws: Simulated) -> None:
     """The message is one line of limited length without control characters. Encoded parts are left out."""
     start(aws, count=1)
     aws.tried("gpu", AT, f"so\n\t it \u202eis {'x' * 5000}")
@@ -202,7 +202,7 @@ def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytes
     assert "autoscaling:DescribeScalingActivities" not in aws.calls
 
 
-def test_that_a_group_starts_nothing_any_more_is_said(aws: Simulated) -> None:
+def test_suspended_group_is_reported(aws: Simulated) -> None:
     """AWS or a user may have suspended it; the message says how to resume it. Our own suspension is no reason."""
     start(aws, count=1)
     autoscaling = aws.client("autoscaling")
@@ -217,7 +217,7 @@ def test_that_a_group_starts_nothing_any_more_is_said(aws: Simulated) -> None:
     )
 
 
-def test_that_the_head_is_gone_is_said(aws: Simulated, plan: Plan) -> None:
+def test_stopped_head_is_reported(aws: Simulated, plan: Plan) -> None:
     """No group starts another head, and the engine keeps the old state: an `up` alone would wait for ever."""
     head = start_head(aws, plan)
     assert members.refusals(CLUSTER, REGION, ["head"]) == ()

@@ -103,7 +103,7 @@ def test_another_image_is_another_disk_and_the_machine_stays(
         {"agent": "https://elsewhere/9.deb"},
     ],
 )
-def test_what_goes_with_an_image_is_not_of_the_machine(plan: Plan, of_image: dict[str, Any]) -> None:
+def test_image_fields_are_not_part_of_the_machine(plan: Plan, of_image: dict[str, Any]) -> None:
     """Otherwise another release would end machines that may not be available again."""
     machine = tags.of_machine(tags.template(plan.pools[0], plan.release, CONTENT))
     other = with_launch(plan, image="ami-2", **of_image).pools[0]
@@ -184,9 +184,7 @@ def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, mon
     assert [after[each.name].target == each.target for each in before.members] == [True, True, False]
 
 
-def test_who_is_condemned_is_outdated_until_it_was_made_anew(
-    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_condemned_node_is_outdated_until_renewed(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """The image does not matter, and the request can be cancelled."""
     boots = (stamped(aws, plan), Boots(aws, monkeypatch))[1]
     renewal.condemn(plan, ["gpu-001", "gpu-002"], "alice says: fans")
@@ -220,7 +218,7 @@ def test_a_roll_that_ends_anywhere_is_gone_on_with(
     assert found["gpu-001"].host_key == shown.rsplit("ssh-ed25519", 1)[1].join(["ssh-ed25519", ""]).split(" root@")[0]
 
 
-def test_who_does_not_come_back_is_named(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_do_not_return_are_named(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     stamped(aws, plan)
     monkeypatch.setattr(renewal, "PATIENCE_S", 0.05)
     with pytest.raises(AwsError) as caught:
@@ -280,7 +278,7 @@ def test_a_machine_that_is_broken_itself_goes(aws: Simulated, plan: Plan, monkey
     assert renewal.outdated(plan, CONTENT) == {}
 
 
-def test_who_is_gone_is_not_taken_for_who_has_its_name_now(aws: Simulated, plan: Plan) -> None:
+def test_ended_instance_is_not_confused_with_its_successor(aws: Simulated, plan: Plan) -> None:
     """EC2 shows an elastic machine for an hour after its end, and is asked nothing about one that it may have
     forgotten."""
     stamped(aws, plan)
@@ -294,7 +292,7 @@ def test_who_is_gone_is_not_taken_for_who_has_its_name_now(aws: Simulated, plan:
     assert tags.CONDEMNED not in {each["Key"] for each in listed["Tags"]}
 
 
-def test_who_can_have_no_new_disk_keeps_the_old_one_until_somebody_says_what_goes(
+def test_node_keeps_its_disk_when_the_image_needs_a_smaller_one(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AWS cannot shrink a disk, and such machines may not be available again."""

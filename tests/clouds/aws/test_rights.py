@@ -146,7 +146,7 @@ RENAMED = {
 """Names of calls in policies, where they differ from those of the call."""
 
 
-def test_what_the_provider_calls_is_among_them() -> None:
+def test_rights_include_calls_of_the_provider() -> None:
     """Each call that the provider has made for a type, in front of a simulated AWS."""
     recorded = json.loads((Path(__file__).parent / "provider_calls.json").read_text())["calls"]
     assert TYPES.keys() - recorded.keys() == {"aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"}

@@ -57,7 +57,7 @@ def test_a_rule_says_what_replaces_each(rehearsed: Rehearsed) -> None:
     assert rehearsed.found["types_without_rule"] == []
 
 
-def test_what_is_asked_of_aws(rehearsed: Rehearsed, request: pytest.FixtureRequest) -> None:
+def test_requests_to_aws_match_golden_files(rehearsed: Rehearsed, request: pytest.FixtureRequest) -> None:
     """The golden file has all requests; `--regenerate` writes it again. Digests of nodes are left out."""
     text = MADE_FROM.sub("a template", json.dumps(rehearsed.made, indent=1, sort_keys=True) + "\n")
     assert ("a template" in text) is (rehearsed.stack != EKS)  # these nodes are not renewed by our roll
@@ -152,7 +152,7 @@ def test_nics_are_where_the_plan_has_them(rehearsed: Rehearsed, plan: Plan) -> N
 @pytest.mark.parametrize(
     ("fabric", "address", "kind"), [(False, True, "interface"), (True, False, "efa-only"), (True, True, "efa")]
 )
-def test_what_a_nic_is_called(fabric: bool, address: bool, kind: str) -> None:
+def test_interface_types_of_nics(fabric: bool, address: bool, kind: str) -> None:
     assert interface_type(Interface("card1", card=1, device=1, fabric=fabric, address=address)) == kind
 
 
@@ -168,7 +168,7 @@ def test_how_machines_are_paid_for(rehearsed: Rehearsed, plan: Plan) -> None:
         assert specified["capacityReservationTarget"] == {"capacityReservationId": pool.reservation}
 
 
-def test_what_is_guarded_is_refused(rehearsed: Rehearsed, plan: Plan) -> None:
+def test_destroy_refuses_protected_resources(rehearsed: Rehearsed, plan: Plan) -> None:
     """`destroy` stops at what holds data, where the declaration does not say otherwise."""
     notes = rehearsed.phase("destroy").get("notes", ())
     said = next((note for note in notes if note.startswith("refused by its preview, for these are protected: ")), "")
@@ -223,7 +223,7 @@ def test_files_are_saved_where_that_is_declared(rehearsed: Rehearsed, plan: Plan
 
 
 @with_slurm
-def test_what_a_stack_outputs(rehearsed: Rehearsed, plan: Plan) -> None:
+def test_outputs_of_a_stack(rehearsed: Rehearsed, plan: Plan) -> None:
     """The outputs say how to log in, where data is, and which tags to look for in a bill."""
     outputs = rehearsed.found["outputs"]
     assert set(outputs) == {
@@ -241,7 +241,7 @@ def test_what_a_stack_outputs(rehearsed: Rehearsed, plan: Plan) -> None:
     assert outputs["endings"] == []  # in a rehearsal nothing runs, and so nothing ends
 
 
-def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> None:
+def test_budget_sends_mail(rehearsed: Rehearsed, plan: Plan) -> None:
     """Costs with the cluster's own tag count, and mail comes before all of it is gone."""
     budgets = rehearsed.of("Budget")
     assert [each["limitAmount"] for each in budgets] == [str(plan.budget.monthly_usd)] * bool(plan.budget.monthly_usd)
@@ -253,7 +253,7 @@ def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> Non
         assert all(one["subscriberEmailAddresses"] == [*plan.budget.notify] for one in each["notifications"])
 
 
-def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) -> None:
+def test_end_of_a_block_sends_mail(rehearsed: Rehearsed, plan: Plan) -> None:
     """EventBridge names a block by its id; only it may publish to the topic."""
     blocks = alarms.blocks(plan)
     asked = [json.loads(each["eventPattern"]) for each in rehearsed.of("EventRule")]
@@ -283,7 +283,7 @@ def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
             config, before = after, plan
 
 
-def test_what_is_reviewed_is_what_is_done(rehearsed: Rehearsed) -> None:
+def test_review_predicts_the_changes(rehearsed: Rehearsed) -> None:
     """Every policy occurs. In-place and rolled changes keep all data, new nodes have another template version, and
     refused changes happen only without protection."""
     found = dict(policies(rehearsed))
@@ -307,7 +307,7 @@ def lost(steps: set[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 @pytest.mark.long
-def test_what_a_change_does(rehearse: Rehearse) -> None:
+def test_effects_of_changes(rehearse: Rehearse) -> None:
     """Growth is a number of the group, another machine a version of its template; only what holds data is replaced when
     it becomes another kind."""
     rehearsed = rehearse("aws-dev-g6")
@@ -456,7 +456,7 @@ def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
     ],
 )
 @pytest.mark.long
-def test_what_a_failure_leaves(failure: str, found: str, notes: list[str], rehearse: Rehearse) -> None:
+def test_next_up_finishes_after_a_failure(failure: str, found: str, notes: list[str], rehearse: Rehearse) -> None:
     """The next `up` finishes what this one began; what a crash left in no state has an id to look for it by."""
     phase = rehearse("aws-p5").phase(f"failure: {failure}")
     assert phase["found"] == found
@@ -572,7 +572,7 @@ def test_the_head_starts_no_node_of_another_cluster() -> None:
 
 
 @pytest.mark.long
-def test_what_elastic_nodes_configure_themselves_with(rehearse: Rehearse) -> None:
+def test_elastic_nodes_read_bundle_and_key(rehearse: Rehearse) -> None:
     """A bundle in a private bucket and Slurm's key: their role may read both, and no other parameter."""
     rehearsed = rehearse("aws-dev-g6", ELASTIC).with_changes()
     [bundle] = [each for each in rehearsed.of("BucketObjectv2") if each["key"] == "bundle.tar.gz"]
@@ -599,7 +599,7 @@ def test_where_aws_runs_no_kubernetes_none_is_asked_for() -> None:
     )
 
 
-def test_what_is_looked_at_when_something_is_made_is_there_before(rehearsed: Rehearsed) -> None:
+def test_prerequisites_are_created_first(rehearsed: Rehearsed) -> None:
     """FSx refuses a file system whose group does not admit Lustre yet, and the name of an EFS resolves only with its
     mount target: clients come after both."""
     after = _after(json.loads(rehearsed.state)["deployment"]["resources"])

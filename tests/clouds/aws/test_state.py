@@ -170,7 +170,7 @@ def engine(stack: str, sdk: Path, project: Path, tmp_path_factory: pytest.TempPa
                 made.end()
 
 
-def test_what_the_state_keeps(engine: Engine, stack: str) -> None:
+def test_protected_resources_are_retained(engine: Engine, stack: str) -> None:
     """AWS keeps protected resources, too, when the stack forgets them; but for EKS, which holds no data."""
     resources = state(engine)
     kept = {each["urn"].rpartition("::")[2] for each in resources if each.get("retainOnDelete")}

@@ -47,7 +47,7 @@ def acts(monkeypatch: pytest.MonkeyPatch, room: Room, *, node: bool = True) -> l
     return done
 
 
-def test_what_is_begun_is_known(plan: Plan, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_of_a_fault_precedes_and_outlives_it(plan: Plan, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record is there before the fault is, and until it is gone."""
     done = acts(monkeypatch, room)
     faults.inject(plan, ONE)
@@ -87,7 +87,7 @@ def test_a_node_that_does_not_run_cannot_be_asked(plan: Plan, room: Room, monkey
     assert faults.recorded("t1") == (ONE,)
 
 
-def test_what_stops_a_node_is_cleared_first(room: Room) -> None:
+def test_faults_that_stop_a_node_are_cleared_first(room: Room) -> None:
     """The rest can only be put right on a node that runs."""
     for name in ("bit-flip", "rail-slow", "power-loss"):
         record.add(room, replace(ONE, fault=name))
