@@ -284,7 +284,7 @@ def ended(plan: Plan, name: str, event: Any = None, code: str = "") -> None:
         (folder(plan, name) / "exit").write_text(code)
 
 
-def test_what_became_of_runs(cluster: StandIn, plan: Plan) -> None:
+def test_states_of_runs(cluster: StandIn, plan: Plan) -> None:
     """A run's own word counts first, then Slurm's, then its exit code; otherwise the state is unknown."""
     ended(plan, "well", {"what": "end", "why": "finished"})
     ended(plan, "moved", {"what": "end", "why": "preempted", "text": "its time limit was reached"})
@@ -386,7 +386,7 @@ def test_runs_of_two_teams_with_one_name(cluster: StandIn, plan: Plan, monkeypat
     assert scheduler.cancelled == ["product/demo"]
 
 
-def test_what_a_folder_says_is_of_nobody_where_two_teams_have_its_name(
+def test_folder_counts_only_for_a_run_of_unique_name(
     cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs of two teams with the same name are shown as Kubernetes knows them; a single run also as its folder does."""

@@ -115,7 +115,7 @@ def test_nodes_are_reserved_while_they_are_measured(cluster: StandIn, said: Any)
     assert lines[3:] == ["scontrol delete reservationname=stampworks-proof"]
 
 
-def test_who_failed_takes_no_jobs(cluster: StandIn, said: Any) -> None:
+def test_failed_node_is_drained(cluster: StandIn, said: Any) -> None:
     """The drain's reason is the finding, marked as the proof's."""
     missing = [{"node": "gpu-002", "rail": "", "what": "/shared is not mounted"}]
     said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")], missing)})
@@ -136,14 +136,14 @@ def test_as_many_may_fail_as_were_declared(cluster: StandIn, said: Any) -> None:
     assert len(cluster.updates) == 1
 
 
-def test_who_passes_again_takes_jobs_again(cluster: StandIn, said: Any) -> None:
+def test_passed_node_is_resumed(cluster: StandIn, said: Any) -> None:
     """This includes nodes that the last proof held."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
     assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
     assert cluster.updates == ["update nodename=gpu-002 state=resume"]
 
 
-def test_who_is_held_back_by_a_proof(cluster: StandIn) -> None:
+def test_held_back_nodes(cluster: StandIn) -> None:
     """Free nodes and nodes held for another reason are left out. Without an answer of Slurm no node counts as free."""
     cluster.nodes(
         node("gpu-001", "IDLE", reason="proof: memlock is small"),
@@ -183,14 +183,14 @@ def test_a_job_that_was_faster_is_left_alone(cluster: StandIn, said: Any) -> Non
     assert "srun --reservation=stampworks-proof --nodelist=gpu-001" in log(cluster)
 
 
-def test_who_waits_for_a_node_that_is_held_back_is_not_faster(cluster: StandIn, said: Any) -> None:
+def test_waiting_job_does_not_delay_the_proof(cluster: StandIn, said: Any) -> None:
     """The job would wait for the proof, and the proof for the job."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
     cluster.jobs([], [job(12, "alice", "gpu-002")])
     assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
 
 
-def test_who_was_held_stays_held_when_it_breaks_off(cluster: StandIn, said: Any) -> None:
+def test_interrupted_proof_restores_the_drain(cluster: StandIn, said: Any) -> None:
     """The old reason is restored before any other job can start."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
 
@@ -274,7 +274,7 @@ def renewed(roster: Roster, name: str) -> Roster:
     return dataclasses.replace(roster, members=tuple(members))
 
 
-def test_what_did_not_change_needs_no_new_proof(cluster: StandIn, said: Any) -> None:
+def test_unchanged_nodes_need_no_proof(cluster: StandIn, said: Any) -> None:
     """A node that is another machine does; all do when the programs or what is declared changed."""
     earlier = prove(cluster, programs="p")
     everybody = ["gpu-001", "gpu-002"]
@@ -287,7 +287,7 @@ def test_what_did_not_change_needs_no_new_proof(cluster: StandIn, said: Any) -> 
     assert to_prove(slower, cluster.roster, earlier, "quick", "p") == everybody
 
 
-def test_nobody_to_prove_is_nobody_measured(cluster: StandIn, said: Any) -> None:
+def test_shrunken_cluster_is_not_measured(cluster: StandIn, said: Any) -> None:
     """Keep the measurements of the remaining nodes when a cluster shrinks."""
     earlier = prove(cluster)
     (cluster.folder / "slurm").unlink()
@@ -363,7 +363,7 @@ def test_a_proof_that_does_not_end_is_named(cluster: StandIn, said: Any, monkeyp
     assert cluster.updates == []
 
 
-def test_what_a_killed_proof_has_left_is_taken_away(cluster: StandIn, said: Any) -> None:
+def test_remains_of_a_killed_proof_are_removed(cluster: StandIn, said: Any) -> None:
     """Its process has ended, or its number belongs to another one."""
     held = cluster.folder / "reservation"
     gone = holder.ourselves().replace(" begun ", " begun 1")

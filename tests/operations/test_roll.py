@@ -295,7 +295,7 @@ def test_one_that_was_killed_is_gone_on_with(world: World, reason: str) -> None:
         "cloud: spot instance: terminate at noon",
     ],
 )
-def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
+def test_roll_leaves_nodes_held_by_others(world: World, reason: str) -> None:
     """A person's, the health check's, or that of a proof which no roll asked for."""
     world.cloud.late = {}
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
@@ -305,7 +305,7 @@ def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
 
 @pytest.mark.parametrize("level", ["none", "quick"])
 @pytest.mark.parametrize("reason", ["health: disk full", "Kill task failed"])
-def test_what_was_wrong_with_the_old_disk_is_over(world: World, reason: str, level: str) -> None:
+def test_new_disk_ends_a_drain(world: World, reason: str, level: str) -> None:
     """With the new disk the node takes jobs again, whoever held it for the old one."""
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
     world.roll(the_plan(2, level))
@@ -323,7 +323,7 @@ def test_a_machine_that_its_cloud_ends_stays_held(world: World) -> None:
     assert (world.nodes()[0]["state"], world.nodes()[0]["reason"]) == (["IDLE", "DRAIN"], reason)
 
 
-def test_what_a_proof_has_found_is_no_matter_of_disks(world: World) -> None:
+def test_new_disk_does_not_clear_a_failed_proof(world: World) -> None:
     """A slow rail is slow with a new disk, too: the proof that comes after the roll is the one to take it back."""
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="proof: rail1 is slow"), node("gpu-002"))
     del world.cloud.late["gpu-002"]
@@ -342,7 +342,7 @@ def test_the_wave_in_which_it_was_killed_comes_first(world: World, reason: str) 
     assert [line for line in world.happened if "renew" in line] == ["renew gpu-002", "renew gpu-001"]
 
 
-def test_what_was_proven_is_kept_whatever_comes_after(world: World) -> None:
+def test_certificates_survive_later_failures(world: World) -> None:
     """Certificates survive failures and later rolls, while their terms stay the same."""
     world.cloud.late = {"gpu-001": "old"}
     world.roll(the_plan(2))
@@ -401,7 +401,7 @@ def test_all_have_to_be_there_before_anything_is_done(world: World) -> None:
 
 
 @pytest.mark.parametrize("late", ["head", "gpu-002"])
-def test_who_comes_late_is_waited_for(world: World, late: str) -> None:
+def test_roll_waits_for_late_nodes(world: World, late: str) -> None:
     """A head that the same `up` has replaced, or a pool that grows: the scheduler may not even be there to be asked."""
     whole, world.cluster.roster = world.cluster.roster, world.cluster.without(late)
     world.cloud.late = {"gpu-001": "old"}
@@ -410,7 +410,7 @@ def test_who_comes_late_is_waited_for(world: World, late: str) -> None:
     assert world.happened[:2] == ["play head", "renew gpu-001"]
 
 
-def test_who_was_there_and_dies_in_the_meantime_stops_it(world: World) -> None:
+def test_death_of_a_node_stops_the_roll(world: World) -> None:
     """However late it dies."""
     world.cloud.late = {"gpu-001": "old"}
     world.joins = [lambda: setattr(world.cluster, "roster", world.cluster.without("gpu-002"))]
@@ -567,7 +567,7 @@ def test_a_person_can_name_nodes(world: World) -> None:
         condemn(the_plan(2), ["gpu-009"], "alice says: fans")
 
 
-def test_what_is_proven_is_the_plan() -> None:
+def test_subject_does_not_depend_on_the_pace_of_a_roll() -> None:
     """A proof does not depend on the way in which nodes are renewed."""
     slow, fast = the_plan(roll={"max_unavailable_percent": 1}), the_plan(roll={"max_unavailable_percent": 100})
     assert subject_of(slow) == subject_of(fast)

@@ -10,7 +10,7 @@ import pytest
 from stampworks.operations import on_storage, own_jobs, workdir
 
 
-def test_what_git_would_commit(tmp_path: Path) -> None:
+def test_lists_files_that_git_would_commit(tmp_path: Path) -> None:
     """Tracked files and new ones, not those that are ignored or were deleted."""
     for name in ("kept.py", "gone.py", "data.bin"):
         (tmp_path / name).write_text(name)

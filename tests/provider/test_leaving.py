@@ -70,7 +70,7 @@ def test_machines_leave_before_others_have_their_names(done: list[str]) -> None:
     assert done == [f"vacate {MACHINES} 3", f"forget {MACHINES}", f"bury {MACHINES}", f"end {MACHINES}", "simulate"]
 
 
-def test_what_seems_to_run_ends_before_its_nodes_go(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_jobs_end_before_their_nodes_leave(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool for scheduling only, as any other: where it becomes smaller, and where it goes."""
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
     monkeypatch.setattr(nodes, "leaving", lambda *_: ["gpu-020"])
@@ -90,7 +90,7 @@ def test_machines_that_are_busy_stay(done: list[str], monkeypatch: pytest.Monkey
     assert done == []
 
 
-def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_jobs_end_before_machines_start(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would run there before they are proven. A returning machine is cordoned before."""
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
     release = dataclasses.replace(the_plan().release, kubernetes=(("kubernetes", "1.35.4"),))

@@ -99,7 +99,7 @@ def test_a_room_that_is_gone_is_not_looked_at(looked: list[Any], monkeypatch: py
     assert outputs["drift"] == ["runtime: gpu-001, head: unknown: the node is not up"]
 
 
-def test_what_a_failed_run_leaves_is_not_looked_for(looked: list[Any]) -> None:
+def test_failed_run_keeps_its_state_without_a_look(looked: list[Any]) -> None:
     """The state keeps what it had; a pass over all nodes after each failure would only delay its message."""
     assert asyncio.run(Playbook().remains(call())) == OLD
     assert looked == []

@@ -130,7 +130,7 @@ def test_a_preview_knows_what_stays_and_what_may_change(project: ToyProject) -> 
     assert "2 updated" in project.up()
 
 
-def test_what_an_operation_settles_is_what_counts(project: ToyProject) -> None:
+def test_results_of_an_operation_are_compared(project: ToyProject) -> None:
     """An input that equals the operation's result is no change."""
     program = """
         f = File("one", lines=["a"], weight={})
@@ -176,7 +176,7 @@ def test_wrong_inputs_are_all_named(project: ToyProject) -> None:
     assert "lines value {[]} has a problem: a file of no lines is no file" in project.run("preview").stdout
 
 
-def test_what_exists_in_spite_of_a_failure_is_kept(project: ToyProject) -> None:
+def test_partial_creation_is_kept(project: ToyProject) -> None:
     """A creation that fails half-way leaves its half in the state; the next up is an update that completes it."""
     project.write('File("one", lines=["a"], mode="fail late")')
     assert "* the ink has run out" in failed_up(project)

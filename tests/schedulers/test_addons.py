@@ -52,7 +52,7 @@ CASES = [(example, each.name) for example in DECLARED for each in charted(exampl
 
 
 @pytest.mark.parametrize("example", DECLARED)
-def test_what_they_are_told_is_what_was_reviewed(example: str, golden: Callable[[Path, str], None]) -> None:
+def test_chart_values_match_golden_files(example: str, golden: Callable[[Path, str], None]) -> None:
     """pytest --regenerate writes it again."""
     plan = planned(example)
     told = {each.name: addons.values(plan, each) for each in plan.scheduler.addons if each.chart}
@@ -68,7 +68,7 @@ def test_nodes_say_into_which_parts_their_accelerators_are_divided() -> None:
     assert [each.get("nvidia.com/mig.config") for each in labels] == ["all-1g.10gb", None, None, None]
 
 
-def test_what_looks_after_others_keeps_away_from_pools_where_it_can() -> None:
+def test_controllers_avoid_pools() -> None:
     """Clouds that create nodes for controllers place them there. Parts that every node needs run on every node."""
     for example, there in (("aws", {"stampworks/pool": "head"}), ("azure", None)):
         plan = planned(example)

@@ -79,7 +79,7 @@ def content(batch: BatchJob, name: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def test_what_slurm_is_told(batch: BatchJob) -> None:
+def test_options_of_sbatch(batch: BatchJob) -> None:
     """The job has one task per whole node, and restarts after a failure; the log is appended."""
     lines = script(batch).splitlines()
     assert lines[0] == "#!/bin/sh"
@@ -132,7 +132,7 @@ def test_a_cancelled_run_is_not_put_back(batch: BatchJob) -> None:
     assert content(batch, "scontrol.said") == ""
 
 
-def test_what_lies_in_the_folder(batch: BatchJob) -> None:
+def test_files_of_a_batch_job(batch: BatchJob) -> None:
     """The programs of an elastic run are wrapped on each node; others run as they are."""
     assert list(files(batch)) == ["batch.sh"]
     assert "node.sh" not in script(batch)
@@ -196,7 +196,7 @@ def test_a_controller_that_is_silent_when_time_is_up(batch: BatchJob) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 75])
-def test_what_nodes_do_at_the_end(batch: BatchJob, code: int) -> None:
+def test_first_node_writes_the_end(batch: BatchJob, code: int) -> None:
     """The first one writes how the run ended; the others have nothing to say."""
     assert node(batch, code, "1").wait(20) == code
     assert not (Path(batch.folder) / "ended-7-0").exists()

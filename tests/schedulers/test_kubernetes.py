@@ -58,7 +58,7 @@ def test_every_node_is_somebodys_own(shares: tuple[int, ...]) -> None:
         assert all(abs(nodes - pool.count * share / sum(shares)) < 1 for nodes, share in zip(own, shares, strict=True))
 
 
-def test_who_would_have_none_has_the_node_that_two_want_alike() -> None:
+def test_tie_for_a_node_goes_to_the_team_without() -> None:
     plan = planned(2, accounts=[{"name": "a", "share": 3}, {"name": "b", "share": 1}])
     assert [kubernetes.shares(plan)[name]["gpu"] for name in "ab"] == [1, 1]
 
@@ -89,7 +89,7 @@ def test_a_limit_is_what_may_be_borrowed_on_top() -> None:
     assert [(one["nominalQuota"], one["borrowingLimit"]) for one in found] == [("64", "8"), ("8", "0")]
 
 
-def test_what_limits_leave_over_is_everybodys() -> None:
+def test_accelerators_beyond_limits_are_shared() -> None:
     """Every accelerator is in a quota."""
     accounts = [{"name": "a", "share": 4, "accelerators_max": 24}, {"name": "b", "share": 1}]
     plan = planned(accounts=accounts)
@@ -105,7 +105,7 @@ def test_what_limits_leave_over_is_everybodys() -> None:
     assert "test" not in of_kind(planned(), "Cohort")
 
 
-def test_what_a_team_has_of_its_own_is_what_its_quotas_say() -> None:
+def test_quota_of_a_team_matches_its_nodes() -> None:
     """The number is that of its nodes, up to its limit: views need not count again."""
     accounts = [{"name": "a", "share": 4, "accelerators_max": 24}, {"name": "b", "share": 1}]
     plan = planned(accounts=accounts)

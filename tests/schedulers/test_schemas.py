@@ -88,7 +88,7 @@ def containers(value: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("file", "kinds"), [("local-k8s.json", 6), ("jobset.json", 1)])
-def test_what_was_reviewed_is_what_they_take(file: str, kinds: int) -> None:
+def test_golden_objects_match_the_schemas(file: str, kinds: int) -> None:
     """The queues of a cluster and the JobSet of a run."""
     found = list(objects_in(json.loads((GOLDEN / file).read_text())))
     assert len({each["kind"] for each in found}) == kinds
@@ -211,7 +211,7 @@ def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["worker.sh", "launcher.sh"])
-def test_nobody_else_reads_the_keys_and_all_else_is_as_in_any_pod(tmp_path: Path, name: str) -> None:
+def test_keys_are_private_and_umask_is_unchanged(tmp_path: Path, name: str) -> None:
     """Otherwise children of sshd and mpirun would write files that the team cannot read."""
     done = started(tmp_path, name, 'umask >"$0.umask"', ["gpu-001"])
     assert done.returncode == 0, done.stderr
@@ -297,7 +297,7 @@ def test_the_judge_refuses_what_nobody_knows() -> None:
         assert words in problem
 
 
-def test_what_cannot_be_written_down_says_why() -> None:
+def test_unprintable_manifest_has_a_reason() -> None:
     """Slurm has no manifest; an MPIJob needs an image that has the programs and the user."""
     slurm = planning.plan(load_stack("local", STACKS))
     for plan, kind, image, user, words in (

@@ -107,7 +107,7 @@ def test_jobs_are_confined_to_what_they_got(case_of: Callable[..., Case]) -> Non
     assert not re.search("TaskPlugin|CR_Core_Memory|DefMemPerCPU|DefCpuPerGPU", local["slurm.conf"])
 
 
-def test_what_computes_is_not_held_up(case_of: Callable[..., Case]) -> None:
+def test_timeouts_spare_running_jobs(case_of: Callable[..., Case]) -> None:
     """A machine that is silent for a while is not given up either: all its jobs would restart."""
     real, local = (slurm.files(*case_of(**declared))["slurm.conf"] for declared in (REAL, {}))
     assert re.findall("^(?:SlurmdTimeout|HealthCheckInterval)=.*", real, re.MULTILINE) == [
@@ -246,7 +246,7 @@ def test_elastic_nodes_come_with_the_work(case_of: Callable[..., Case]) -> None:
     assert slurm.files(plan, dataclasses.replace(roster, members=stopped)) == files
 
 
-def test_who_has_no_work_ends_when_it_is_declared(case_of: Callable[..., Case]) -> None:
+def test_suspend_time_is_declared(case_of: Callable[..., Case]) -> None:
     """A queue of nodes that always run has no such time: none of them would be switched off by it."""
     pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}, {"name": "cpu", "machine": "sim-cpu", "count": 1}]
     queues = [{"name": "train", "pools": ["gpu"], "default": True}, {"name": "small", "pools": ["cpu"]}]

@@ -69,7 +69,7 @@ def round_trips(made: Topology) -> None:
 
 @relaxed
 @given(topologies())
-def test_what_is_written_can_be_read_back(made: Topology) -> None:
+def test_every_form_round_trips(made: Topology) -> None:
     """Every form holds the whole model, or says in its description what it leaves out."""
     round_trips(made)
 
@@ -77,7 +77,7 @@ def test_what_is_written_can_be_read_back(made: Topology) -> None:
 @pytest.mark.long
 @settings(deadline=None, max_examples=10_000)
 @given(topologies())
-def test_what_is_written_can_be_read_back_at_length(made: Topology) -> None:
+def test_every_form_round_trips_at_length(made: Topology) -> None:
     round_trips(made)
 
 
@@ -160,7 +160,7 @@ def test_ranks_meet_rails() -> None:
     assert [ranks.rail_of(rank, 2, 8) for rank in range(2)] == [0, 4]
 
 
-def test_what_nccl_is_told() -> None:
+def test_variables_of_nccl() -> None:
     """Rings stay on their rail, devices are in the order of rails and meant exactly; one NIC needs no word."""
     rails = [f"rail{index}" for index in range(8)]
     assert ranks.nccl(rails) == {"NCCL_CROSS_NIC": "0"}

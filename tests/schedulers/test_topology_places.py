@@ -22,7 +22,7 @@ ANYTHING = st.recursive(
 )
 
 
-def test_what_a_roster_says() -> None:
+def test_reads_places_of_a_roster() -> None:
     """Layers from the top down; who is not said to be anywhere is nowhere."""
     ways = {"gpu-002": ["nn-a", "nn-b", "nn-d"], "gpu-001": ["nn-a", "nn-b", "nn-c"], "gpu-003": []}
     made = places.of_ways(ways)

@@ -91,7 +91,7 @@ FABRIC = ("topology", "device", "huge-pages", "environment", "environment")
 """Remarks on several pods that have none of these settings."""
 
 
-def test_what_fits_is_not_talked_about() -> None:
+def test_good_workload_has_no_findings() -> None:
     assert not lint(planned(), good())
     assert not lint(on_aws(), good_on_aws())
     assert not lint(on_azure(), good_on_azure())
@@ -249,13 +249,13 @@ def test_more_than_a_node_has_runs_nowhere() -> None:
         ),
     ],
 )
-def test_nobody_falls_back_to_tcp_without_a_word(change: Any, id_: str, severity: str, text: str) -> None:
+def test_fallback_to_tcp_is_reported(change: Any, id_: str, severity: str, text: str) -> None:
     made = good_on_aws()
     change(container(made))
     assert said(lint(on_aws(), made)) == [(id_, severity, text)]
 
 
-def test_nobody_is_told_to_ask_for_huge_pages() -> None:
+def test_hint_avoids_huge_pages() -> None:
     """Our nodes and EKS's image reserve none: a pod that requests them would wait for ever."""
     made = good_on_aws()
     container(made)["env"].pop()
@@ -302,7 +302,7 @@ def test_huge_pages_are_asked_for_beside_memory() -> None:
         ("Job", ""),
     ],
 )
-def test_what_nobody_queues_runs_nowhere(kind: str, text: str) -> None:
+def test_workload_without_a_queue_is_an_error(kind: str, text: str) -> None:
     plan = planned(scheduler={**SCHEDULER, "addons": {}})
     found = [one for one in lint(plan, {**good(), "kind": kind}) if one.id == "workload.kind"]
     assert [(one.severity, one.text) for one in found] == ([("error", text)] if text else [])
@@ -355,7 +355,7 @@ def test_a_leader_and_its_worker_are_two_pods_that_talk_to_each_other() -> None:
 
 
 @pytest.mark.parametrize(("accelerators", "nodes", "judged"), [(4, 1, False), (0, 1, False), (4, 2, True)])
-def test_who_takes_fewer_accelerators_need_not_talk_to_the_others(accelerators: int, nodes: int, judged: bool) -> None:
+def test_single_partial_pod_needs_no_fabric(accelerators: int, nodes: int, judged: bool) -> None:
     """A single evaluator or launcher needs no fabric; several with accelerators do."""
     found = [one.id for one in lint(on_aws(), leading(accelerators, nodes))]
     assert found == ([] if not judged else [f"workload.{each}" for each in FABRIC])
@@ -418,7 +418,7 @@ def test_each_fabric_is_left_alone_by_another_setting(name: str, value: str, efa
         assert found == ([("workload.environment", f"{name}={value}: {text}", "take it out")] if text else [])
 
 
-def test_what_a_teams_namespace_refuses_is_said_before() -> None:
+def test_predicts_refusals_of_a_team_namespace() -> None:
     made = good()
     pods(made)["spec"] |= {"hostNetwork": True, "volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}
     container(made)["securityContext"] = {"privileged": True}
@@ -439,7 +439,7 @@ def test_what_a_teams_namespace_refuses_is_said_before() -> None:
         ("node.kubernetes.io/not-ready", False),
     ],
 )
-def test_what_the_server_refuses_of_teams_is_said_before(key: str | None, refused: bool) -> None:
+def test_predicts_refusals_of_the_server(key: str | None, refused: bool) -> None:
     """The message is that of the server."""
     made = good()
     pods(made)["spec"]["tolerations"] = [{"key": key, "operator": "Exists"}]
@@ -454,7 +454,7 @@ def test_what_the_server_refuses_of_teams_is_said_before(key: str | None, refuse
         assert [one.text for one in lint(planned(), made)] == why[:3]
 
 
-def test_what_no_queue_has_is_asked_for_in_vain() -> None:
+def test_resource_without_quota_is_an_error() -> None:
     """Resources that no quota counts are excepted."""
     made = good()
     limits = container(made)["resources"]["limits"]
@@ -466,7 +466,7 @@ def test_what_no_queue_has_is_asked_for_in_vain() -> None:
     assert found.hint.startswith("take it out: there are nvidia.com/gpu, cpu, memory, and names with these beginnings")
 
 
-def test_what_makes_it_worse_than_it_could_be_is_a_warning() -> None:
+def test_poor_settings_are_warnings() -> None:
     """A small /dev/shm, pods anywhere, a job that no restart saves."""
     made = good()
     del container(made)["volumeMounts"], pods(made)["metadata"]["annotations"], made["spec"]["failurePolicy"]
@@ -629,7 +629,7 @@ def trainjob(**trainer: Any) -> dict[str, Any]:
         ({}, "", ""),
     ],
 )
-def test_what_a_trainjob_asks_for_is_all_that_its_pods_have(limits: dict[str, Any], id_: str, text: str) -> None:
+def test_requests_of_a_trainjob_replace_its_runtimes(limits: dict[str, Any], id_: str, text: str) -> None:
     """Requests of the TrainJob replace those of its runtime. If it says how to use a node but not how many, several are
     assumed. Missing variables may come from the runtime."""
     for several in ({"numNodes": 4}, {}):
@@ -652,7 +652,7 @@ def test_what_a_trainjob_asks_for_is_all_that_its_pods_have(limits: dict[str, An
         ("NCCL_DEBUG", "INFO", ""),
     ],
 )
-def test_what_a_trainjob_sets_stands_before_what_its_runtime_does(name: str, value: str, text: str) -> None:
+def test_variables_of_a_trainjob_win(name: str, value: str, text: str) -> None:
     env = [{"name": name, "value": value}]
     for several in ({"numNodes": 4}, {}):
         found = lint(on_aws(), trainjob(env=env, **several))
@@ -697,7 +697,7 @@ OF_PODS = (*PATCHED, "template", "spec", "template", "spec")
     ],
 )
 @pytest.mark.prepared
-def test_what_a_trainjob_patches_is_judged_as_pods_are(patch: dict[str, Any], path: Any, text: str) -> None:
+def test_patches_of_a_trainjob_are_checked(patch: dict[str, Any], path: Any, text: str) -> None:
     """The patch may be about containers or about anything else."""
     job = patched(trainjob(numNodes=4), patch)
     made = {"apiVersion": "trainer.kubeflow.org/v1alpha1", **job}
@@ -733,7 +733,7 @@ def test_memory_is_not_locked_by_a_capability() -> None:
     )
 
 
-def test_what_nobody_knows_of_a_pool_may_be_enough() -> None:
+def test_unknown_size_of_a_pool_passes() -> None:
     plan = planned()
     [gpu] = plan.pools
     other = replace(gpu, name="other", machine=replace(gpu.machine, memory_mib=None))

@@ -99,7 +99,7 @@ def test_another_image_and_other_claims_have_another_one(server: Pods) -> None:
     assert not [line for line in server.told if line.startswith("delete")]
 
 
-def test_nobody_looks_through_one_that_is_about_to_end(server: Pods) -> None:
+def test_reader_changes_pods_before_its_pod_ends(server: Pods) -> None:
     """A reader that follows a run for hours gets another pod in time, while others may still use the one before."""
     names, lasts_s, begun = list[str](), 0, 0.0
     for _ in range(180):

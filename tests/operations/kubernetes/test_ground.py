@@ -101,7 +101,7 @@ def test_how_a_node_stands(of: Any, expected: NodeStanding) -> None:
     assert _standing(of, (), at_work=False) == expected
 
 
-def test_who_is_held_by_the_health_check_looks_again(
+def test_node_held_by_the_health_check_is_checked_again(
     ground: KubernetesGround, server: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only nodes held by the health check look again: a repaired one may be healthy."""
@@ -116,7 +116,7 @@ def test_who_is_held_by_the_health_check_looks_again(
     assert (found["n1"], found["n2"].out) == (NodeStanding(), "held: slow")
 
 
-def test_who_works_is_seen(ground: KubernetesGround, server: StandIn) -> None:
+def test_busy_nodes_are_found(ground: KubernetesGround, server: StandIn) -> None:
     """Pods of anybody but of us and of what is on every node; and a gang that was let start and has no pods yet."""
     owned = [{"kind": "DaemonSet"}]
     server.others = [pod("d", "n1", "kube-system", ownerReferences=owned), pod("proof-ab-1", "n1", "stampworks-proof")]
@@ -127,7 +127,7 @@ def test_who_works_is_seen(ground: KubernetesGround, server: StandIn) -> None:
     assert ground.busy() == {"n1": "run research/gang is on it"}
 
 
-def test_who_is_held_is_asked_of_the_nodes_alone(ground: KubernetesGround, server: StandIn) -> None:
+def test_held_nodes_come_from_node_objects(ground: KubernetesGround, server: StandIn) -> None:
     server.there = [node("n1"), node("n2", out=True, held="proof: slow"), node("n3", taints=["stampworks/proof"])]
     slow, broken_off = DrainReason("proof", "", "slow"), DrainReason("proof", "", "its proof was interrupted")
     assert ground.held() == {"n2": slow, "n3": broken_off}
@@ -161,7 +161,7 @@ def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn
 
 
 @pytest.mark.parametrize("left", [lease(ALICE, 301), lease(holder.ourselves().replace(" begun ", " begun 1"))])
-def test_what_a_killed_proof_has_left_is_taken_over(ground: KubernetesGround, server: StandIn, left: Any) -> None:
+def test_leases_of_a_killed_proof_are_taken_over(ground: KubernetesGround, server: StandIn, left: Any) -> None:
     """The lease is replaced as it was read, so that only one proof gets it; its other nodes stay held."""
     server.there = [node("n1"), node("n2", taints=["stampworks/proof"])]
     server.lease = left
@@ -216,7 +216,7 @@ def test_one_that_was_quicker_is_let_go_first(ground: KubernetesGround, server: 
     assert not [line for line in server.told if line.startswith("taint")]
 
 
-def test_who_is_held_is_let_in_and_held_again(ground: KubernetesGround, server: StandIn) -> None:
+def test_held_node_is_released_and_held_again(ground: KubernetesGround, server: StandIn) -> None:
     """A new node gets its taint back, another one its reason; a node that was cordoned meanwhile keeps that."""
     held = node("n2", out=True, held="proof: slow")
     server.there = [node("n1", taints=["stampworks/unproven"]), held, node("n3", out=True)]
@@ -260,7 +260,7 @@ def of_image() -> KubernetesGround:
     return made
 
 
-def test_what_measures_from_an_image_has_what_jobs_have(of_image: KubernetesGround) -> None:
+def test_measurement_pods_have_the_devices_of_jobs(of_image: KubernetesGround) -> None:
     """The pod has all accelerators, NICs and claims of runs; it does not enter the node, and is not privileged."""
     spec = of_image._pod("ask", 1, ["a", "b"], 1, 8, 10)["spec"]
     [container] = spec["containers"]
@@ -395,9 +395,7 @@ def test_one_node_that_cannot_fetch_an_image_is_out_of_order(
     assert server.now == 60
 
 
-def test_whoever_stops_a_proof_stops_its_wait_for_an_image(
-    of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupt_ends_the_wait_for_an_image(of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next line of progress stops it, and its pods are deleted."""
     of_image._until = 10_000
     of_image._server = server = Kubelets(monkeypatch, itertools.repeat([]))

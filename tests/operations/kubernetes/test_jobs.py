@@ -73,7 +73,7 @@ def node_job(**more: Any) -> dict[str, Any]:
     return {"name": "node", "template": {"spec": more}}
 
 
-def test_whose_team_a_run_is_of(teams: Plan) -> None:
+def test_team_of_a_run(teams: Plan) -> None:
     """A run belongs to the user's first account, root's to the first team by name. A user without one is refused."""
     assert pods_of(teams, ROSTER, wanted(teams), "alice").team == "product"
     assert pods_of(teams, ROSTER, wanted(teams), "root").team == "product"
@@ -188,7 +188,7 @@ def test_a_jobset_that_somebody_else_has_written_is_shown_as_it_is(
         {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "--all"},
     ],
 )
-def test_who_says_that_something_makes_its_jobset_has_nothing_else_deleted(
+def test_cancel_trusts_no_owner_named_by_a_jobset(
     owner: dict[str, Any], teams: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The administrator cancels, who may delete more than the team."""
@@ -200,7 +200,7 @@ def test_who_says_that_something_makes_its_jobset_has_nothing_else_deleted(
     assert server.told[1].startswith("delete configmaps --field-selector=metadata.name=own ")
 
 
-def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_deletes_the_owner_of_a_jobset(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise Trainer would create the JobSet again. Objects printed with it are deleted, and no others."""
     server = StandIn()
     trainer = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "controller": True}

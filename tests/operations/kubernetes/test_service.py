@@ -58,7 +58,7 @@ def test_a_node_that_is_to_be_proven_has_no_other_reason() -> None:
     ]
 
 
-def test_who_forgets_that_it_leaves_is_told_again() -> None:
+def test_forgotten_drain_is_repeated() -> None:
     """Slurm forgets drains of nodes that it powers down: they would take jobs while others still run some."""
     one, other = node("gpu-001"), node("gpu-002")
     server, seen = StandIn(one, other), list[str]()
@@ -75,7 +75,7 @@ def test_who_forgets_that_it_leaves_is_told_again() -> None:
     assert [each["spec"]["unschedulable"] for each in server.there] == [True, True]
 
 
-def test_nobody_waits_for_ever_for_a_node_that_does_not_stay_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_a_node_that_is_resumed_each_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user resumes it each time. The other nodes take jobs again, as after any failed change."""
     server = StandIn(node("gpu-001"), node("gpu-002"))
     told, hold, held = KubernetesService(server), KubernetesService(server).hold, list[str]()

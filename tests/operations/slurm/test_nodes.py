@@ -167,7 +167,7 @@ def test_a_person_who_drains_while_it_waits_is_not_overruled(cluster: StandIn) -
     assert slurm.nodes(cluster.roster)["gpu-002"].reason == BOB
 
 
-def test_what_an_interrupted_up_left_drained_is_its_own(cluster: StandIn) -> None:
+def test_drain_of_an_interrupted_up_is_taken_over(cluster: StandIn) -> None:
     """The next one takes over the drain of one that was killed, and undoes it when it gives up."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason=written(LEAVES)))
     cluster.jobs([job(8, "bob", "gpu-002")])
@@ -214,7 +214,7 @@ def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
         ),
     ],
 )
-def test_what_slurm_could_not_keep_is_refused(text: str, message: str) -> None:
+def test_refuses_reasons_that_slurm_cannot_store(text: str, message: str) -> None:
     """The reason is refused before anything is drained."""
     with pytest.raises(InputError) as caught:
         said_by("alice", text)
@@ -270,14 +270,14 @@ def test_a_wait_that_runs_out_leaves_them_drained(cluster: StandIn) -> None:
 
 
 @pytest.mark.parametrize("reason", [written(BOB), "fan broken", "Not responding"])
-def test_what_a_person_or_slurm_holds_is_returned(cluster: StandIn, reason: str) -> None:
+def test_node_held_by_a_person_or_slurm_is_returned(cluster: StandIn, reason: str) -> None:
     """A node that already takes jobs is left alone."""
     cluster.nodes(node("gpu-001", "DOWN", reason=reason), node("gpu-002", reason="gone by"))
     give_back(the_plan(), cluster.roster, ["gpu-001", "gpu-002", "gpu-001"])
     assert cluster.updates == ["update nodename=gpu-001 state=resume"]
 
 
-def test_what_the_toolkit_holds_is_returned_by_force_only(cluster: StandIn) -> None:
+def test_return_of_a_node_held_by_the_toolkit_needs_force(cluster: StandIn) -> None:
     """All or none are resumed: the error names each held node, with author and reason."""
     cluster.nodes(
         node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"),

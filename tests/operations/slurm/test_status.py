@@ -250,7 +250,7 @@ def test_when_capacity_ends(at: str, said: str) -> None:
     assert ending_sentence(ending, now).removesuffix(": save the state of running jobs") == said
 
 
-def test_what_ends_is_no_verdict(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endings_do_not_change_the_verdict(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """The nodes are as well as they were; it is shown below them."""
     ending = plan.Ending("gpu", "cr-1", "", "not permitted")
     monkeypatch.setattr(local, "endings", lambda *_: (ending,))
