@@ -245,7 +245,7 @@ def test_a_list_of_a_base_that_does_not_fit() -> None:
     assert f"  hint: there is only train {own}\n" in said
 
 
-def test_what_is_not_read_in_either() -> None:
+def test_reports_refused_syntax_of_both_files() -> None:
     """Refused syntax is reported from both files."""
     write(base=EXAMPLE + "cloud: local\n", over="extends: base.yaml\nname: a\nname: b\n")
     assert [line for line in refused("over.yaml").splitlines() if "twice" in line] == [

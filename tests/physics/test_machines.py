@@ -226,7 +226,7 @@ def test_the_floor_of_rings_and_of_sends_to_everybody(
         ("m7i", "m7i has no accelerators"),
     ],
 )
-def test_what_is_no_mesh_and_has_no_switch_has_no_ceiling(name: str, why: str) -> None:
+def test_no_ceiling_without_mesh_or_switch(name: str, why: str) -> None:
     """A ring over all links of an accelerator is what the model is about."""
     with pytest.raises(UnknownFactError, match=f"^{why}$"):
         collective_on_machines("all_reduce", 1, None, replace(NAMES[name], nvlink_nodes=1))

@@ -86,7 +86,7 @@ def test_traffic_of_layouts() -> None:
     assert (layers.times, layers.size_bytes) == (4 * 80, 2 * 8192 * 8192)
 
 
-def test_what_parts_of_samples_say() -> None:
+def test_context_parallel_traffic() -> None:
     """Keys and values of the whole sample, of each layer, there and back: 2 x 2 x 8 x 128 bytes of a token."""
     long = replace(LLAMA_8B, sequence=131072)
     there, back, *_ = training.traffic(long, memory.tp(64, 1, 1, 8), 1, 8)

@@ -75,7 +75,7 @@ def test_hardware_that_no_pod_can_have() -> None:
     assert not [name for name in found(planned("aws", "m7i", gpu_operator=False)) if name.startswith("addons.hardware")]
 
 
-def test_what_is_one_clouds_own_is_refused_elsewhere() -> None:
+def test_addon_of_one_cloud_is_refused_elsewhere() -> None:
     """On that cloud it is part of every Kubernetes, and a switch removes it."""
     assert "node-monitoring-agent" not in by(planned("aws", node_monitoring_agent=False))
     said = found(planned(node_monitoring_agent=True))["addons.hardware node-monitoring-agent"]
@@ -154,7 +154,7 @@ def test_no_machine_with_accelerators_of_nvidia_is_refused_for_them() -> None:
         ("ap-east-2", "602401143452.dkr.ecr.us-west-2.amazonaws.com"),
     ],
 )
-def test_what_aws_has_in_every_region_comes_from_the_cluster_s_own(region: str, registry: str) -> None:
+def test_aws_images_come_from_the_region(region: str, registry: str) -> None:
     """Nodes without egress reach no other registry; for a region with an unknown registry it is the chart's."""
     plan = planned("aws", region=region, egress="none")
     assert [each.name for each in of(plan, "efa-device-plugin").images] == [f"{registry}/eks/aws-efa-k8s-device-plugin"]
@@ -216,7 +216,7 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
     assert wrong["addons.mig gpu-operator"].severity == "warning"
 
 
-def test_who_looks_at_accelerators_may_keep_them_from_being_divided() -> None:
+def test_monitoring_agent_may_block_mig() -> None:
     """The cloud's own agent is unknown to the operator."""
     what = "addons.mig node-monitoring-agent"
     said = found(planned("aws", mig_profile="all-1g.10gb"))[what]
@@ -271,14 +271,14 @@ def test_a_profile_that_divides_nothing_is_refused_where_it_stands(
     planned(cloud, machine, **{**declared, "mig_profile": "all-disabled"})
 
 
-def test_what_this_machine_cannot_run_is_refused() -> None:
+def test_refuses_addons_that_local_cannot_run() -> None:
     said = found(planned("local", metrics_server=True))["addons.installer metrics-server"]
     place, hint = "scheduler.addons.metrics_server", "write metrics_server: false"
     assert (said.verdict, said.place, said.hint) == ("fail", place, hint)
     assert said.text.startswith("metrics-server cannot run on local: pods on this machine start from images")
 
 
-def test_what_this_machine_runs_where_somebody_asks_for_it() -> None:
+def test_local_addons_need_no_installation() -> None:
     """Programs of this machine need no installation; without the switch they do not appear."""
     plan = planned("local", trainer=True, mpi_operator=True, installer="none")
     assert by(plan) == dict.fromkeys(("kueue", "jobset", "trainer", "mpi-operator"), "cloud")
@@ -290,7 +290,7 @@ def test_what_this_machine_runs_where_somebody_asks_for_it() -> None:
     ("version", "wrong"),
     [("1.35.4", set()), ("1.36.0", {"network-operator"}), ("1.31.9", {"gpu-operator"}), ("1.37.0", None)],
 )
-def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str] | None) -> None:
+def test_refuses_addons_for_another_kubernetes(version: str, wrong: set[str] | None) -> None:
     """The developers' versions decide; the problem is at the switch, and has the source."""
     plan = planned()
     kubernetes = tuple({**dict(plan.release.kubernetes), "kubernetes": version}.items())
@@ -304,7 +304,7 @@ def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str]
         assert f"it is for {row.kubernetes_min} to {row.kubernetes_max} ({row.source}, read {row.read})" in each.text
 
 
-def test_what_nobody_says_is_unknown() -> None:
+def test_unstated_versions_are_unknown() -> None:
     """Only the cloud's own parts are known, with versions that suit its Kubernetes."""
     said = list(addons(planned("aws")))
     assert {(each.id, each.verdict) for each in said} == {("addons.kubernetes", "unknown")}

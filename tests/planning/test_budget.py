@@ -67,7 +67,7 @@ def test_nodes_that_need_not_run_only_warn() -> None:
 
 
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
-def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None:
+def test_unpriced_parts_are_not_free(usd: int, outcome: str) -> None:
     """An exception is a known part that exceeds the budget alone."""
     data = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[data]))
@@ -76,7 +76,7 @@ def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None
 
 
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
-def test_what_is_paid_by_use_is_not_taken_for_free(usd: int, outcome: str) -> None:
+def test_usage_based_parts_are_not_free(usd: int, outcome: str) -> None:
     """An exception is a known part that exceeds the budget alone."""
     archive = {"name": "archive", "kind": "s3", "mount": "/archive"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[archive]))
@@ -114,7 +114,7 @@ def test_watched_budgets_are_described() -> None:
 BLOCK = {**POOL, "purchase": "block", "reservation": "cr-0fedcba9876543210"}
 
 
-def test_somebody_has_to_be_told_when_a_block_ends() -> None:
+def test_block_needs_mail_addresses() -> None:
     """The nodes of the block are terminated, whatever runs on them."""
     [it] = found(on_aws({}, pools=[BLOCK]), "purchase.end")
     assert (it.outcome, it.place, it.subject) == ("warn", "budget.notify", "gpu")
@@ -123,7 +123,7 @@ def test_somebody_has_to_be_told_when_a_block_ends() -> None:
     assert found(on_aws({}), "purchase.end") == []
 
 
-def test_somebody_has_to_be_told_when_a_block_ends_that_is_tried_later() -> None:
+def test_alternative_block_needs_mail_addresses() -> None:
     """Nodes may still be in it."""
     later = [{"purchase": "spot"}, {"purchase": "block", "reservation": "cr-2"}]
     pools = [{**POOL, "count_min": 1, "fallbacks": later}, {**BLOCK, "name": "more"}]
@@ -145,7 +145,7 @@ def test_somebody_has_to_be_told_when_a_block_ends_that_is_tried_later() -> None
         "ops@exämple.com",
     ],
 )
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_refuses_malformed_mail_addresses(address: str) -> None:
     with pytest.raises(DeclarationError, match="is not a mail address") as error:
         on_aws({"notify": ["team.gpu+alarms@mail.example.com", address]})
     assert [(problem.path, problem.hint) for problem in error.value.problems] == [

@@ -49,7 +49,7 @@ def test_a_cloud_that_cannot_be_stamped_says_so(cloud: str) -> None:
     assert plan_text(plan, cost(plan), warned).startswith(f"plan only: {warned[0].text}\n\ncluster ")
 
 
-def test_what_a_cloud_needs_and_does_not_let_choose() -> None:
+def test_required_and_fixed_fields_of_a_cloud() -> None:
     """All of it at once, each where it is written."""
     data = {
         "version": 1,

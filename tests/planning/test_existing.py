@@ -237,7 +237,7 @@ def test_the_plan_takes_the_subnets_of_its_zone() -> None:
     assert ("subnet database", DATABASE) in existing_parts(database)
 
 
-def test_what_owners_pay_is_not_counted() -> None:
+def test_costs_of_network_owners_are_not_counted() -> None:
     counted = {each.what for each in cost(plan()).charges}
     assert not counted & {"NAT gateway", "public address", "endpoints"}
     assert "what its owners bill for the existing network" in cost(plan()).uncounted

@@ -261,7 +261,7 @@ def test_fields_of_one_value_have_one() -> None:
 
 
 @pytest.mark.parametrize(("path", "value"), IDENTITY.items())
-def test_what_tells_siblings_apart_is_left_out(path: str, value: Any) -> None:
+def test_fingerprint_ignores_names_and_addresses(path: str, value: Any) -> None:
     """Another name and other addresses are the same cluster once more."""
     assert of(changed(path, value)) == of(DECLARED)
 

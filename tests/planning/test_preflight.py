@@ -218,7 +218,7 @@ def test_a_service_that_has_no_endpoint() -> None:
 
 
 @pytest.mark.parametrize("egress", ["nat", "none"])
-def test_whoever_lists_no_service_has_not_told(egress: str) -> None:
+def test_empty_list_of_services_is_unknown(egress: str) -> None:
     """A simulated AWS lists none: neither a zone nor another egress follows from that."""
     [told] = said("network.endpoints", plan_of(network={"egress": egress}), services=[])
     assert told[1] == "unknown"
@@ -415,7 +415,7 @@ def test_every_fact_is_asked_for_by_a_rule() -> None:
         ({"network_limits": [{"name": "x", "value": float("inf")}]}, "a limit is a number"),
     ],
 )
-def test_what_holds_no_facts(change: dict[str, Any], said_: str) -> None:
+def test_refuses_malformed_facts(change: dict[str, Any], said_: str) -> None:
     """The error helps the editor of the file, and no plan uses a part of it."""
     with pytest.raises(ValueError, match=said_):
         account_of({**written(), **change})
@@ -427,7 +427,7 @@ def test_a_fact_that_is_known_and_unknown() -> None:
         account_of({**data, "offers": []})
 
 
-def test_what_facts_refuse_is_said_with_all_else() -> None:
+def test_findings_from_facts_are_reported_together() -> None:
     """A block that has ended, an endpoint that is missing, an image that is gone, and a size that no file system has:
     each at its field and with its remedy."""
     block = {"purchase": "block", "reservation": "cr-1"}

@@ -83,7 +83,7 @@ def test_another_name_of_a_machine(plan_text_of: PlanText, monkeypatch: pytest.M
         ("m7i", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm"),
     ],
 )  # fmt: skip
-def test_what_is_offered_for_an_unknown_machine(name: str, cloud: str, hint: str) -> None:
+def test_suggestions_for_an_unknown_machine(name: str, cloud: str, hint: str) -> None:
     """Near names, and the same accelerator, on the cluster's cloud first and then elsewhere."""
     found = machine_hint(name, cloud)
     assert found.startswith(hint) if hint.endswith(", ") else found == hint

@@ -37,7 +37,7 @@ def test_a_limit_that_is_too_low() -> None:
     assert not [each for each in said("quota", plan_of(), **facts) if each[0] == P]
 
 
-def test_what_is_reserved_is_within_the_limit_already() -> None:
+def test_own_reservation_is_within_the_limit() -> None:
     """It was counted at its reservation, if the account owns it."""
     own, shared = reservation(), reservation(own=False)
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 3072.0}, *limits(STANDARD)]}
@@ -56,7 +56,7 @@ def test_what_is_reserved_is_within_the_limit_already() -> None:
     ],
     ids=["too small", "another type", "ended"],
 )
-def test_what_does_not_start_in_a_reservation_counts(fields: dict[str, Any], beside: int, taken: int) -> None:
+def test_nodes_outside_a_reservation_count(fields: dict[str, Any], beside: int, taken: int) -> None:
     """Only nodes with a place in the reservation are within the limit."""
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 100.0}, *limits(STANDARD)]}
     plan = plan_of(pool=RESERVED)

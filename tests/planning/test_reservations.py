@@ -110,7 +110,7 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
 
 
 @pytest.mark.parametrize(("pool", "fields", "place", "text", "hint"), WRONG, ids=lambda each: str(each)[:40])
-def test_what_was_bought_is_not_what_is_declared(
+def test_reservation_differs_from_the_declaration(
     pool: dict[str, str], fields: dict[str, Any], place: str, text: str, hint: str
 ) -> None:
     """Type, zone, number, way, time: each at its own field."""

@@ -82,7 +82,7 @@ def test_a_role_that_is_passed_has_its_condition() -> None:
     assert {each["Resource"] for each in statements} == {"arn:aws:iam::123456789012:role/test-*"}
 
 
-def test_what_is_made_once_in_an_account_is_a_warning() -> None:
+def test_missing_right_for_a_service_role_is_a_warning() -> None:
     """A role of a service may be there already, and then nobody has to make it."""
     made = plan_of()
     found = said(UP, made, rights=judged(made, iam_CreateServiceLinkedRole=("denied", "")))
@@ -108,7 +108,7 @@ def test_root_has_no_limits() -> None:
     assert (one.outcome, one.hint) == ("warn", "read the account as the user or role that runs `up`")
 
 
-def test_what_was_never_asked_is_unknown() -> None:
+def test_unread_rights_are_unknown() -> None:
     """Without facts, without an answer, and of what was declared later."""
     made = plan_of()
     [one] = [each for each in planning.rules(made, None, TODAY) if each.id == UP]

@@ -94,7 +94,7 @@ def test_a_slow_one_is_named_with_its_number() -> None:
     assert all("gpu-003" in each and len(each) <= 2 for each in again)
 
 
-def test_of_one_node_alone_its_accelerators_are_the_peers() -> None:
+def test_accelerators_of_a_single_node_are_compared() -> None:
     """A machine with eight has seven to compare one with."""
     cluster = Accelerated(of_eight(1), rate={("gpu-001", 2): 400.0})
     [(verdict, nodes, why)] = matmul(cluster)

@@ -168,7 +168,7 @@ def test_packets_that_do_not_fit() -> None:
         ([("accelerator_pcie_generation", 1), ("accelerator_pcie_generation_max", 5)], [], []),
     ],
 )
-def test_what_accelerators_say(
+def test_complaints_of_accelerators(
     values: list[tuple[str, float]], texts: list[tuple[str, str, str]], why: list[str]
 ) -> None:
     """Faults of hardware differ from faults of programs, and an idle link from a narrow one."""

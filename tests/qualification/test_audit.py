@@ -349,7 +349,7 @@ def test_storage_that_may_be_small(gbs: float, verdict: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(50, "refused"), (350, "ok"), (440, "cannot-tell"), (600, "refused")])
-def test_what_is_the_same_whatever_the_fabric_does(value: float, verdict: str) -> None:
+def test_verdict_without_knowledge_of_reduction_in_switches(value: float, verdict: str) -> None:
     """Unknown reduction in switches matters only between the rates with and without it."""
     judgement = judged("a3-ultragpu-8g", 16, "all_reduce_busbw", 0, "GB/s", value)
     assert judgement.verdict == verdict, judgement.reason
@@ -400,7 +400,7 @@ def test_every_row_gets_a_verdict_and_a_reason(
 
 @relaxed
 @given(real, st.integers(1, 200), quantities, sizes, st.floats(1e-3, 1e6), st.floats(1, 1e3))
-def test_what_is_above_the_ceiling_stays_there(
+def test_verdict_is_monotonic(
     machine: str, nodes: int, quantity: str, size_bytes: int, value: float, more: float
 ) -> None:
     """With a rising value the verdict goes from too low to fine to impossible, and never back."""

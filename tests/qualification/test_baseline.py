@@ -33,7 +33,7 @@ def test_one_far_below_is_found_alone(values: list[float], data: st.DataObject, 
 
 @settings(deadline=None, derandomize=True)
 @given(ALIKE)
-def test_those_that_are_alike_are_not_told_apart(values: list[float]) -> None:
+def test_small_deviations_do_not_count(values: list[float]) -> None:
     """A difference of less than 3 % does not count, for any number of deviations."""
     assert slow(named(values)) == {}
 
@@ -116,7 +116,7 @@ def test_two_kinds_of_nodes_are_no_slow_ones() -> None:
 @pytest.mark.parametrize(
     ("begin", "end", "part"), [(0, 30, 0.3), (100, 128, 0.92), (50, 51, 0.001)], ids=["ramping", "backup", "stall"]
 )
-def test_what_passes_is_not_slow(begin: int, end: int, part: float) -> None:
+def test_short_slowness_does_not_count(begin: int, end: int, part: float) -> None:
     """Low clocks at first, load of another user for a while, and a stall cover less than a quarter of the window."""
     made = NOISE["drifting"](Random(2))  # noqa: S311
     steps = made["n3"]

@@ -87,7 +87,7 @@ def test_nodes_that_drop_out_fail_and_the_rest_is_asked_again() -> None:
     assert {each.verdict for each in evidence.findings[1:]} == {"pass"}
 
 
-def test_nobody_is_believed_about_others() -> None:
+def test_only_the_first_rank_reports_about_others() -> None:
     """Only the first rank may report about others, and only about nodes of the start."""
 
     class Slander(SimulatedCluster):

@@ -62,7 +62,7 @@ def test_any_change_shows(path: tuple[Any, ...]) -> None:
         assert verify(json.dumps(content), PUBLIC).signature == "fail"
 
 
-def test_somebody_elses_key() -> None:
+def test_signature_of_another_key_fails() -> None:
     """The error names both keys."""
     checked = verify(FILE, new_key()[1])
     assert checked.signature == "fail"

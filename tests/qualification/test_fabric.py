@@ -84,7 +84,7 @@ def test_the_network_for_management_may_carry_a_little(part: float, verdict: str
         assert (found.quantity, found.measured, found.expected) == ("management_sent", part * whole / 6, whole / 6)
 
 
-def test_what_every_node_moved_is_kept() -> None:
+def test_traffic_of_every_node_is_kept() -> None:
     """All its rails together, and beside them its network for management: four rows a node, however many NICs."""
     cluster = SimulatedCluster(subject(4))
     rows = [
@@ -104,7 +104,7 @@ class Once(SimulatedCluster):
         return super().fabric(asked)
 
 
-def test_somebody_elses_traffic_is_not_there_twice() -> None:
+def test_foreign_traffic_is_measured_again() -> None:
     """The measurement is repeated before a node is blamed."""
     assert open_findings(Once(subject(4), elsewhere=2000.0)) == []
 
@@ -150,7 +150,7 @@ def test_half_an_answer_is_none() -> None:
     assert open_findings(cluster) == []
 
 
-def test_what_accelerators_reduce_need_not_be_a_ring() -> None:
+def test_required_traffic_assumes_no_ring() -> None:
     """NCCL may use trees, and a switch may reduce: only traffic that must leave a node is required."""
 
     class Nccl(SimulatedCluster):

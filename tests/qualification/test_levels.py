@@ -27,7 +27,7 @@ def test_most_informative_steps_come_first() -> None:
     assert set(steps("none")) < set(steps("quick")) < set(steps("standard")) < set(steps("burn-in"))
 
 
-def test_what_is_asked_follows_that_order() -> None:
+def test_steps_keep_their_order() -> None:
     """No later step changes the order."""
     cluster = SimulatedCluster(subject(4))
     cluster.prove()
@@ -50,7 +50,7 @@ def test_steps_without_time_are_not_started() -> None:
     }
 
 
-def test_what_was_found_before_the_time_was_up_counts() -> None:
+def test_findings_before_the_deadline_count() -> None:
     """An unfinished step passes no node, whatever it has reported so far."""
     cluster = SimulatedCluster(subject(4), {("gpu-003", "rail0"): 0.2}, takes=6.0)
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard", seconds=20)

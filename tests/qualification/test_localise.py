@@ -51,7 +51,7 @@ def test_two_bad_among_many(data: st.DataObject, count: int, leaf_nodes: int) ->
 
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.integers(0, 64), st.sets(st.integers(0, 63)))
-def test_nobody_good_is_ever_named(count: int, bad: set[int]) -> None:
+def test_no_healthy_node_is_named(count: int, bad: set[int]) -> None:
     """However many are bad, the search ends, and who is named is bad."""
     items = [f"n{number}" for number in range(count)]
     broken = [items[number] for number in bad if number < count]

@@ -52,7 +52,7 @@ def test_a_rail_that_loses_packets_is_its_nodes_fault(oversubscription: int) -> 
     assert (failed.quantity, failed.measured, failed.expected, failed.unit) == ("pair_resent", 2.69, 0.5, "%")
 
 
-def test_what_a_queue_drops_is_no_loss() -> None:
+def test_dropped_packets_are_no_fault() -> None:
     """On a trunk narrower than the rails, TCP finds its rate by losing packets."""
     of = subject(8, leaf_nodes=4, oversubscription=4)
 
@@ -137,7 +137,7 @@ def test_noise_of_the_host_blames_nobody() -> None:
     assert all(len(together) == 1 for rounds in alone for together in rounds)
 
 
-def test_who_stays_slow_when_the_noise_has_gone_is_named() -> None:
+def test_node_that_stays_slow_is_named() -> None:
     """The other end of its last pair was fast with another partner."""
     cluster = Noisy(subject(3), {("gpu-002", "rail0"): 0.5})
     [failed] = [failed for failed in failures(cluster) if failed[0] == "rails"]
@@ -180,7 +180,7 @@ def test_two_faults_at_once() -> None:
     assert failures(cluster) == [("rails", ("gpu-001",), "rail0"), ("rails", ("gpu-002",), "rail1")]
 
 
-def test_nobody_to_measure_with_is_unknown() -> None:
+def test_node_without_a_partner_is_unknown() -> None:
     """A node of many whose rails have no other end now is not proven; one that is all there is has nothing to prove."""
     evidence = Evidence()
     asked = list(pairs(subject(4), ("gpu-002",), evidence))

@@ -125,7 +125,7 @@ def on_accelerators(quantity: str, value: float, slowest: float) -> Measuring:
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(52.0, "pass"), (20.0, "fail"), (90.0, "unknown")])
-def test_what_is_known_of_a_machine(value: float, verdict: str) -> None:
+def test_rates_are_compared_with_the_machine(value: float, verdict: str) -> None:
     """All alike may be slow, or measured wrongly: physics says so, with its arithmetic."""
     evidence = carried_out(of_devices, on_accelerators("h2d_bandwidth", value, value))
     found = [each for each in about(evidence, "copies") if each.quantity]

@@ -63,7 +63,7 @@ def test_invalid_answers(change: dict[str, Any], why: str) -> None:
     assert heard.unreadable == (f"pairs, rank 0: {why}",)
 
 
-def test_nobody_speaks_for_another_rank() -> None:
+def test_lines_of_another_rank_are_ignored() -> None:
     """Slurm says where a line comes from; a line that another rank prints, label and all, is noise."""
     mine = [f"0: {line}" for line in lines(DATA)]
     assert len(read("\n".join(mine)).results) == 1

@@ -72,7 +72,7 @@ def test_windows_are_summed_up() -> None:
     assert first.low < first.value < first.high
 
 
-def test_those_of_another_machine_are_no_measure() -> None:
+def test_groups_are_compared_with_themselves() -> None:
     """Each group has its own usual rate."""
     slower = {node: (lambda _: 0.5) for node in NODES[4:]}
     together, apart = OverTime([NODES]), OverTime([NODES[:4], NODES[4:]])

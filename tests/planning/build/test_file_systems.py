@@ -236,7 +236,7 @@ def test_nearest_numbers_stand_beside_the_words() -> None:
 
 
 @pytest.mark.parametrize("kind", ["weka", "vast", "beegfs", "storage-scale", "ddn-exascaler", "nfs"])
-def test_what_nobody_looked_up_is_neither_legal_nor_illegal(kind: str) -> None:
+def test_uncatalogued_size_is_unknown(kind: str) -> None:
     """Servers of one's own: a size can be anything, and the catalog says that it does not know."""
     findings = check(Options(kind, capacity=7), "hosts")
     assert {finding.verdict for finding in findings} == {"unknown"}
@@ -300,7 +300,7 @@ def test_performance_of_file_systems() -> None:
     assert found.write == found.read
 
 
-def test_what_is_sold_in_gb_brings_throughput_by_the_tb() -> None:
+def test_throughput_per_tb_of_storage_sold_in_gb() -> None:
     found = delivered(ORACLE, "oracle")
     assert found.read is not UNKNOWN
     assert found.read.why == "250 MB/s per TB x 31.2 TB (31200 GB / 1000)"
@@ -367,7 +367,7 @@ def test_rate_of_one_node(options: Options, machine: str, gbs: float, why: str) 
         (GOOGLE, "a2-highgpu-8g", 0.99 * 12.5, "1 NIC x 100 Gb/s, 0.99 of it data"),
     ],
 )
-def test_what_no_client_exceeds(options: Options, machine: str, gbs: float, why: str) -> None:
+def test_limits_of_clients(options: Options, machine: str, gbs: float, why: str) -> None:
     """A limit is no promise: what a client reaches, its vendor does not say."""
     assert client(options, catalog.machines()[machine]) is UNKNOWN
     found = client_most(options, catalog.machines()[machine])

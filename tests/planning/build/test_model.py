@@ -326,7 +326,7 @@ def test_checkpoints_go_through_clients(trained_on: Callable[..., Plan]) -> None
     assert found["training.gpu.checkpoint_seconds_min"].value == pytest.approx(10)
 
 
-def test_what_clients_reach_may_be_unknown(trained_on: Callable[..., Plan]) -> None:
+def test_client_rate_may_be_unknown(trained_on: Callable[..., Plan]) -> None:
     """The limit of the storage still counts, and missing limits are reported."""
     lustre = {"name": "s", "kind": "azure-managed-lustre", "mbps_per_tib": 500, "capacity": 16384, "mount": "/s"}
     plan = trained_on("ND96isr_H100_v5", LLAMA_8B, storage=[lustre], batch=256)
@@ -421,7 +421,7 @@ def test_every_number_has_its_arithmetic(trained_on: Callable[..., Plan]) -> Non
         ("ND96isr_H100_v5", "duration and interval of checkpoints, and goodput, are unknown: the catalog know"),
     ],
 )
-def test_what_the_catalog_does_not_know(machine: str, words: str, trained_on: Callable[..., Plan]) -> None:
+def test_missing_facts_of_the_catalog_are_named(machine: str, words: str, trained_on: Callable[..., Plan]) -> None:
     """Is left out, with the missing fact as its reason."""
     assert expected(trained_on(machine, LLAMA_8B, batch=256))[1]["training.gpu"].startswith(words)
 
@@ -518,7 +518,7 @@ def test_speed_is_that_of_a_layout_that_fits(
     assert ("split layers" in found["training.gpu.step_seconds_max"].why) is mark.startswith("as tp")
 
 
-def test_what_fits_nowhere_has_no_speed(trained_on: Callable[..., Plan]) -> None:
+def test_model_without_a_layout_has_no_speed(trained_on: Callable[..., Plan]) -> None:
     found, reasons = expected(trained_on("p5", {**LLAMA_8B, "layers": 10000, "hidden": 65536, "ffn": 262144}))
     assert "training.gpu.step_seconds_min" not in found
     assert reasons["training.gpu"].endswith("no layout of it is known to fit on these nodes")

@@ -186,7 +186,7 @@ def test_google_gives_twice_as_many(per_node: int, node_addresses: int) -> None:
 
 
 @pytest.mark.parametrize("cloud", [name for name, choices in CLOUDS.items() if choices.pods])
-def test_what_a_node_takes_is_enough(cloud: str) -> None:
+def test_node_has_addresses_for_all_pods(cloud: str) -> None:
     """This holds for every number of pods that can be declared."""
     pods = CLOUDS[cloud].pods
     assert pods

@@ -116,7 +116,7 @@ def rolled(a: Plan, b: Plan) -> str:
     return next(each.text for each in found.order if each.stage == "roll" and each.text.startswith("gpu-"))
 
 
-def test_what_the_distributions_image_does_for() -> None:
+def test_uses_of_the_distribution_image() -> None:
     """The distribution's image suffices for nodes of a release without its own kernel that need no other repository; an
     image made of the release suffices for all."""
 
@@ -262,7 +262,7 @@ def test_a_slurm_that_needs_accounting_is_refused_without() -> None:
     assert on_aws(release=UBUNTU, scheduler={"kind": "kubernetes"}).release.name == UBUNTU
 
 
-def test_what_cannot_be_measured_is_said() -> None:
+def test_missing_torch_makes_the_proof_unknown() -> None:
     """The suite has no torch, on which the checks run, and accelerators bring one; no proof, no question."""
     plain = {"name": "plain", "machine": "m7i", "count": 1, "zone": "us-east-1a"}
     assert verdicts(on_aws(release=UBUNTU, pools=[plain]), "release.torch") == [

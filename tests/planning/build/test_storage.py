@@ -61,7 +61,7 @@ def test_a_fleet_is_no_faster_than_its_nodes() -> None:
     ) in fleet.text
 
 
-def test_what_is_reached_over_efa_by_machines_without() -> None:
+def test_efa_storage_on_machines_without_efa() -> None:
     """Nodes of such a pool use TCP, and where all do, the declared EFA has no effect."""
     fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True}
     assert not found(on_aws(gpu(), storage=[fast]), "storage.efa")
@@ -178,7 +178,7 @@ def test_the_local_cloud_has_directories_only() -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs", "weka", "local-nvme"])
-def test_what_nothing_here_makes_on_a_cloud(kind: str) -> None:
+def test_refuses_storage_that_the_cloud_cannot_create(kind: str) -> None:
     """Nodes that a cloud starts mount what is made there, and there is no word for where another server is."""
     problem = f"storage[0].kind: {kind} cannot be made on aws yet"
     said = refusal(storage=[{"name": "data", "kind": kind, "mount": "/data"}])

@@ -46,7 +46,7 @@ def test_a_managed_database_has_a_subnet_in_another_zone() -> None:
         planned(declared(catalog.machines()["a3-ultragpu-8g"]) | managed)
 
 
-def test_who_vouches_for_a_database_is_fetched_from_the_world() -> None:
+def test_certificates_of_a_database_need_egress() -> None:
     managed = {"scheduler": {"accounting": True, "database": "managed"}}
     assert not found(on_aws(gpu(), **managed), "scheduler.database")
     assert not found(on_aws(gpu(), network={"egress": "none"}), "scheduler.database")
@@ -79,7 +79,7 @@ def test_subnets_that_share_a_range_are_not_too_small(cidr: str, more: dict[str,
     on_aws(gpu(count=2), network={"cidr": enough}, scheduler=scheduler)
 
 
-def test_what_a_node_takes_of_its_subnet() -> None:
+def test_addresses_of_a_node() -> None:
     """An EFA-only interface takes no address, Google's rails each have a subnet with one a node."""
     plan = on_aws(gpu())
     nodes, storage, egress = plan.network.subnets
@@ -196,7 +196,7 @@ def test_a_subnet_has_room_for_its_file_system(capacity: int, cidr: str, smaller
     assert f"the smallest range that suffices is a {cidr}" in str(refused.value)
 
 
-def test_nobody_says_what_a_file_system_takes_of_its_subnet() -> None:
+def test_addresses_of_a_file_system_are_unknown() -> None:
     """The need is unknown, not zero, and a rule says so for a small subnet."""
     storage = [LUSTRE | {"mbps_per_tib": 500}]
     for cidr, findings in (("10.0.0.0/23", 1), ("10.0.0.0/16", 0)):

@@ -55,7 +55,7 @@ def test_an_empty_list_of_keys_is_none(before: dict[str, Any], after: dict[str, 
     assert (found.written, found.why) == ("users[alice].keys", why)
 
 
-def test_who_may_do_what() -> None:
+def test_changes_of_access() -> None:
     """People who come and go, keys, and groups: each is a change of access, and in place."""
     before = planned({"name": "alice", "uid": 2001, "keys": [KEY]}, {"name": "bob", "uid": 2002})
     after = planned(

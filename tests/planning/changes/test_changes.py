@@ -166,7 +166,7 @@ def locked(image: str, version: str, **fields: Any) -> Plan:
     return planning.plan(dataclasses.replace(source, lock=Lock(plan.region, images if image else {}, parts=parts)))
 
 
-def test_what_a_lock_says_is_a_change_like_any_other() -> None:
+def test_changes_of_a_lock() -> None:
     """Another image replaces nodes; another version of a part of EKS is installed in place."""
     found = reviewed(locked("ami-1", "v1"), locked("ami-2", "v1"))
     assert {each.written: (each.policy, each.restarts) for each in found.changes} == {
@@ -222,7 +222,7 @@ def test_another_order_of_pools_moves_their_nodes() -> None:
     assert {each.group for each in found.restart} == {"gpu", "cpu"}
 
 
-def test_what_nobody_declares_is_of_unknown_effect() -> None:
+def test_undeclared_change_is_unknown() -> None:
     """A plan that was edited by hand is no pass."""
     data = to_dict(PLAN)
     data["network"]["gateway"] = "10.77.0.9"
@@ -325,7 +325,7 @@ def priced(region: str, purchase: Any, count: int, machine: str = "p5") -> Plan:
     return dataclasses.replace(PLAN, cloud="aws", region=region, groups=(head, group), storage=())
 
 
-def test_what_more_nodes_cost_is_known_also_where_the_sum_is_not() -> None:
+def test_cost_of_more_nodes_is_known_without_the_sum() -> None:
     """The head has no price and stays: the difference is that of the nodes, from a price with a source."""
     price = catalog.price("aws", "p5", "us-east-1", "on-demand")
     assert isinstance(price, catalog.Price)
@@ -372,7 +372,7 @@ def test_a_sum_is_one_of_all_charges() -> None:
     assert (Cost(()).usd_per_hour, Cost((one, one)).usd_per_hour, Cost((one, other)).usd_per_hour) == (0, 3, None)
 
 
-def test_what_goes_of_a_rule_blames_nobody_else() -> None:
+def test_finding_of_a_removed_pool_blames_no_other() -> None:
     """Several pools exist: the wrong one is removed, and the other one is unchanged."""
     one, other = (
         dataclasses.replace(finding(verdict, f"of {pool}"), subject=pool)
@@ -391,7 +391,7 @@ def stored(**options: Any) -> Plan:
     return planning.plan(load_value({**declared, "pools": pools, "storage": [{**storage, **options}]}, "test"))
 
 
-def test_what_else_is_bought_of_a_storage_is_billed() -> None:
+def test_storage_throughput_is_billed() -> None:
     """Faster storage of the same capacity costs more, even if the price is unknown."""
     found = reviewed(stored(mbps_per_tib=125), stored(mbps_per_tib=1000))
     before, after = (

@@ -121,7 +121,7 @@ def test_a_device_that_is_down_is_told_once() -> None:
     assert finding.text == f"{dead} has no cable at all: {len(finding.planned)} are missing"
 
 
-def test_what_nobody_looked_at_is_unknown_and_not_missing() -> None:
+def test_unseen_cables_are_unknown() -> None:
     """Dumps of the nodes alone say nothing of the cables between switches."""
     texts = lldp(links_of(TWIN_PLANES), lambda device: device.startswith("node"), "json")
     compared = compare(TWIN_PLANES, read_lldp(texts, NO_NAMES))
@@ -181,7 +181,7 @@ def test_rates_are_those_of_the_slower_report() -> None:
         ("\x1b[2J" + SWITCH, r"dump:1: '\\x1b[2JSwitch"),
     ],
 )
-def test_what_is_wrong_with_a_dump_has_a_place(text: str, message: str) -> None:
+def test_dump_errors_name_their_place(text: str, message: str) -> None:
     with pytest.raises(DumpError) as caught:
         read_ibnetdiscover(text, "dump", NO_NAMES)
     first, hint = str(caught.value).splitlines()
@@ -246,7 +246,7 @@ def test_lldp_that_contradicts_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "json0"])
-def test_what_lldpd_really_printed(form: str) -> None:
+def test_reads_real_output_of_lldpd(form: str) -> None:
     """Two hosts with lldpd 1.0.16 and two cables; hosts give the address of a port for its name."""
     texts = {file.name.split(".")[0]: file.read_text() for file in DUMPS.glob(f"*.{form}")}
     assert {*texts} == {"leaf-001-rail0", "node-0001"}

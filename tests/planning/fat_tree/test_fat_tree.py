@@ -44,7 +44,7 @@ def test_published_accelerators(table: Design, row: Row) -> None:
     assert (accelerators != row.accelerators) == ((table.machine, table.switch, row.nodes) in CANNOT_BE_RIGHT)
 
 
-def test_what_no_table_was_found_of_says_so() -> None:
+def test_machines_without_published_table_say_so() -> None:
     """The machines of the published tables are those of which the notes say nothing."""
     assert {(table.machine, table.switch) for table in PUBLISHED} == REPRODUCED
     for name, switch, said in (("dgx-b200", "", False), ("dgx-a100", "", True), ("dgx-b200", "sn5600", True)):
@@ -283,7 +283,7 @@ def test_managers_take_places_that_nodes_leave() -> None:
         ({"managers": -1}, "-1 subnet managers", "fewer"),
     ],
 )
-def test_what_cannot_be_built_says_which_facts_conflict(wrong: dict[str, object], what: str, hint: str) -> None:
+def test_impossible_fabric_names_conflicting_facts(wrong: dict[str, object], what: str, hint: str) -> None:
     asked: dict[str, object] = {"nodes": 64, "switch": "qm9700", **wrong}
     with pytest.raises(FabricError) as caught:
         design(machine(), **asked)  # type: ignore[arg-type]
@@ -292,7 +292,7 @@ def test_what_cannot_be_built_says_which_facts_conflict(wrong: dict[str, object]
     assert hint in second
 
 
-def test_what_the_relief_says_is_true() -> None:
+def test_proposed_oversubscription_works() -> None:
     """Each unit that does not fit gets an oversubscription with which it does."""
     for unit in range(33, 64):
         with pytest.raises(FabricError) as caught:
