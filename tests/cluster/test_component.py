@@ -142,7 +142,7 @@ def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> No
     }
 
 
-def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_clouds_that_can_only_be_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan for a cloud without components, or without its Kubernetes, creates no resource, on any way in."""
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", said.append)
@@ -240,7 +240,7 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     assert recorder.inputs("kubernetes", "test")["clusterIdentifier"] == "https://there"
 
 
-def test_what_helm_installs_on_eks_has_names_that_stay() -> None:
+def test_names_of_helm_releases_are_stable() -> None:
     """Names of the resource, part of every stack's state, and of the release, by which Helm knows it: another
     name would replace it."""
     recorder, _ = stamp(on_eks({}))
@@ -354,7 +354,7 @@ def on_aws(pool: dict[str, Any], *more: dict[str, Any], **fields: Any) -> Plan:
     return dataclasses.replace(made, groups=tuple(groups), scheduler=dataclasses.replace(made.scheduler, parts=parts))
 
 
-def test_what_leads_to_nodes_is_here_before_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_up_needs_the_programs_that_reach_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An `up` without one of the programs does not begin; who only looks or rehearses, or logs in to no node of it,
     needs none."""
     (tmp_path / "session-manager-plugin").touch(mode=0o755)
@@ -393,7 +393,7 @@ def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None
     assert [outputs[name] for name in ("verdict", "certificate", "verification_key")] == ["unknown", "", ""]
 
 
-def test_who_may_use_the_cluster_is_no_part_of_what_is_proven(tmp_path: Path) -> None:
+def test_users_are_not_part_of_the_proof(tmp_path: Path) -> None:
     """Another user needs no other proof; another rate does."""
     before, _ = stamp(planned(tmp_path))
     another, _ = stamp(planned(tmp_path, ("      - {name: bob, uid: 2002, groups: [team]}\n", "")))
@@ -495,9 +495,7 @@ def test_the_roster_brings_tags_to_machines_that_run(tmp_path: Path) -> None:
         (("      accounting: true\n", ""), ["gpu", "head"]),
     ],
 )
-def test_what_nodes_can_only_boot_with_is_their_template(
-    tmp_path: Path, edit: tuple[str, str], rolls: list[str]
-) -> None:
+def test_boot_settings_are_part_of_the_template(tmp_path: Path, edit: tuple[str, str], rolls: list[str]) -> None:
     """Growth and users do not renew a node; image, machine and place do."""
     before, after = (
         {group["name"]: group["template"] for group in stamp(made)[0].inputs("Roll", "local")["groups"]}
@@ -526,9 +524,7 @@ def test_the_playbook_gets_the_inventory_of_the_roster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protect", [True, False])
-def test_what_keeps_state_is_guarded_as_declared(
-    tmp_path: Path, protect: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_declared_protection_reaches_pulumi(tmp_path: Path, protect: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Declared protection reaches Pulumi's own guard: of storage, of the queue, of the keys."""
     guarded: dict[str, bool | None] = {}
     make = pulumi.CustomResource.__init__

@@ -78,7 +78,7 @@ def test_a_job_opens_the_accelerators_that_it_got(confined: Stack) -> None:
     assert [len(each) for each in found] == [2, 8, 0]
 
 
-def test_who_logs_in_is_in_the_job(confined: Stack) -> None:
+def test_login_joins_the_job(confined: Stack) -> None:
     """The login opens the devices of the job, is one of its processes, and ends with it."""
     job = as_alice(confined, "sbatch --parsable --gres=gpu:1 --output=/dev/null --wrap='sleep 300'")
     wait_for(lambda: to_node(confined, "alice", "true") == ["rc 0"], WAIT_S)

@@ -157,7 +157,7 @@ def test_a_key_that_is_not_hers(slurm: Stack, alice: Alice) -> None:
     assert "head cannot be reached: alice@127.0.0.1: Permission denied (publickey" in done.stderr
 
 
-def test_what_is_stamped_counts(slurm: Stack) -> None:
+def test_verbs_use_the_stamped_declaration(slurm: Stack) -> None:
     """A file that is being edited does not affect verbs on the running cluster."""
     before = slurm.file.read_text()
     try:

@@ -53,14 +53,14 @@ def planned() -> Plan:
         ("good enough", True, ""),
     ],
 )
-def test_what_ends_the_program(planned: Plan, password: str | None, secret: bool, problem: str) -> None:
+def test_password_problems_end_the_program(planned: Plan, password: str | None, secret: bool, problem: str) -> None:
     """None of it shows the password."""
     values = {} if password is None else {KEY: password}
     pulumi.runtime.set_all_config(values, [KEY] if secret else [])
     assert directory.password_problem(planned) == problem
 
 
-def test_who_asks_as_nobody_needs_none(planned: Plan) -> None:
+def test_anonymous_bind_needs_no_password(planned: Plan) -> None:
     assert planned.directory
     pulumi.runtime.set_all_config({}, [])
     for made in (replace(planned, directory=None), replace(planned, directory=replace(planned.directory, bind=""))):

@@ -113,7 +113,7 @@ def submit(stack: Stack, *options: str) -> str:
     return stack.shell("head", f"runuser -u bob -- sbatch --parsable --output=/dev/null {' '.join(options)}")
 
 
-def test_what_was_tampered_with_is_seen_at_once_and_repaired(stamped: Stack) -> None:
+def test_every_kind_of_drift_is_found_and_repaired(stamped: Stack) -> None:
     """Every fault in its layer, and no other word; then everything is as it was, and jobs have not noticed."""
     past = submit(stamped, "--wrap=true")
     accounted = "sacct --noheader --allusers --allocations --parsable2 --format=jobid,state"

@@ -271,7 +271,7 @@ def test_a_fault_is_caught_by_its_check(sound: Stack, name: str) -> None:
         wait_for(lambda: well(sound), 90)
 
 
-def test_what_all_are_told_alike_is_found_by_what_nics_have_counted(sound: Stack) -> None:
+def test_wrong_setting_of_all_nodes_is_found_by_nic_counters(sound: Stack) -> None:
     """All nodes have the same wrong setting: nothing is slow and programs that name their network are right, but the
     byte counters of NICs show it."""
     nodes = [name for name in sound.nodes() if name != "head"]

@@ -59,7 +59,7 @@ def test_a_gang_is_in_one_rack_and_the_next_one_in_the_next(stack: KubernetesSta
     assert [len(set(one["nodes"])) for one in found] == [LEAF_NODES, LEAF_NODES]
 
 
-def test_what_fits_into_no_rack_waits_where_it_must_and_spreads_where_it_may(stack: KubernetesStack) -> None:
+def test_gang_larger_than_a_rack_waits_or_spreads(stack: KubernetesStack) -> None:
     """The same nine nodes, required below one leaf and preferred."""
     stack.submit(gang("must", OWN, LEAF_NODES + 1, required=True), gang("may", OWN, LEAF_NODES + 1))
     assert len(stack.seen("may", "running")["domains"]) == 2
@@ -68,7 +68,7 @@ def test_what_fits_into_no_rack_waits_where_it_must_and_spreads_where_it_may(sta
 
 
 @pytest.mark.long
-def test_what_fits_into_no_rack_is_in_one_block(stack: KubernetesStack) -> None:
+def test_gang_larger_than_a_rack_stays_in_a_block(stack: KubernetesStack) -> None:
     """The racks of a block that are free, and no others, where a gang must and where it may; a block more does not."""
     whole = LEAF_NODES * SPINE_LEAVES
     stack.submit(gang("wide", OWN, whole + 1, required=True, level=SPINE))
@@ -116,7 +116,7 @@ def test_a_job_that_names_no_queue_waits_in_the_default_one(stack: KubernetesSta
         ({"priorityClassName": "system-node-critical"}, "pods of teams must not have a priority class"),
     ],
 )
-def test_nobody_is_where_queues_did_not_put_him(stack: KubernetesStack, asked: dict[str, Any], refused: str) -> None:
+def test_pods_cannot_bypass_queues(stack: KubernetesStack, asked: dict[str, Any], refused: str) -> None:
     """Neither by the name of a node, nor by tolerating what keeps pods from it, nor by pushing others off; in a job as
     in a gang."""
     made = gang("pushy", OWN, 1)
@@ -130,7 +130,7 @@ def test_nobody_is_where_queues_did_not_put_him(stack: KubernetesStack, asked: d
 
 
 @pytest.mark.long
-def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStack) -> None:
+def test_users_cannot_create_parts_of_running_gangs(stack: KubernetesStack) -> None:
     """Kueue leaves alone what belongs to a job that it has let start: only controllers make such things."""
     made = gang("holder", OWN, 1)
     stack.submit(made)
@@ -164,7 +164,7 @@ def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStac
 
 
 @pytest.mark.long
-def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> None:
+def test_resources_beside_accelerators_need_no_quota(stack: KubernetesStack) -> None:
     """Fabric devices, huge pages and scratch: a gang is placed only on nodes that have them. No queue has any other
     resource."""
     uncounted = {"vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5Gi", "rdma/shared": "1", "ephemeral-storage": "1Ti"}
@@ -202,7 +202,7 @@ def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: i
 
 
 @pytest.mark.long
-def test_what_is_ones_own_is_not_taken(stack: KubernetesStack, times: int) -> None:
+def test_quota_of_a_team_is_not_preempted(stack: KubernetesStack, times: int) -> None:
     """However urgent the other team's work is."""
     stack.submit(gang("own", OTHER, 16 * times))
     stack.seen("own", "running")
@@ -238,7 +238,7 @@ def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, 
 
 @CHANGES_ITS_CLUSTER
 @pytest.mark.long
-def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack, times: int) -> None:
+def test_unused_quota_is_shared_by_weight(stack: KubernetesStack, times: int) -> None:
     """Two teams want all that a third one leaves: they get three to one, in any order, without a second preemption."""
     stack.edit("- {name: product, share: 1}", "- {name: product, share: 1}\n        - {name: away, share: 4}")
     stack.up()

@@ -82,7 +82,7 @@ def test_destroy_stops_at_what_is_protected(stamped: Stack) -> None:
     assert stamped.nodes()["gpu-001"]["state"] == "up"
 
 
-def test_what_is_protected_can_be_kept(stamped: Stack) -> None:
+def test_protected_resources_survive_destroy(stamped: Stack) -> None:
     """The rest of the cluster goes and comes back, with the keys, the queue and the accounting of before."""
     keys = stamped.resources()[f"Keyring {stamped.cluster}"]["outputs"]["sshPublicKey"]
     waits = submit(stamped, "true")

@@ -177,7 +177,7 @@ def message(line: str) -> str:
     return str(json.loads(line)["msg"]) if line.startswith("{") else line
 
 
-def test_what_pulumi_keeps_is_encrypted(watched: Watched) -> None:
+def test_pulumi_state_is_encrypted(watched: Watched) -> None:
     """Neither state nor history nor backups nor logs hold a secret that can be read."""
     secrets = watched.secrets()
     kept = list(files(watched.stack.folder / "backend", watched.stack.folder / "home", watched.stack.folder / "stacks"))

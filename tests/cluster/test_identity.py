@@ -116,7 +116,7 @@ def test_secrets_are_made_and_never_read(kubernetes: KubernetesStack) -> None:
         assert asked(kubernetes, "carol", "delete", *words) == ""
 
 
-def test_nobody_ends_or_changes_the_work_of_another(kubernetes: KubernetesStack) -> None:
+def test_users_cannot_end_or_change_runs_of_others(kubernetes: KubernetesStack) -> None:
     """Pods of the user run scripts from a ConfigMap: another user who could change it would run as her."""
     jobset = made(CAROL)
     script = {

@@ -94,7 +94,7 @@ def to_node(stack: Stack, user: str, command: str) -> list[str]:
     return stack.shell("login-001", f"{ssh} 2>&1; echo rc $?").splitlines()
 
 
-def test_nobody_is_on_a_node_without_a_job(folder: Stack) -> None:
+def test_login_to_a_node_needs_a_job(folder: Stack) -> None:
     """A user with a job there is confined to its resources; another user is refused, and so is he when it has ended."""
     denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
     assert denied in (said := to_node(folder, "alice", "hostname"))

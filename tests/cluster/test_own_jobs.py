@@ -129,7 +129,7 @@ run: venv/bin/python -c 'import brought, numpy, sys; print(brought.NAME, sys.pre
     assert {f"0: brought {prefix}", f"1: brought {prefix}"} <= set(done.stdout.splitlines()), done.stdout
 
 
-def test_nobody_else_sees_it(slurm: Stack) -> None:
+def test_job_is_private_to_its_user(slurm: Stack) -> None:
     """Scripts, variables, log and secrets are its user's alone."""
     text = "secrets: [{name: TOKEN}]\nenv: {COLOR: blue-of-alice}\ngpus_per_node: 2\nrun: sleep 600\n"
     assert submit(slurm, text, name="mine", TOKEN=SECRET).returncode == 0

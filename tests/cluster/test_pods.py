@@ -63,7 +63,7 @@ def test_nodes_are_known_by_what_they_are(stack: KubernetesStack) -> None:
     assert stack.stampworks("status").stdout.splitlines()[2].split() == ["gpu", "2", "of", "2", "0", "of", "16"]
 
 
-def test_what_lets_a_node_in_is_a_secret(stack: KubernetesStack) -> None:
+def test_join_token_is_a_secret(stack: KubernetesStack) -> None:
     """No preview, output or state contains the token with which nodes join."""
     config = json.loads((stack.state / "rooms" / stack.cluster / "kubernetes" / "bootstrap.conf").read_text())
     key = config["users"][0]["user"]["client-key-data"]
@@ -101,7 +101,7 @@ def test_a_real_server_takes_what_is_written_down(stack: KubernetesStack) -> Non
     assert 'unknown field "spec.slotPerWorker"' in refused.stderr
 
 
-def test_what_is_written_down_runs(stack: KubernetesStack) -> None:
+def test_printed_manifest_runs(stack: KubernetesStack) -> None:
     """The printed manifest runs on both nodes to its end, without the toolkit."""
     printed = stack.stampworks("submit", "training", "printed", *TINY, "--set", "steps=5", "--print", "jobset")
     stack.kubectl("create", "--filename=-", text=printed.stdout)
@@ -250,7 +250,7 @@ def test_a_program_that_breaks_is_not_started_again(stack: KubernetesStack) -> N
     assert len(told(stack, "bad", "start")) == 1
 
 
-def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
+def test_pods_cannot_write_node_programs(stack: KubernetesStack) -> None:
     """A pod has them from its node, and cannot write to them even as root where it mounts them to write."""
     pod = {
         "apiVersion": "v1",

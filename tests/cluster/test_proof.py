@@ -60,7 +60,7 @@ def test_fewer_nodes_than_declared_may_do(stack: Stack) -> None:
     assert "proof: gpu-002 (fail, held back): /dev/shm has 16 MiB, where its peers have" in said
 
 
-def test_who_passes_takes_jobs_again(stack: Stack) -> None:
+def test_repaired_node_passes_and_takes_jobs(stack: Stack) -> None:
     """The next `up` after the repair measures it, and others beside it."""
     stack.edit("shm_size: 16m", "shm_size: 50%")
     stack.up()

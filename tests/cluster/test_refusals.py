@@ -70,7 +70,7 @@ def test_a_machine_that_does_not_exist_is_refused_in_a_preview(stack: Stack) -> 
     )
 
 
-def test_what_can_be_planned_only_is_refused_at_its_line(stack: Stack) -> None:
+def test_up_refuses_clouds_that_can_only_be_planned(stack: Stack) -> None:
     """`stampworks plan` takes it; an `up` would have nothing to make it of."""
     stack.edit("cloud: local", "cloud: hosts")
     stack.edit("sim-h100", "dgx-h100")

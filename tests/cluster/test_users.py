@@ -112,7 +112,7 @@ def test_her_home_is_the_same_everywhere(slurm: Stack) -> None:
     alice.says(f"rm mine {TEAM}/shared")
 
 
-def test_who_gets_in(slurm: Stack) -> None:
+def test_logins_of_users(slurm: Stack) -> None:
     """Users log in with their keys where they may; no user logs in as root, or on a node without a job."""
     said = outputs(slurm)
     hers, his = key_of(slurm, "alice"), key_of(slurm, "bob")

@@ -153,14 +153,14 @@ def test_products_are_the_same_everywhere(whole: Heard) -> None:
     assert len(set(digests)) == 1
 
 
-def test_what_is_simulated_says_so(whole: Heard) -> None:
+def test_simulated_measurements_are_marked(whole: Heard) -> None:
     """The accelerators are, and nothing else is."""
     simulated = {value.quantity for result in whole.results for value in result.values if value.simulated}
     assert simulated
     assert all(quantity.startswith("accelerator") for quantity in simulated)
 
 
-def test_what_a_node_has_not_is_skipped(whole: Heard) -> None:
+def test_measurements_of_absent_parts_are_skipped(whole: Heard) -> None:
     """Accelerators and tools are absent: the answer says so, and has no value."""
     skipped = {text.name for result in whole.results for text in result.texts if text.quantity == "skipped"}
     assert skipped == {"copies", "all_reduce_perf", "fio"}

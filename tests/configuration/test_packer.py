@@ -61,7 +61,7 @@ def test_the_template_names_what_there_is() -> None:
     assert (node["encrypt_boot"], node["metadata_options"]["http_tokens"]) == (True, "required")
 
 
-def test_nobody_is_left_in_the_image() -> None:
+def test_image_has_no_user_of_the_builder() -> None:
     """The builder's user would have all rights on nodes, and the id of their first user."""
     *_, last = template()["build"]["provisioner"]
     assert last["shell"]["inline"][-1] == "userdel --force --remove '${var.user}'"

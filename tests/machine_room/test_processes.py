@@ -87,7 +87,7 @@ def test_invalid_instances_have_no_process(text: str) -> None:
     assert from_instance(text) is None
 
 
-def test_nobody_has_a_number_that_is_free() -> None:
+def test_free_pid_has_no_identity() -> None:
     """A free number has no identity."""
     assert identify(2**22 + 1) is None
 

@@ -352,7 +352,7 @@ def to_node(instances: Instances, command: str) -> list[str]:
     return instances.shell("head", f"{ssh} 2>&1; echo rc $?").splitlines()
 
 
-def test_who_logs_in_is_in_the_job(instances: Instances) -> None:
+def test_login_joins_the_job(instances: Instances) -> None:
     """The login opens the job's devices, is one of its processes, and ends with it; without a job it is refused."""
     denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
     assert denied in (said := to_node(instances, "true"))
@@ -399,7 +399,7 @@ def test_a_node_that_lost_power_waits_for_an_up(instances: Instances) -> None:
     assert instances.play(telling_slurm(instances)).changed == 0, instances.said
 
 
-def test_what_was_inside_a_machine_is_gone_after_a_stop(instances: Instances) -> None:
+def test_stop_empties_local_disks(instances: Instances) -> None:
     """The node boots without the array, and its own disk stays empty; the next run creates the file system again. A
     node that an `up` holds takes jobs again, too."""
     held = written(DrainReason("stampworks", "", "a new disk"))

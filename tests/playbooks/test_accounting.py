@@ -74,7 +74,7 @@ def test_an_account_holds_no_more_accelerators_than_it_may(cluster: Cluster) -> 
     end(cluster, *jobs)
 
 
-def test_who_has_no_account_runs_no_job(cluster: Cluster) -> None:
+def test_job_needs_an_account(cluster: Cluster) -> None:
     """An account is the permission to use the cluster."""
     said = cluster.shell("head", 'useradd --uid 2099 eve; su eve -c "srun true" 2>&1 || true; userdel eve')
     assert "Invalid account" in said
@@ -104,7 +104,7 @@ def test_a_higher_priority_takes_the_nodes(cluster: Cluster) -> None:
     end(cluster, low, high)
 
 
-def test_what_was_used_is_remembered_over_a_power_cut(cluster: Cluster) -> None:
+def test_usage_survives_a_power_cut(cluster: Cluster) -> None:
     """Database, slurmdbd and slurmctld come up in their order by themselves."""
     job = submit(cluster, "bob", "-N1", "true")
     used = f"sacct -X -n -P -j {job} --format=account,qos,state"

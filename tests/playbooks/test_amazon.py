@@ -235,7 +235,7 @@ def test_a_second_run_changes_nothing(amazon: Amazon) -> None:
     assert amazon.shell(f"stat -c %U {slurm.PYXIS}; id -u slurm") == "root\n64030"
 
 
-def test_what_has_no_package_is_built_and_runs(amazon: Amazon) -> None:
+def test_unpackaged_software_is_built_and_runs(amazon: Amazon) -> None:
     """The exporter of DCGM with its service, beside those that packages bring; and nccl-tests."""
     for service in (*SERVICES.values(), "nvidia-dcgm-exporter"):
         assert amazon.shell(f"sv status /etc/stampworks/services/{service}").startswith("run:")
@@ -273,7 +273,7 @@ def test_a_version_that_no_repository_has_is_said(amazon: Amazon) -> None:
     assert amazon.pinned("another", {"efa": "3.3.1"})["drift"] == [words]
 
 
-def test_what_is_loosened_is_held_again(amazon: Amazon) -> None:
+def test_removed_hold_is_restored(amazon: Amazon) -> None:
     """A removed hold on a package is drift."""
     amazon.shell("sed -i '/^!kernel6.12-devel$/d' /etc/dnf/plugins/versionlock.list")
     # both roles that build modules say it, and the first of them holds it

@@ -135,13 +135,13 @@ def test_she_logs_in_with_the_key_of_the_directory(site: Site) -> None:
     assert site.says("dora", asked) == "dora|research|COMPLETED"
 
 
-def test_who_is_in_no_group_of_access_does_not_get_in(site: Site) -> None:
+def test_login_needs_a_group_with_access(site: Site) -> None:
     """Although the directory has her, and her key."""
     assert site.cluster.shell("head", "id -u eve") == "20002"
     assert "Connection closed" in site.refused("eve")
 
 
-def test_who_leaves(site: Site) -> None:
+def test_leaving_user_loses_access(site: Site) -> None:
     """A key that goes, then membership: without a change of the declaration, and seen as drift of the accounts."""
     dora, eve = Person("dora", 20_001, [site.key("dora")]), Person("eve", 20_002, [site.key("eve")])
     site.serve(Person("dora", 20_001), eve)

@@ -92,9 +92,7 @@ def test_kernel_settings_must_be_in_force(write: Writer, tmp_path: Path, monkeyp
         (lambda path: path.chmod(0o640), "has another owner or mode"),
     ],
 )
-def test_what_differs_is_said_without_what_is_in_it(
-    write: Writer, tmp_path: Path, spoil: Callable[[Path], None], words: str
-) -> None:
+def test_drift_does_not_show_contents(write: Writer, tmp_path: Path, spoil: Callable[[Path], None], words: str) -> None:
     """The words may be shown to anybody, whatever the file holds."""
     wanted = entry(tmp_path / "key", "s3cret", mode="0600", secret=True)
     write(wanted)
@@ -113,7 +111,7 @@ def test_a_changed_mode_is_a_change(write: Writer, tmp_path: Path) -> None:
     assert (tmp_path / "file").stat().st_mode & 0o7777 == 0o600
 
 
-def test_what_the_set_no_longer_holds_is_removed(write: Writer, tmp_path: Path) -> None:
+def test_files_dropped_from_a_set_are_removed(write: Writer, tmp_path: Path) -> None:
     """Only files of an earlier run of the same set are removed, and no folder of others."""
     (tmp_path / "mine").write_text("not of the set")
     write(

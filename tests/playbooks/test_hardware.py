@@ -268,7 +268,7 @@ def test_services_run(equipped: Equipped) -> None:
         assert equipped.shell(f"sv status /etc/stampworks/services/{service}").startswith("run:")
 
 
-def test_what_nobody_packages_is_built(equipped: Equipped) -> None:
+def test_unpackaged_software_is_built(equipped: Equipped) -> None:
     """A user without rights builds it; the head has Slurm's plugin, too, because jobs are submitted there."""
     assert equipped.shell("all_reduce_perf") == "first, built by nobody"
     for node in ("head", NODE):
@@ -298,7 +298,7 @@ def test_another_commit_is_built_and_what_it_no_longer_makes_goes(equipped: Equi
     assert equipped.built(**made, packages=(*BUILT_WITH, "make"))["drift"] == []
 
 
-def test_what_cannot_be_built_changes_nothing(equipped: Equipped) -> None:
+def test_failed_build_changes_nothing(equipped: Equipped) -> None:
     """Each error has its reason: the compiler, a missing file, commit or repository, or a moving name."""
     wrong = TOOL | {"tool.c": "int main(void) { return nothing; }\n"}
     made = source(
@@ -337,7 +337,7 @@ def test_a_failed_build_stops_the_play(equipped: Equipped) -> None:
     assert "plugin.c:1:1: error: unknown type name 'nothing'" in refused
 
 
-def test_what_somebody_changed_is_found_and_put_right(equipped: Equipped) -> None:
+def test_manual_changes_are_found_and_repaired(equipped: Equipped) -> None:
     """A check only describes it; packages of one role need no other role's."""
     equipped.shell("apt-mark unhold efa; echo >>/etc/apt/preferences.d/stampworks-efa; dpkg --purge libnccl-ofi")
     words = [
@@ -427,7 +427,7 @@ def test_devices_reach_each_other(equipped: Equipped) -> None:
     assert equipped.module("pci_direct", PROGRAM) == {"changed": False, "drift": []}
 
 
-def test_what_cannot_be_turned_off_is_said(equipped: Equipped) -> None:
+def test_locked_access_control_services_are_reported(equipped: Equipped) -> None:
     """A device that keeps them on, and one that cannot be read: neither counts as off."""
     equipped.shell(f"setpci -s {SWITCH} ECAP_ACS+0x6.w=005d")
     equipped.shell("cp /usr/bin/setpci /tmp/setpci; mount --bind /tmp/setpci /usr/bin/setpci")
@@ -467,9 +467,7 @@ def test_a_module_that_is_not_loaded(equipped: Equipped) -> None:
     assert "modprobe" in equipped.module("kernel_module", call)["msg"]
 
 
-def test_what_nodes_configure_themselves_with_is_in_an_environment_by_itself(
-    equipped: Equipped, tmp_path: Path
-) -> None:
+def test_boot_software_has_its_own_environment(equipped: Equipped, tmp_path: Path) -> None:
     """The role boot, as it is played on the builder of an image: from wheels with the digests of the lock."""
     lock, share = tmp_path / "boot.txt", equipped.cluster.share
     lock.write_text(

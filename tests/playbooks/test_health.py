@@ -101,7 +101,9 @@ def test_a_node_that_is_no_longer_what_was_proven_takes_no_job(
     assert slurm.reason == "new fans on Monday"
 
 
-def test_what_is_not_well_is_said_first(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problem_of_the_health_check_comes_first(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The health check returns the node when that is repaired; what else is wrong shows before the next job."""
     slurm = Slurm(health, monkeypatch)
     monkeypatch.setattr(health, "RIGHT", "another result")
@@ -169,7 +171,7 @@ def test_rails_take_packets_of_one_size(health: ModuleType, tmp_path: Path, monk
         ("kernel_log", "[ 1.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=0\n" * 2, ["Xid 79 of PCI:0000:3b:00"]),
     ],
 )
-def test_what_accelerators_say_before_a_job(
+def test_accelerator_faults_before_a_job(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, said: str, problems: list[str]
 ) -> None:
     """Faults of hardware, and neither those of programs nor what is not known."""
@@ -371,9 +373,7 @@ def test_checks_run_side_by_side(looked: Scripts, tmp_path: Path) -> None:
     assert looked(*scripts) == ["a: met", "b: met"]
 
 
-def test_what_cannot_be_checked_is_not_well(
-    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_check_is_a_problem(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that could not look never passes."""
 
     def hangs(*argv: str) -> str:

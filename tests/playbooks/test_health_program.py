@@ -92,7 +92,7 @@ def test_a_node_that_is_well_again_takes_pods(
     assert not Path(node.program.MARK).exists()
 
 
-def test_who_was_quicker_is_not_overruled(of_kubernetes: Callable[..., Node]) -> None:
+def test_concurrent_cordon_is_kept(of_kubernetes: Callable[..., Node]) -> None:
     """A person that cordons the node between the look and the word keeps it, and the next look finds that."""
     node = of_kubernetes()
     node.finds("rail0 has no carrier")
@@ -110,7 +110,7 @@ def test_a_node_that_is_well_asks_nobody(of_kubernetes: Callable[..., Node]) -> 
     assert (node.program.main([]), node.asked) == (0, 0)
 
 
-def test_who_cannot_be_ended_is_not_waited_for(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unkillable_process_does_not_block_the_check(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that waits for lost storage cannot be killed: the check continues, and reports it."""
     left: list[Any] = []
     with monkeypatch.context() as patch:

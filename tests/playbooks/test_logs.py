@@ -105,7 +105,7 @@ def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Telling]:
         yield made
 
 
-def test_what_was_said_before_comes_when_there_is_somebody_to_take_it(telling: Telling) -> None:
+def test_early_lines_are_sent_when_the_service_answers(telling: Telling) -> None:
     """The journal keeps the lines until the service answers."""
     telling.aws.client("logs").create_log_group(logGroupName=log_group(telling.plan.name))
     [said] = telling.kept("early")
@@ -134,7 +134,7 @@ def test_a_stop_loses_nothing(telling: Telling) -> None:
     assert [said["text"] for said in telling.kept("after")] == ["early", "busy", "meanwhile", "after"]
 
 
-def test_what_is_never_taken_holds_nothing_up(telling: Telling) -> None:
+def test_rejected_line_is_left_out(telling: Telling) -> None:
     """The line is left out, and the node reports it."""
     telling.aws.fail("logs:PutLogEvents", "InvalidParameterException", times=1, where="unloved")
     telling.says("unloved")

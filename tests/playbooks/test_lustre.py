@@ -168,7 +168,7 @@ def test_a_second_run_changes_nothing(mounting: Mounting) -> None:
     assert mounting.look() == ()
 
 
-def test_what_somebody_changed_is_found(mounting: Mounting) -> None:
+def test_manual_changes_are_found(mounting: Mounting) -> None:
     """The check finds changes of the client, the boot settings and the mounts, and a run repairs them."""
     mounting.shell(f"apt-mark unhold {CLIENT}; rm /etc/default/grub.d/60-stampworks.cfg; sed -i /lustre/d /etc/fstab")
     said = {what for _, what in mounting.look()}

@@ -84,7 +84,7 @@ def test_a_second_run_changes_nothing(cluster: WithDatabase) -> None:
     assert cluster.play().changed == 0
 
 
-def test_who_shows_another_certificate_is_not_believed(cluster: WithDatabase) -> None:
+def test_database_with_another_certificate_is_refused(cluster: WithDatabase) -> None:
     """An impostor of the database would get the password."""
     other = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={SERVER} -keyout /dev/null"
     cluster.shell("head", f"{other} -out {KNOWN} 2>/dev/null")

@@ -27,7 +27,7 @@ COLLECTIONS = Path(__file__).parents[2] / "playbooks" / "collections"
 # --- what all modules share
 
 
-def test_what_a_command_said_is_in_the_error() -> None:
+def test_error_includes_output_of_the_command() -> None:
     """The error has the command and its exit status."""
     with pytest.raises(Refused, match=r"^sh -c echo no >&2; exit 4: exit code 4: no$"):
         run(["sh", "-c", "echo no >&2; exit 4"])
@@ -150,7 +150,7 @@ def test_a_busy_mount_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
     assert umount.commands == [f"umount {tmp_path}/here"] * 2
 
 
-def test_what_is_no_longer_declared_is_unmounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undeclared_mount_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last one, too; where nothing of ours is left, nothing changes and no command is run."""
     (tmp_path / "fstab").write_text(OTHERS)
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
@@ -180,7 +180,7 @@ def replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umount: Umount, ch
     return dict(result)
 
 
-def test_what_comes_from_another_source_is_mounted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mount_of_another_source_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file system at the point was replaced; a look says so, and a second run has nothing to do."""
     here = tmp_path / "here"
     mount(tmp_path, monkeypatch, f"/ {here}")
@@ -398,7 +398,9 @@ FACTS = {"system": "debian 13.1", "interfaces": {"rail0": {"addresses": ["10.0.0
         (None, "13.2\n", ""),
     ],
 )
-def test_what_a_node_runs(release: str | None, debian_version: str | None, system: str, tmp_path: Path) -> None:
+def test_reads_the_operating_system(
+    release: str | None, debian_version: str | None, system: str, tmp_path: Path
+) -> None:
     """Debian with its point release; Ubuntu's file of that name says which Debian it was made of."""
     for name, text in {"os-release": release, "debian_version": debian_version}.items():
         if text is not None:

@@ -57,7 +57,7 @@ def dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return known
 
 
-def test_what_the_repository_has_is_noted(dpkg: list[str], tmp_path: Path) -> None:
+def test_records_packages_of_the_repository(dpkg: list[str], tmp_path: Path) -> None:
     """Other packages could not be reinstalled from it, and are left out."""
     (tmp_path / "x_Packages").write_text("Package: slurmd\nVersion: 24.11.5\n\nPackage: iperf3\n")
     dpkg.append("base-files installed 13")
@@ -155,7 +155,7 @@ def test_a_version_is_one_of_a_series(version: str, beginning: str, is_one: bool
     assert packaging.begins(version, beginning) is is_one
 
 
-def test_what_repositories_have() -> None:
+def test_reads_versions_in_repositories() -> None:
     """Sources are none of it."""
     said = " efa | 3.3.1-1 | file:/a ./ Packages\n efa | 3.2-1 | file:/a ./ Packages\n efa | 9 | file:/a ./ Sources\n"
     assert Apt.of_madison(said) == {"efa": ["3.3.1-1", "3.2-1"]}
@@ -202,7 +202,7 @@ def test_pins_of_a_role_leave_those_of_others(tmp_path: Path, monkeypatch: pytes
     assert Dnf().unpinned("a", {"one": "6"}, []) == [f"{Dnf.LOCKS} has no pins of a"]
 
 
-def test_what_differs_from_the_release_is_said() -> None:
+def test_differences_from_the_release() -> None:
     """Packages are missing, half there, or of another version; packages of the suite may have any."""
     found = {
         "a": ("installed", "2-1"),

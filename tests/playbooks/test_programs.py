@@ -103,7 +103,7 @@ def test_it_says_that_it_is_simulated(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_it_cannot_it_says(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_unsupported_request_fails(tmp_path: Path, arguments: list[str], message: str) -> None:
     """A script must not take silence for health."""
     done = nvidia_smi(tmp_path, *arguments, accelerators=BOTH)
     assert (done.returncode, done.stderr) == (1, message + "\n")
@@ -163,7 +163,7 @@ def loaded(program: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 # --- logs
 
 
-def test_what_is_handed_over_together_is_of_one_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_span_less_than_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CloudWatch Logs refuses a call whose entries are more than 24 hours apart, and a clock that is set goes back as
     well as ahead."""
     at_h = [24, 46, 2, 3, 26, 30]
@@ -232,7 +232,7 @@ def around_a_job(folder: Path, program: str) -> str:
 
 
 @pytest.mark.parametrize("plant", ["touch tmp/job-7", "mkdir tmp/job-7", "ln -s ../elsewhere tmp/job-7"])
-def test_nobody_can_put_something_where_a_job_will_have_its_files(plant: str, tmp_path: Path) -> None:
+def test_job_folder_cannot_be_prepared_by_others(plant: str, tmp_path: Path) -> None:
     """A file named by the job's number alone could block the job, or be read by it."""
     for program in ("sbin/stampworks-health", "libexec/stampworks/names"):
         stub = tmp_path / "usr/local" / program
@@ -417,7 +417,7 @@ def test_nodes_of_a_job_that_started_with_it_are_known_by_name(names: Callable[.
     assert names(gpu_005="[fd00::5]:6818").splitlines()[-1] == "fd00::5 gpu-005"
 
 
-def test_what_slurm_says_is_not_taken_for_an_address_that_is_none(names: Callable[..., str], tmp_path: Path) -> None:
+def test_refuses_malformed_addresses_of_slurm(names: Callable[..., str], tmp_path: Path) -> None:
     """Otherwise the text would become a line of a trusted file."""
     with pytest.raises(ValueError, match="does not appear to be an IPv4 or IPv6 address"):
         names(gpu_002="10.0.0.7 head\n10.0.0.8:6818")

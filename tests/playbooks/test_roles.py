@@ -42,7 +42,7 @@ def table(role: Path) -> dict[str, list[str]]:
     return {name: rest for name, *rest in rows}
 
 
-def test_who_logs_out_leaves_what_their_job_shares() -> None:
+def test_logout_keeps_shared_memory() -> None:
     """systemd removes all shared memory of a user whose last session ends, and jobs of Slurm are no sessions."""
     role = PLAYBOOKS / "roles/base"
     [task] = [each for each in load(role / "tasks/configure.yml") if "_base_files" in each.get("vars", {})]
@@ -191,7 +191,7 @@ def test_releases_name_roles_of_hardware_in_their_order(release: catalog.Release
         ("nccl", "slurm_worker", "jobs find what they run on"),
     ],
 )
-def test_who_comes_after_whom(first: str, then: str, why: str) -> None:
+def test_order_of_roles(first: str, then: str, why: str) -> None:
     """Stages of hardware need the one before."""
     order = [play["hosts"] for play in load(PLAYBOOKS / "site.yml")]
     assert order.index(first) < order.index(then), why
@@ -301,7 +301,7 @@ def test_a_module_imports_what_a_node_has(path: Path) -> None:
     assert set(imports) <= {"__future__", "ansible_collections", *__import__("sys").stdlib_module_names}
 
 
-def test_what_is_secret_is_said_to_be() -> None:
+def test_secret_files_are_marked() -> None:
     """A file that holds a key or a password is never shown in a diff."""
     for path in PLAYBOOKS.rglob("tasks/*.yml"):
         for task in load(path) or []:
@@ -322,7 +322,7 @@ def test_what_is_secret_is_said_to_be() -> None:
                     assert file["mode"] == "0600", f"{path}: {file['path']}"
 
 
-def test_what_runs_on_nodes_is_for_the_oldest_python() -> None:
+def test_node_programs_suit_the_oldest_python() -> None:
     """Amazon Linux's own is 3.9: nothing of its grammar is newer, nor an argument that zip has since."""
     plugins = PLAYBOOKS / "collections/ansible_collections/stampworks/node/plugins"
     found = [*plugins.glob("modules/*.py"), *plugins.glob("module_utils/*.py")]

@@ -139,7 +139,7 @@ def test_an_array_is_started_again_with_what_it_holds(node: Node) -> None:
 
 
 @pytest.mark.parametrize("blank", [["nvme1n1", "nvme2n1"], ["nvme2n1"]])
-def test_what_came_back_blank_is_made_anew(node: Node, blank: list[str]) -> None:
+def test_blank_disks_are_formatted(node: Node, blank: list[str]) -> None:
     """All disks, or one: of an array that lacks a disk nothing can be read."""
     node.work()
     first = node.fstab.read_text()
@@ -167,7 +167,7 @@ def test_a_run_that_was_killed_is_taken_up(node: Node) -> None:
         (["sh", "-c", 'printf data | dd of="$0" bs=1 seek=1000000 conv=notrunc'], "something else"),
     ],
 )
-def test_what_somebody_keeps_is_left_alone(node: Node, make: list[str], holds: str) -> None:
+def test_disk_with_foreign_data_is_left_alone(node: Node, make: list[str], holds: str) -> None:
     """The other disk is not touched either."""
     subprocess.run([*make, node.devices / "nvme2n1"], check=True, capture_output=True)
     assert node.refused() == (
@@ -185,7 +185,7 @@ def test_an_array_of_somebody_else_is_left_alone(node: Node) -> None:
     )
 
 
-def test_what_a_boot_began_is_stopped_first(node: Node) -> None:
+def test_partial_array_is_stopped_first(node: Node) -> None:
     """The kernel holds the other disks of an array that lacks one."""
     node.work()
     node.blank("nvme2n1")
@@ -195,7 +195,7 @@ def test_what_a_boot_began_is_stopped_first(node: Node) -> None:
     assert node.asked[1] == "--stop md127"
 
 
-def test_what_is_mounted_is_not_made_anew(node: Node) -> None:
+def test_mounted_array_is_not_formatted(node: Node) -> None:
     """Two arrays of ours, of two machines, and something at the path."""
     for number, name in enumerate(("nvme1n1", "nvme2n1")):
         mark(node.devices / name, uuid.UUID(int=number + 1), "any:stampworks-scratch")
@@ -203,7 +203,7 @@ def test_what_is_mounted_is_not_made_anew(node: Node) -> None:
     assert node.refused() == "/scratch: is mounted, and its disks are not one array: drain the node and unmount it"
 
 
-def test_what_somebody_put_on_the_array_is_left_alone(node: Node) -> None:
+def test_array_with_foreign_data_is_left_alone(node: Node) -> None:
     """The array is ours, and what is on it is not."""
     node.mdadm(True, [node.devices / "nvme1n1", node.devices / "nvme2n1"])
     subprocess.run(["mkswap", "-q", node.devices / "md127"], check=True)

@@ -80,7 +80,7 @@ def test_a_unit_waits_for_the_volume_that_its_directory_is_on() -> None:
     assert not any(line.startswith("Requires") for line in Systemd.unit(Service("x", ("/bin/true",))).splitlines())
 
 
-def test_what_services_wait_for() -> None:
+def test_services_follow_their_dependencies() -> None:
     """slurmd for the devices of accelerators and what makes their switches work, the database for its volume."""
     slurmd, database = (
         yaml.safe_load((ROLES / role / "tasks/service.yml").read_text())[0]["stampworks.node.service_unit"]

@@ -111,7 +111,7 @@ def test_the_rails_answer_for_themselves_only(cluster: Cluster) -> None:
     )
 
 
-def test_what_is_in_the_shared_directory_is_on_every_node(cluster: Cluster) -> None:
+def test_shared_directory_is_on_every_node(cluster: Cluster) -> None:
     """One directory is mounted on all of them from fstab."""
     cluster.shell("gpu-001", "echo here >/shared/proof")
     assert {cluster.shell(node, "cat /shared/proof") for node in (*GPUS, "head")} == {"here"}

@@ -103,7 +103,7 @@ def test_the_disk_of_an_earlier_node_keeps_what_it_holds(node: Node) -> None:
         (["sh", "-c", 'printf data | dd of="$0" bs=1 seek=1000000 conv=notrunc'], "something else"),
     ],
 )
-def test_what_somebody_else_keeps_is_left_alone(node: Node, make: list[str], holds: str) -> None:
+def test_disk_with_foreign_data_is_left_alone(node: Node, make: list[str], holds: str) -> None:
     disk = node.attach("nvme1n1", "vol0abc")
     subprocess.run([*make, disk], check=True, capture_output=True)
     before = disk.read_bytes()

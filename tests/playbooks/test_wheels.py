@@ -64,7 +64,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return made
 
 
-def test_what_the_lock_says_is_there_and_a_second_run_changes_nothing(node: Node) -> None:
+def test_installs_the_lock_once(node: Node) -> None:
     assert node.keep(check=True)["drift"] == [
         f"{node.directory}: torch 2.11.0 is not there",
         f"{node.directory}: nvidia-nccl 2.28.9 is not there",
