@@ -346,7 +346,7 @@ def asks_which_cloud(source: str, clouds: frozenset[str]) -> list[int]:
     return found
 
 
-def test_nobody_asks_which_cloud_it_is() -> None:
+def test_no_code_compares_cloud_names() -> None:
     """Differences between clouds are in the folders of clouds: elsewhere their choices are read."""
     clouds = frozenset(catalog.CLOUDS)
     found = [
@@ -395,7 +395,7 @@ def _constants(node: ast.AST) -> set[object]:
     return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
 
 
-def test_nobody_asks_which_scheduler_it_is() -> None:
+def test_no_code_compares_scheduler_names() -> None:
     """The differences between schedulers are their traits, and the code behind their port."""
     found = [
         f"{path.relative_to(ROOT)}:{line}"

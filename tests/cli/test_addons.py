@@ -73,7 +73,7 @@ def test_values_and_objects_are_those_of_the_plan(file: Path, capsys: pytest.Cap
         (("kind: kubernetes, addons: {installer: none, mpi_operator: true}", "kind: slurm"), (), "has no add-ons"),
     ],
 )
-def test_what_it_cannot_say_is_refused(
+def test_refuses_requests_without_an_answer(
     edit: tuple[str, str], options: tuple[str, ...], text: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text(file.read_text().replace(*edit))

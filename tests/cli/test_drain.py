@@ -107,7 +107,7 @@ def test_return_by_force(cluster: StandIn) -> None:
     assert main(["return", "gpu-001", "--force"]) == exits.FINE
 
 
-def test_nobody_answers(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+def test_silent_head_is_unknown(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     """Could not tell, and nothing was done."""
     cluster.unreachable()
     assert main(DRAIN) == exits.UNKNOWN

@@ -136,7 +136,7 @@ def test_the_number_of_a_pool_is_that_of_the_declaration(whole: str, capsys: pyt
 
 
 @pytest.mark.parametrize("path", ["groups.head", "groups.head.count", "groups.head.machine.name"])
-def test_nobody_declares_a_head(file: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
+def test_head_has_no_declaration(file: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
     """The settings of a pool do not explain the head."""
     assert "declared by" not in said(capsys, path, file)
 

@@ -102,7 +102,9 @@ def test_shared_state_is_for_administrators(verb: list[str], alone: Path, capsys
 
 
 @pytest.mark.parametrize("verb", [["run", "--user", "root", "id"], ["submit", "training", "x", "--user", "root"]])
-def test_nobody_is_somebody_else(verb: list[str], alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_connection_is_refused_for_another_user(
+    verb: list[str], alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(verb) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (f"{alone} is a connection of alice, and not of root\n  hint: leave --user out\n")
 

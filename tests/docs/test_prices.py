@@ -21,7 +21,7 @@ def test_the_coverage_of_prices_is_current() -> None:
 
 
 @pytest.mark.parametrize(("machine", "said"), [("g6-8xlarge", "is {} USD an hour"), ("m7i", "which is {} USD an hour")])
-def test_what_the_first_cluster_costs(tmp_path: Path, machine: str, said: str) -> None:
+def test_price_of_the_first_cluster(tmp_path: Path, machine: str, said: str) -> None:
     """docs/start/aws.md states the price that `stampworks plan` prints for the first cluster without GPUs."""
     stacks = tmp_path / "stacks"
     shutil.copytree(STACKS, stacks)

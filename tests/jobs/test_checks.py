@@ -85,7 +85,7 @@ def test_one_problem(plan: Plan, tmp_path: Path, line: str, message: str) -> Non
     assert "  hint: " in found
 
 
-def test_what_is_left_out(plan: Plan, tmp_path: Path) -> None:
+def test_defaults_of_a_job(plan: Plan, tmp_path: Path) -> None:
     """Defaults are one whole node of the default queue, and the name of the file."""
     file = tmp_path / "Train Llama.yaml"
     file.write_text("run: hostname\n")

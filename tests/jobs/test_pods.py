@@ -69,7 +69,7 @@ def manifests(plan: Plan, folder: Path, text: str) -> list[dict[str, Any]]:
     return pods.manifests(job, KubernetesJobs(plan, Roster("x", "local", (), "", "", ()))._own(job))
 
 
-def test_what_the_file_becomes(on_kubernetes: Plan, tmp_path: Path) -> None:
+def test_job_file_becomes_a_jobset(on_kubernetes: Plan, tmp_path: Path) -> None:
     files, manifest = made(on_kubernetes, tmp_path, FILE)
     assert sorted(files) == ["accelerators.json", "jobset.json", "node.sh", "pod.sh", "run.sh", "setup.sh"]
     account = on_kubernetes.scheduler.accounts[0].name
@@ -141,7 +141,7 @@ def test_an_image_and_a_part_of_a_node(on_kubernetes: Plan, tmp_path: Path) -> N
         ("image: /shared/image", "image: Kubernetes starts from no file: '/shared/image'"),
     ],
 )
-def test_what_only_slurm_has(on_kubernetes: Plan, tmp_path: Path, line: str, message: str) -> None:
+def test_refuses_fields_of_slurm(on_kubernetes: Plan, tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(JobError) as caught:
         made(on_kubernetes, tmp_path, f"run: x\n{line}\n")
     assert message in str(caught.value)

@@ -95,7 +95,7 @@ def test_a_change_says_what_it_does_and_why(rehearsed: Rehearsed) -> None:
     assert "stampworks:cluster:Keyring" not in steps
 
 
-def test_what_a_failure_leaves_is_finished_by_the_next_up(rehearsed: Rehearsed) -> None:
+def test_next_up_finishes_after_a_failure(rehearsed: Rehearsed) -> None:
     failed = phase(rehearsed.found, "failure: stock-out at creation 4")
     assert failed["found"] == "the next up finishes, with nothing twice"
     assert any("rehearsed stock-out: the cloud has no capacity" in note for note in failed["notes"])
@@ -154,7 +154,7 @@ def content(file: Path) -> bytes:
         return b""
 
 
-def test_what_shows_no_environment_is_ended_too() -> None:
+def test_process_without_environment_is_ended() -> None:
     """A process that is just becoming another program shows none: it belongs to the engine's session."""
     with subprocess.Popen(["env", "-i", "sleep", "60"], start_new_session=True) as process:
         try:

@@ -139,7 +139,9 @@ def test_a_subnet_that_the_stack_only_uses_refuses_nothing(aws: Aws) -> None:
         ),
     ],
 )
-def test_what_stays_where_it_is(aws: Aws, kind: str, inputs: dict[str, Any], moved: dict[str, Any], error: str) -> None:
+def test_immovable_resources_refuse_an_update(
+    aws: Aws, kind: str, inputs: dict[str, Any], moved: dict[str, Any], error: str
+) -> None:
     """An update of anything else passes."""
     made = aws.create(kind, "a", **inputs)
     aws.update(kind, made, **inputs, tags={"a": "b"})

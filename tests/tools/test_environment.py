@@ -38,7 +38,7 @@ def test_state_lies_where_the_project_puts_it(tmp_path: Path, monkeypatch: pytes
         assert sourced(**variables)["PULUMI_BACKEND_URL"] == f"file://{paths.state_dir()}/pulumi"
 
 
-def test_what_the_user_has_set_is_kept(tmp_path: Path) -> None:
+def test_variables_of_the_user_are_kept(tmp_path: Path) -> None:
     own = {"PULUMI_BACKEND_URL": "s3://own", "PULUMI_HOME": "/own", "PULUMI_CONFIG_PASSPHRASE_FILE": "/own/passphrase"}
     told = sourced(STAMPWORKS_STATE=str(tmp_path), **own)
     assert {name: told[name] for name in own} == own

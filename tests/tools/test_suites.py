@@ -84,7 +84,7 @@ def test_an_environment_that_is_not_there_is_said_with_the_command(
     )
 
 
-def test_what_is_imported_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imported_modules_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds where Python may not write bytecode."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert suites._ended([sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"]) == 0

@@ -106,7 +106,7 @@ def test_later_changes_are_not_saved(tmp_path: Path) -> None:
     assert together(2, work) == [[True] * 3] * 2
 
 
-def test_what_does_not_lie_in_one_piece_is_copied_as_well() -> None:
+def test_non_contiguous_tensors_are_copied() -> None:
     """torch copies such tensors, all in one call."""
     state = {"one": torch.arange(6.0).view(2, 3).t(), "list": [torch.arange(8)[::2], torch.ones(2), 7]}
     staged, fill = checkpoint.Staging().copy(state)
@@ -227,9 +227,7 @@ def cut(path: Path, by: int = 1) -> None:
          rf"\({MODEL}\)"),
     ],
 )  # fmt: skip
-def test_what_is_not_whole_is_passed_over_for_the_one_before(
-    damage: Callable[[Path], object], why: str, folder: Path
-) -> None:
+def test_incomplete_checkpoint_is_skipped(damage: Callable[[Path], object], why: str, folder: Path) -> None:
     newest = folder / "step-00000003"
     damage(newest)
     found = found_in(folder)
@@ -484,7 +482,7 @@ def test_room_that_cannot_be_made_is_said_by_the_first_save(tmp_path: Path, monk
     alone(work)
 
 
-def test_who_ends_before_there_is_room_does_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_does_not_wait_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does the end of a program."""
     monkeypatch.setattr(checkpoint, "populate", lambda _: time.sleep(60))
 

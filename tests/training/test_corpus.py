@@ -28,7 +28,7 @@ def test_pages_differ() -> None:
     assert len(corpus.page(corpus.PAGES - 1, 100_000)) == 100_000
 
 
-def test_what_it_says_is_so() -> None:
+def test_text_is_consistent() -> None:
     """Sums come out, more is more, verbs follow their nouns, and a page stays with its name."""
     text = "".join(corpus.page(number, 4000).decode("ascii").rpartition("\n")[0] for number in range(50))
     words = {word: number for number, word in enumerate(corpus.NUMBERS, 2)}

@@ -35,7 +35,7 @@ def test_before_anything_was_seen_it_says_what_it_assumes() -> None:
     )
 
 
-def test_what_steps_take_longer_beside_a_save_is_its_cost() -> None:
+def test_cost_of_a_save_is_the_slowdown_of_steps() -> None:
     """Against the steps before it; and a save that made them faster by chance costs nothing."""
     beside = Beside()
     beside.step(7.0, saving=True)  # the duration of a step is not known yet
@@ -79,9 +79,7 @@ def test_it_follows_a_rate_that_changes() -> None:
     st.lists(st.tuples(st.floats(0, 1e7), st.floats(0, 1e3)), max_size=30),
     st.floats(-1e7, 1e7),
 )
-def test_whatever_it_hears_it_chooses_something_that_can_be_done(
-    heard: list[tuple[float, float]], begun: float
-) -> None:
+def test_interval_is_always_feasible(heard: list[tuple[float, float]], begun: float) -> None:
     """This holds even if clocks go back."""
     chooser = Chooser(begun)
     for at, cost in heard:

@@ -166,7 +166,7 @@ def test_a_month_in_the_queue_is_believed() -> None:
     assert found.remarks == ()
 
 
-def test_what_no_step_says_it_took_was_waited() -> None:
+def test_unaccounted_time_is_waiting() -> None:
     """A message that is late by chance is not: the one after it is that much nearer."""
     late = account([*BEGUN, step(106, 1), step(106.9, 2), step(108, 3), step(109, 4)])
     assert seconds(late) == {"productive": 4, "restart": 3, "waiting": 2}
@@ -223,7 +223,7 @@ def test_a_file_may_end_in_the_middle_of_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["1", '{"at": "now", "what": "start"}', '{"at": 1e400, "what": "x"}', '{"at": true}',
                                   '{"at": 1}', "[" * 100_000, '{"at": -1, "what": "x"}'])  # fmt: skip
-def test_what_is_no_event_is_counted(tmp_path: Path, line: str) -> None:
+def test_unreadable_lines_are_counted(tmp_path: Path, line: str) -> None:
     """Lines of any origin are counted."""
     path = tmp_path / "events.jsonl"
     path.write_text(line + "\n")

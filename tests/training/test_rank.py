@@ -135,9 +135,7 @@ def test_too_few_accelerators_are_said(
         ({"layout": "fsdp"}, 8, 0, "take more ranks, a shorter model.length, or a smaller model"),
     ],
 )
-def test_what_needs_less_memory_is_what_the_run_can_change(
-    more: dict[str, Any], world: int, at_once: int, said: str
-) -> None:
+def test_memory_advice_names_settings_of_the_run(more: dict[str, Any], world: int, at_once: int, said: str) -> None:
     assert _less(settings(**more), world, at_once).startswith(said)
 
 

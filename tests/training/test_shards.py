@@ -131,7 +131,7 @@ def test_tokens_of_other_tokenizers(tmp_path: Path) -> None:
         (None, [], "{text}: No such file or directory"),
     ],
 )
-def test_what_no_shards_can_be_made_of(
+def test_refuses_unusable_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes | None, words: list[str], said: str
 ) -> None:
     path = tmp_path / "text"

@@ -55,7 +55,7 @@ def test_parts_of_one_cut_make_up_those_of_another() -> None:
             assert torch.equal(target, whole[start[0] : start[0] + shape[0], start[1] : start[1] + shape[1]])
 
 
-def test_what_several_ranks_hold_counts_once() -> None:
+def test_replicated_weights_count_once() -> None:
     whole = torch.randn(4, 4)
     twice = {shard: cut(whole, 1, 1)[0] for shard in (0, 1)}
     assert len(list(sources_of(twice)("w/weight"))) == 1

@@ -196,7 +196,7 @@ def test_a_cached_file_of_another_size_is_fetched_anew(tmp_path: Path) -> None:
     assert (tmp_path / f"{DIGEST}.shard").read_bytes() == CONTENT
 
 
-def test_what_a_killed_rank_left_is_cleared(tmp_path: Path) -> None:
+def test_files_of_a_killed_rank_are_removed(tmp_path: Path) -> None:
     """Unfinished files of running ranks stay."""
     other = tmp_path / f"{'ab' * 32}.x.part"
     for path in (tmp_path / f"{DIGEST}.x.part", other):

@@ -84,7 +84,7 @@ def test_a_disk_that_takes_nothing_is_an_error(tmp_path: Path, monkeypatch: pyte
     assert caught.value.errno == errno.EIO
 
 
-def test_whatever_stops_the_writer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_errors_are_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`check` raises the error, which torch.save would hide."""
 
     def no_memory(*_: Any) -> None:

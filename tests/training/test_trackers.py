@@ -105,7 +105,7 @@ def test_a_tracker_that_comes_back_is_told_what_was_kept() -> None:
     assert told.said() == ["tracking: test was not told of 50 steps"]
 
 
-def test_what_breaks_off_half_way_is_told_once_more() -> None:
+def test_interrupted_delivery_is_repeated() -> None:
     """The order stays the same."""
     sink = Heard()
     told = Tracker(sink, "test", rest_s=0.01)
@@ -170,7 +170,7 @@ def test_a_full_disk_ends_no_run(tmp_path: Path) -> None:
     ]
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_silent_tracker_does_not_stop_training(tmp_path: Path) -> None:
     """An address is named without who opens it, and training has long gone on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

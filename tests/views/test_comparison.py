@@ -167,7 +167,7 @@ def test_every_declared_field_has_words(path: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("path", "value"), IDENTITY.items())
-def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
+def test_differences_of_siblings_are_expected(path: str, value: Any) -> None:
     """The difference is listed, and does not count, however many addresses follow from it."""
     a, b = ComparedSide("one", PLAN), ComparedSide("two", of(path, value))
     assert verdict(a, b) == "equal"
@@ -287,14 +287,14 @@ NOW, OTHER = fingerprint(PLAN), "0123456789abcdef"
         ),
     ],
 )
-def test_what_was_stamped(a: dict[str, str], b: dict[str, str], expected: str, last: str) -> None:
+def test_comparison_shows_stamped_states(a: dict[str, str], b: dict[str, str], expected: str, last: str) -> None:
     """Equal declarations are no equal clusters as long as one of them was not stamped again."""
     sides = ComparedSide("a", PLAN, **a), ComparedSide("b", PLAN, **b)
     assert verdict(*sides) == expected
     assert comparison_text(*sides).splitlines()[-1] == "  " + last
 
 
-def test_what_differs_is_known_also_when_the_backend_is_silent() -> None:
+def test_difference_counts_without_the_backend() -> None:
     """A difference is an answer."""
     assert (
         verdict(ComparedSide("a", PLAN), ComparedSide("b", of("pools[].count", 5), unknown="no login")) == "different"

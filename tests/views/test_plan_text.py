@@ -141,7 +141,7 @@ def test_a_warning_is_no_failure() -> None:
     ]
 
 
-def test_what_is_reached_is_a_table_of_each_pool() -> None:
+def test_expected_rates_are_a_table_of_each_pool() -> None:
     """Rates of a pool stand together, and each derivation once, for all pools that have it."""
     lines = section(text_of(aws(), ()), "Expected performance")
     at = next(index for index, line in enumerate(lines) if line.split()[:3] == ["gpu", "max", "min"])
@@ -154,7 +154,7 @@ def test_what_is_reached_is_a_table_of_each_pool() -> None:
     assert users == ["node.alltoall_busbw_gbs"] * 2
 
 
-def test_what_is_not_known_of_training_stands_with_it() -> None:
+def test_unknown_values_of_training_stand_with_it() -> None:
     """Unknown values are beside the training, and not among all reasons."""
     pool = {"name": "gpu", "machine": "p5", "count": 16}
     told = {"parameters": "8B", "tokens": "1T"}
@@ -212,7 +212,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
     assert text.startswith("cluster x\\x1b[2J on local")
 
 
-def test_what_is_for_scheduling_only_says_so() -> None:
+def test_scheduling_only_pool_is_marked() -> None:
     """The headline and the group say so; no addresses are shown."""
     big = {"name": "big", "machine": "sim-h100", "count": 512, "scheduling_only": True}
     text = text_of(plan_of(pools=[GPU, big]), ())

@@ -59,7 +59,7 @@ def test_lines_that_come_in_halves() -> None:
         assert running.line() == "step 4/10, loss 2.500, goodput 25%"
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
+def test_unreadable_text_is_left_out() -> None:
     """No text of a node ends the command that shows it."""
     running = told(START, step(1, 102.0))
     strange = ["", "{", "[]", "null", '{"at": "x"}', '{"at": 1e999, "what": "step"}', "[" * 100_000]

@@ -51,7 +51,7 @@ def test_a_source_distribution_builds_the_same_wheel(wheel: Path, exported: Path
     assert build(tree, "wheel").read_bytes() == wheel.read_bytes()
 
 
-def test_what_git_ignores_stays_out(wheel: Path, exported: Path, tmp_path: Path) -> None:
+def test_ignored_files_stay_out(wheel: Path, exported: Path, tmp_path: Path) -> None:
     """A wheel that is built in a dirty tree is the same."""
     tree = tmp_path / "tree"
     shutil.copytree(exported, tree, ignore=shutil.ignore_patterns("built"))

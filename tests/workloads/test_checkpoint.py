@@ -87,7 +87,7 @@ def test_a_part_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_who_cannot_read_settles_nothing(tmp_path: Path, world: int) -> None:
+def test_failed_reader_blames_no_writer(tmp_path: Path, world: int) -> None:
     """Neither the writer nor its first reader is blamed."""
     each, other = readings(tmp_path, world), world - 1
     (tmp_path / "part-1-0").unlink()
@@ -116,7 +116,7 @@ def test_all_ranks_write_at_once(start: Starter, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("stampworks*"))
 
 
-def test_what_killed_starts_have_left_is_cleaned_away(tmp_path: Path) -> None:
+def test_remains_of_killed_starts_are_removed(tmp_path: Path) -> None:
     """Only folders with our name and owner that are older than any start are removed; no link is followed."""
     precious, own = tmp_path / "precious", tmp_path / "stampworks-12.0-20001"
     gone, young, strange = (
@@ -138,7 +138,7 @@ def test_what_killed_starts_have_left_is_cleaned_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder away")
-def test_what_somebody_else_owns_is_left_alone(tmp_path: Path) -> None:
+def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     """Its name does not matter."""
     own, other = tmp_path / "stampworks-12.0-20001", tmp_path / "stampworks-7.0-20002"
     for folder in (own, other):

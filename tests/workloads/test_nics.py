@@ -57,5 +57,5 @@ def test_an_interface_counts_what_it_carries() -> None:
     assert all(now - then >= 1_000_000 for now, then in zip(nic.moved(), before, strict=True))
 
 
-def test_nobody_has_a_strange_address() -> None:
+def test_unknown_address_has_no_interface() -> None:
     assert nics.interface_of("192.0.2.1") == ""

@@ -47,7 +47,7 @@ def test_pairs_over_loopback(start: Starter) -> None:
             assert value.value > 0
 
 
-def test_what_the_kernel_says_was_sent_again() -> None:
+def test_reads_retransmitted_bytes() -> None:
     """The kernel's struct grows with its version: an old kernel reports nothing."""
     info = bytearray(os.urandom(232))
     struct.pack_into("=QQ", info, 200, 12_500_000, 337_500)

@@ -11,13 +11,13 @@ from validation import timing
 from tests.workloads.conftest import ROOT
 
 
-def test_of_few_samples_the_ends_are_given_and_the_note_says_so() -> None:
+def test_few_samples_show_their_ends_with_a_note() -> None:
     """A percentile of five samples would be a guess."""
     assert timing.spread([3, 1, 2, 5, 4]) == timing.Spread(3, 1, 5, 5, timing.FEW_NOTE)
     assert timing.spread([7]) == timing.Spread(7, 7, 7, 1, "")
 
 
-def test_of_many_samples_nine_tenths_lie_between() -> None:
+def test_many_samples_show_nine_tenths() -> None:
     """An outlier does not move the ends."""
     found = timing.spread([*range(1, 101), 10_000])
     assert (found.value, found.low, found.high, found.note) == (51, 6, 96, "")

@@ -49,7 +49,7 @@ def test_where_every_second_went() -> None:
     assert "| all of it | 17.1 s | 100.0 % | wall time |" in markdown
 
 
-def test_what_a_run_did() -> None:
+def test_report_of_a_run() -> None:
     """State, goodput, speed, failures with what they cost, checkpoints."""
     found = report(a_run())
     page, markdown = Page(report_html(found)).text, report_markdown(found)
@@ -148,7 +148,7 @@ def test_several_runs_in_their_order() -> None:
         ),
     ],
 )
-def test_what_is_no_record(found: Any, said: str) -> None:
+def test_malformed_record_is_refused(found: Any, said: str) -> None:
     """The record is refused as a whole, with the place; the rest of the report is written."""
     assert why(found).startswith("Its record cannot be shown: ")
     assert said in why(found)

@@ -244,7 +244,7 @@ def usd_of_nodes(count: int) -> float:
     return round(count * (node.usd_per_hour + 200 * disk.usd / MONTH_HOURS), 6)
 
 
-def test_what_is_known_of_the_cost_is_said_without_the_rest() -> None:
+def test_known_part_of_the_cost_is_shown() -> None:
     """Storage that has no price hides no nodes that have one."""
     storage = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
 
@@ -283,7 +283,7 @@ def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
     assert "Cost: unknown." in review_markdown(review("test", side(1, **reserved), side(1)))
 
 
-def test_what_comes_says_what_it_is() -> None:
+def test_new_entries_have_descriptions() -> None:
     """Each entry of a new stack has a short description."""
     page = review_markdown(review("one", ReviewedStack("a", None), ReviewedStack("b", PLAN, (), {})))
     assert "| `storage[shared]` | - | `directory at /shared` | create | made |" in page
@@ -307,7 +307,7 @@ def test_many_nodes_on_premises_are_ranges() -> None:
     assert "- `rail[0-7]` trunk to `leaf1-[1-128]`: only in head" in lines
 
 
-def test_what_rounds_to_nothing_is_no_row() -> None:
+def test_negligible_difference_has_no_row() -> None:
     found = review(
         "test", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(changed("pools[].count", 5)), (), {})
     )
@@ -317,7 +317,7 @@ def test_what_rounds_to_nothing_is_no_row() -> None:
     assert "a_gbs" not in page
 
 
-def test_what_is_not_counted_is_said_beside_the_cost() -> None:
+def test_uncounted_costs_are_listed() -> None:
     """A change of it is no change of the sum, and not nothing."""
 
     def side(count: int, egress: str) -> ReviewedStack:
