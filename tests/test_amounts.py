@@ -20,7 +20,7 @@ from stampworks.text.amounts import AMOUNT_PATTERN, amount, counted, many, quant
     ],
 )  # fmt: skip
 def test_reads_exact_counts(text: str, count: int) -> None:
-    """Exactly, for no count goes through a float."""
+    """Counts are exact, because none passes through a float."""
     assert amount(text) == count
 
 
@@ -28,7 +28,7 @@ def test_reads_exact_counts(text: str, count: int) -> None:
     "text", ["", "B", "-7B", "7Q", "nan", "inf", "1e999", "7 B B", "0x10", "½", "1.5", "1e-3", "٣"]
 )
 def test_refuses_other_counts(text: str) -> None:
-    """Nothing is rounded, negative, infinite or guessed."""
+    """No value is rounded, negative, infinite or guessed."""
     with pytest.raises(ValueError, match=r"is no (count|whole number)"):
         amount(text)
 

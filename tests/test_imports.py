@@ -1,8 +1,6 @@
-"""Every room imports only what the table in docs/architecture.md ("Rooms") lets it import.
-
-The table below is that table as data. The checker reads source files with `ast`: imports inside functions, under
-`TYPE_CHECKING`, relative ones and `importlib.import_module("...")` count like any other.
-"""
+"""Every room imports only the rooms allowed by the table in docs/architecture.md ("Rooms"), which is repeated below as
+data. The checker reads source files with `ast`: imports inside functions, under `TYPE_CHECKING`, relative ones and
+`importlib.import_module("...")` count like any other."""
 
 from __future__ import annotations
 
@@ -28,11 +26,9 @@ IMPURE = frozenset({"asyncio", "datetime", "http", "random", "secrets", "socket"
 
 @dataclass(frozen=True)
 class Rule:
-    """Imports that modules matching `room` may have: rooms of ours as patterns, packages of others by name.
-
-    The standard library (a pure room: without IMPURE) and EVERYWHERE are always allowed, and so is the room itself. A
-    name stands for whatever is below it, too, unless the rule is `exact`.
-    """
+    """Imports that modules matching `room` may have: the toolkit's rooms as patterns, other packages by name. The
+    standard library (a pure room: without IMPURE), EVERYWHERE and the room itself are always allowed. A name includes
+    everything below it unless the rule is `exact`."""
 
     room: str
     ours: tuple[str, ...] = ()
@@ -368,7 +364,7 @@ OF_SCHEDULERS = (
 
 
 def asks_which_scheduler(source: str) -> list[int]:
-    """The lines that compare a kind of scheduler with a name, or look it up in a table of their own."""
+    """Return the lines that compare a kind of scheduler with a name, or look it up in a table."""
     return sorted(node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, _ASKING) and _asks(node))
 
 
@@ -517,5 +513,5 @@ def test_the_text_of_a_violation() -> None:
     ],
 )
 def test_an_allowed_import_is_not_reported(module: str, source: str) -> None:
-    """The checker is silent about what the table allows."""
+    """The checker reports nothing that the table allows."""
     assert violations(Path("x.py"), module, source, KNOWN) == []

@@ -1,4 +1,4 @@
-"""The one written form of why a node takes no jobs."""
+"""The single written form of the reason why a node takes no jobs."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return three benchmarks, the second of which fails on request."""
+    """Return three benchmarks: the second one fails on request."""
     made: dict[str, Any] = {}
     for name in ("one", "two", "three"):
         made[name] = module = ModuleType(f"bench.{name}")

@@ -1,4 +1,4 @@
-"""`stampworks addons`: who installs what, and all that it takes to do it by hand."""
+"""`stampworks addons`: the installer of each add-on, and the data for a manual installation."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_derived_value(file: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_reason_of_several_values(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Trunks are in each rail, and have one reason."""
+    """Trunks of all rails share a reason."""
     assert said(capsys, "fabric.trunks", file).startswith("fabric.trunks\n  because 2 nodes x 200 Mb/s / 1 = 400 Mb/s")
 
 
@@ -200,7 +200,7 @@ pools: [{name: gpu, machine: p5, count: 4}]
 
 
 def test_values_beside_the_plan(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rules, by their ids too; what it costs, all and each part; and expectations as the page calls them."""
+    """Rules by id, total and partial costs, and expectations can be explained by their names in the plan."""
     Path(file).write_text(ON_AWS)
     assert "  because addresses.room: pass: pool gpu can grow by " in said(capsys, "rules", file)
     assert said(capsys, "placement.zones", file).startswith("placement.zones\n  because unknown: gpu names no zone, ")

@@ -1,4 +1,4 @@
-"""Keys of users at URLs: a real server on the loopback, which `stampworks lock` asks, and nothing else does."""
+"""SSH keys of users at URLs: `stampworks lock` fetches them from a real server on the loopback; no other verb does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ users:
 
 
 class Forge:
-    """A server, what it has at each path, and what it was asked for."""
+    """A server with a content for each path, which records its requests."""
 
     def __init__(self) -> None:
         forge = self
@@ -248,7 +248,7 @@ def test_too_many_keys(forge: Forge, declare: Declare, capsys: pytest.CaptureFix
 
 
 def test_the_lock_of_own_images_keeps_them(forge: Forge, declare: Declare) -> None:
-    """Published images would take their place on every node; keys are looked up beside them."""
+    """Published images would replace them on every node; keys are looked up as well."""
     image = {"id": "ami-0123456789abcdef0", "name": "own", "created": "2026-11-02"}
     own = {"version": 1, "region": "us-east-1", "images": {"/p": image}, "made_with": "2026.11"}
     file = declare(f"[{{url: '{forge.url}/alice.keys'}}]")

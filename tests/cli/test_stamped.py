@@ -20,7 +20,7 @@ ROLL, CLUSTER = "stampworks:cluster:Roll", "stampworks:cluster:Cluster"
 
 
 def hold(backend: Path, *resources: dict[str, Any]) -> None:
-    """Have the backend hold these resources of the stack `local`."""
+    """Let the backend hold these resources for the stack `local`."""
     (backend / "local.json").write_text(json.dumps({"deployment": {"resources": list(resources)}}))
 
 

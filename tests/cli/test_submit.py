@@ -22,10 +22,8 @@ OWN = ["submit", "job.yaml", "--user", "alice"]
 
 @pytest.fixture(autouse=True)
 def shared(project: Path, cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A shared directory that is a folder here, and a job file in the working directory.
-
-    What watches a secret ends when that is gone.
-    """
+    """A shared directory on this machine, and a job file in the working directory. The watcher of a secret ends with
+    the directory."""
     file = project / "stacks" / "Pulumi.local.yaml"
     file.write_text(file.read_text().replace("users:\n", STORAGE))
     folder = tmp_path / "shared"
@@ -100,7 +98,7 @@ def test_a_command(shared: Path) -> None:
     ],
 )
 def test_refused(argv: list[str], text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is sent to the cluster."""
+    """The cluster receives no request."""
     assert main(argv) == exits.WRONG_INPUT
     assert text in capsys.readouterr().err
     assert not (cluster.folder / "sent").exists()
@@ -119,7 +117,7 @@ def test_a_secret_that_is_missing(
 
 
 def test_a_job_at_work(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """A user has one job of a name at a time; another user may have one, too."""
+    """A user may have a single job of a name at a time; other users may use the same name."""
     cluster.jobs([queued("job", "RUNNING", comment="stampworks:job", user_name="alice")])
     assert main(OWN) == exits.NO
     assert "job job of alice is at work: job 7, running\n" in capsys.readouterr().err
@@ -199,7 +197,7 @@ def test_a_refusal_of_slurm(shared: Path, cluster: StandIn, capsys: pytest.Captu
 
 
 def test_two_commands_at_once(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The second one is refused at the name, and leaves the folder of the first as it is."""
+    """The second command is refused, and leaves the folder of the first unchanged."""
     assert main(OWN) == exits.FINE
     (shared / "job.alice" / "claim").touch()
     Path("job.yaml").write_text(f"name: job\n{JOB}")

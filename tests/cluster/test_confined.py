@@ -1,9 +1,6 @@
-"""A job has what it asked for and nothing else, and so has who logs in to its node: with control groups for real.
-
-Simulated nodes do without any. One of them is given those of this machine here, and its Slurm the settings that
-machines get, but for the plugin, which is that of the groups' first version: the second one's wants a systemd.
-Accelerators are consoles.
-"""
+"""A job has exactly the requested devices, and a login to its node shares them: with real control groups. Simulated
+nodes have none, so that one node gets those of this machine. Its Slurm has the settings of machines with the plugin of
+cgroup v1, because that of v2 needs systemd. Accelerators are consoles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The password for a directory: a secret of the stack, of which a missing or an open one ends the program."""
+"""The password of a directory is a secret of the stack: the program ends if it is missing or unencrypted."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def planned() -> Plan:
     ],
 )
 def test_password_problems_end_the_program(planned: Plan, password: str | None, secret: bool, problem: str) -> None:
-    """None of it shows the password."""
+    """No error shows the password."""
     values = {} if password is None else {KEY: password}
     pulumi.runtime.set_all_config(values, [KEY] if secret else [])
     assert directory.password_problem(planned) == problem

@@ -60,7 +60,7 @@ def test_a_gang_is_in_one_rack_and_the_next_one_in_the_next(stack: KubernetesSta
 
 
 def test_gang_larger_than_a_rack_waits_or_spreads(stack: KubernetesStack) -> None:
-    """The same nine nodes, required below one leaf and preferred."""
+    """The same nine nodes are required below a leaf, or preferred."""
     stack.submit(gang("must", OWN, LEAF_NODES + 1, required=True), gang("may", OWN, LEAF_NODES + 1))
     assert len(stack.seen("may", "running")["domains"]) == 2
     why = stack.seen("must", "waiting")["why"]
@@ -117,8 +117,7 @@ def test_a_job_that_names_no_queue_waits_in_the_default_one(stack: KubernetesSta
     ],
 )
 def test_pods_cannot_bypass_queues(stack: KubernetesStack, asked: dict[str, Any], refused: str) -> None:
-    """Neither by the name of a node, nor by tolerating what keeps pods from it, nor by pushing others off; in a job as
-    in a gang."""
+    """Node names, tolerations and priorities do not bypass a queue, in a job or in a gang."""
     made = gang("pushy", OWN, 1)
     job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
     job["template"]["spec"] |= asked
@@ -131,7 +130,7 @@ def test_pods_cannot_bypass_queues(stack: KubernetesStack, asked: dict[str, Any]
 
 @pytest.mark.long
 def test_users_cannot_create_parts_of_running_gangs(stack: KubernetesStack) -> None:
-    """Kueue leaves alone what belongs to a job that it has let start: only controllers make such things."""
+    """Kueue ignores parts of admitted jobs: only controllers may create them."""
     made = gang("holder", OWN, 1)
     stack.submit(made)
     stack.seen("holder", "running")
@@ -203,7 +202,7 @@ def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: i
 
 @pytest.mark.long
 def test_quota_of_a_team_is_not_preempted(stack: KubernetesStack, times: int) -> None:
-    """However urgent the other team's work is."""
+    """This holds for any priority of the other team's work."""
     stack.submit(gang("own", OTHER, 16 * times))
     stack.seen("own", "running")
     stack.submit(gang("urgent", OWN, 56 * times, priority="high"))
@@ -239,7 +238,7 @@ def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, 
 @CHANGES_ITS_CLUSTER
 @pytest.mark.long
 def test_unused_quota_is_shared_by_weight(stack: KubernetesStack, times: int) -> None:
-    """Two teams want all that a third one leaves: they get three to one, in any order, without a second preemption."""
+    """Two teams use the quota of a third at three to one, in any order, without a second preemption."""
     stack.edit("- {name: product, share: 1}", "- {name: product, share: 1}\n        - {name: away, share: 4}")
     stack.up()
     stack.submit(*(gang(f"first-{index}", OWN, 4 * times) for index in range(14)))

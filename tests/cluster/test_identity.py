@@ -1,4 +1,4 @@
-"""Users of one team on a Kubernetes that stands for itself: what the server lets each of them make, see and end."""
+"""Users of a team on a real Kubernetes server: the objects that each may create, read and end."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_pods_of_a_user_run_as_that_user(kubernetes: KubernetesStack) -> None:
 
 
 def test_a_pod_sees_no_secret_of_another_user(kubernetes: KubernetesStack) -> None:
-    """No way to mount or read it works; secrets that belong to no user's job are the team's."""
+    """The secret can be neither mounted nor read. Secrets without a user's job belong to the team."""
     for name, may in (("train-u2001-secrets", True), ("train-u2003-secrets", False), ("of-the-team", True)):
         ways: list[dict[str, Any]] = [
             {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": name, "key": "A"}}}]},

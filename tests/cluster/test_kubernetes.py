@@ -1,4 +1,4 @@
-"""A Kubernetes on this machine through the real engine: made, looked at, broken, repaired, changed, taken away."""
+"""A Kubernetes on this machine through the real engine: created, inspected, broken, repaired, changed and removed."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_kubeconfig_is_a_secret(kubernetes: KubernetesStack) -> None:
 def test_a_user_asks_with_a_certificate_of_her_own(
     kubernetes: KubernetesStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Her connection is hers alone, has her teams' rights and no others, and says so where a verb asks for more."""
+    """Her connection is private, has only her teams' rights, and says so when a verb needs more."""
     monkeypatch.setenv("PATH", str(Path(programs.program("kubectl")).parent), prepend=os.pathsep)
     file = tmp_path / "alice.json"
     made = kubernetes.stampworks("login", "--as", "alice", "--to", str(file))
@@ -115,7 +115,7 @@ def test_a_user_asks_with_a_certificate_of_her_own(
 def test_a_user_sees_the_cluster_and_what_her_teams_do(
     kubernetes: KubernetesStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same verbs as on Slurm, without a stack: all nodes, gangs of her own team, and the end of what is hers."""
+    """The verbs are those of Slurm, without a stack: all nodes, gangs of her team, and cancellation of her own."""
     monkeypatch.setenv("PATH", str(Path(programs.program("kubectl")).parent), prepend=os.pathsep)
     file = tmp_path / "alice.json"
     kubernetes.stampworks("login", "--as", "alice", "--to", str(file))
@@ -385,7 +385,7 @@ def test_a_change_reaches_what_it_is_about(stack: KubernetesStack) -> None:
 
 
 def test_control_plane_is_protected_as_declared(stack: KubernetesStack) -> None:
-    """All jobs and queues are in the control plane: nothing takes that away until the declaration says so."""
+    """All jobs and queues are in the control plane: it is deleted only if the declaration allows it."""
     stack.edit("protect: false", "protect: true")
     stack.up()
     done = stack.run("destroy", "--yes", "--skip-preview")
@@ -424,7 +424,7 @@ def test_nothing_is_left_when_it_is_destroyed(stack: KubernetesStack) -> None:
 
 
 def process_of(stack: KubernetesStack, program: str) -> int:
-    """The process of a part of the control plane, and not the one that started it."""
+    """Return the process of a part of the control plane, not the process that started it."""
     mark = f"{stack.state}/rooms".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         words = (folder / "cmdline").read_bytes().split(b"\0") if (folder / "cmdline").exists() else [b""]

@@ -1,4 +1,4 @@
-"""A real cluster on this machine, from nothing to nothing: what `up` promises, in the order a user meets it."""
+"""A real cluster on this machine, from creation to deletion: the promises of `up`, in a user's order."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_a_second_up_changes_nothing(stamped: Stack) -> None:
 
 
 def test_jobs_run_on_all_nodes(stamped: Stack) -> None:
-    """The scheduler takes a job and every node answers."""
+    """The scheduler takes a job, and every node answers."""
     done = stamped.stampworks("run", "-s", "test", "--nodes", "2", "--", "hostname")
     assert sorted(done.stdout.split()) == ["gpu-001", "gpu-002"], done.stderr
 
 
 def test_secrets_are_encrypted_in_the_state(stamped: Stack) -> None:
-    """Neither private keys nor passwords can be read from what the backend holds."""
+    """The backend's files contain no readable private key or password."""
     resources = stamped.resources()
     keyring = resources[f"Keyring {stamped.cluster}"]["outputs"]
     assert all("ciphertext" in keyring[name] for name in ("sshPrivateKey", "slurmKey", "databasePassword"))
@@ -75,7 +75,7 @@ def test_another_stack_does_not_take_over_a_room(stamped: Stack) -> None:
 
 
 def test_a_sibling_is_equal_until_somebody_edits_it(stamped: Stack) -> None:
-    """Held against what the backend says was stamped: only the sibling was not, and only one of the two was edited."""
+    """The comparison uses the stamped state: only the sibling was not stamped, and only one stack was edited."""
     sibling = stamped.file.with_name("Pulumi.sibling.yaml")
     assert stamped.stampworks("new", "sibling", "--from", "test").returncode == 0
     assert "encryptionsalt" not in sibling.read_text()
@@ -147,7 +147,7 @@ def test_a_node_more_leaves_the_others_alone(stamped: Stack) -> None:
 
 
 def test_a_node_that_leaves_finishes_its_job_first(stamped: Stack) -> None:
-    """Shrinking waits for the job on the node that goes."""
+    """Shrinking waits for the job on the leaving node."""
     job = "until test -e /shared/go; do sleep 0.2; done; touch /shared/finished"
     stamped.shell("head", f"sbatch -w gpu-003 --wrap '{job}'")
     wait_for(lambda: "gpu-003" in stamped.shell("head", RUNNING), 30)

@@ -1,4 +1,4 @@
-"""People log in to a node of their own: what they submit there runs elsewhere, and the head is left alone."""
+"""Users log in to a login node: their jobs run elsewhere, and the head stays closed."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def to_node(stack: Stack, user: str, command: str) -> list[str]:
 
 
 def test_login_to_a_node_needs_a_job(folder: Stack) -> None:
-    """A user with a job there is confined to its resources; another user is refused, and so is he when it has ended."""
+    """A user with a job there is confined to its resources. Other users are refused, as is the user after the job's
+    end."""
     denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
     assert denied in (said := to_node(folder, "alice", "hostname"))
     assert said[-1] == "rc 255"
@@ -109,7 +110,7 @@ def test_login_to_a_node_needs_a_job(folder: Stack) -> None:
 
 
 def test_it_is_part_of_the_status(slurm: Stack) -> None:
-    """It is up or missing, like the head, and has no jobs."""
+    """A login node is up or missing, like the head, and has no jobs."""
     done = slurm.stampworks("status", "-s", "test", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     nodes = {each["name"]: each for each in json.loads(done.stdout)["nodes"]}
@@ -120,7 +121,7 @@ def test_it_is_part_of_the_status(slurm: Stack) -> None:
 
 @pytest.mark.long
 def test_it_learns_of_a_new_configuration(own: Stack) -> None:
-    """Another queue is known there after the `up`, and a second one changes nothing."""
+    """The `up` makes another queue known there, and a second `up` changes nothing."""
     own.edit(
         "protect: false}\n    proof", "protect: false, queues: [{name: q, pools: [gpu], default: true}]}\n    proof"
     )

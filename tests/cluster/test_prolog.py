@@ -45,7 +45,7 @@ def test_a_job_never_starts_on_a_node_that_just_broke(stack: Stack) -> None:
 
 
 def test_a_proof_that_passes_returns_it(stack: Stack) -> None:
-    """Once it is repaired: until then it says why, with the others' value."""
+    """The node returns after its repair; until then it has a reason, with the value of the others."""
     failed = stack.stampworks("qualify", "-s", "test", "--level", "quick")
     assert failed.returncode == 1
     assert "lockable memory: 65536, where its peers have" in failed.stdout

@@ -1,4 +1,4 @@
-"""The page on recovery: its commands repair what it says they repair."""
+"""The page on recovery: its commands repair the described faults."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 300
-"""More than torch takes to start six times on a busy machine."""
+"""Time limit for six starts of torch on a busy machine."""
 HOME, TEAM = "/shared/home/alice", "/shared/teams/nlp"
 PAGE = (ROOT / "docs/how-to/users.md").read_text().split("## The first five minutes", 1)[1]
 COMMANDS, JOB = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:2]
@@ -62,7 +62,7 @@ def outputs(stack: Stack) -> dict[str, Any]:
 
 
 def login(command: str, user: str, key: Path) -> list[str]:
-    """A printed command, as this user with the key of this one."""
+    """Run a printed login command as a user, with a key."""
     words = shlex.split(command)
     words[words.index("-i") + 1] = str(key)
     words[words.index("-l") + 1] = user
@@ -74,7 +74,7 @@ def heard(login_: Sequence[str], command: str, given: str = "") -> subprocess.Co
 
 
 class Person:
-    """A user who has logged in with an own key, as the stack's output says."""
+    """A user who logged in with a private key and the command of the outputs."""
 
     def __init__(self, stack: Stack, name: str) -> None:
         self._login = login(outputs(stack)["logins"][name], name, key_of(stack, name))
@@ -99,7 +99,7 @@ class Person:
 
 
 def test_her_home_is_the_same_everywhere(slurm: Stack) -> None:
-    """Only she can read it; her team has a folder whose files belong to the team."""
+    """Only she can read it; files in her team's folder belong to the team."""
     alice, bob = Person(slurm, "alice"), Person(slurm, "bob")
     assert alice.says("hostname; pwd; stat -c '%a %U %G' .").splitlines() == ["login-001", HOME, "700 alice alice"]
     nodes = "srun --nodes=4 sh -c 'cd && echo $HOME $(stat -c %i .)' | sort -u"

@@ -1,7 +1,5 @@
-"""Nodes that lie, with the real player and the real Ansible, and a stand-in for ssh that answers for the nodes.
-
-It shows the toolkit's side: what of a node's answer is believed, and what a person gets to read.
-"""
+"""Nodes that lie, with the real player and the real Ansible, and a stand-in for ssh that answers for the nodes. The
+tests cover the use of a node's answer, and the shown text."""
 
 from __future__ import annotations
 
@@ -90,7 +88,7 @@ NO_RESULTS = {
 
 
 def test_an_answer_that_is_none_is_quoted(lie: Lie) -> None:
-    """Each lying node is named with its task, the others continue, and no text controls a terminal."""
+    """Each lying node is named with its task, the others continue, and no text controls the terminal."""
     with pytest.raises(PlaybookFailed) as caught:
         lie({name: answer for name, (answer, _) in NO_RESULTS.items()})
     text = str(caught.value)

@@ -1,4 +1,4 @@
-"""A directory of people: what is refused, where, and with what advice."""
+"""A directory of users: refused values, their places, and hints."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_password_never_goes_in_the_clear(tmp_path: Path) -> None:
 
 
 def test_jobs_need_an_account_where_there_are_accounts(tmp_path: Path) -> None:
-    """Slurm refuses all others, and whose jobs are charged only groups say."""
+    """Slurm refuses other jobs, and only groups assign users to accounts."""
     needed = "Slurm runs jobs of people with an account alone, and people of the directory have none"
     assert said(tmp_path, LDAP, scheduler=ACCOUNTS) == f"directory.account: {needed}"
     nobody = "whose jobs are charged to it nobody says: a directory is never listed as a whole"

@@ -58,7 +58,7 @@ ABILITIES: Mapping[str, tuple[str, Callable[[Cloud], str]]] = {
     "faults": ("faults on purpose", lambda cloud: _yes(cloud.faults)),
     "doors": ("users need no credentials", lambda cloud: _yes(cloud.doors)),
 }
-"""The optional parts of `Cloud` in clouds/contract.py: the heading of each, and what a cloud has of it."""
+"""The optional parts of `Cloud` in clouds/contract.py: the heading of each, and its description for a cloud."""
 NEEDED = ("resources", "members", "renewal")
 
 

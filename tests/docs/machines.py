@@ -43,7 +43,7 @@ def coverage() -> str:
 
 
 def facts(machine: catalog.Machine) -> Iterator[object]:
-    """Yield the facts of a machine: for one without accelerators or NICs, none about them."""
+    """Yield the facts of a machine, without accelerator or NIC facts if it has none."""
     senseless = (set() if machine.accelerators else OF_ACCELERATORS) | (OF_NICS if machine.nics == 0 else set())
     for field in dataclasses.fields(machine):
         if field.name not in APART | senseless:

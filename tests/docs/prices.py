@@ -54,7 +54,7 @@ def nodes() -> Iterator[str]:
 
 
 def file_systems() -> Iterator[str]:
-    """A row for each way to buy a file system from a cloud."""
+    """Return a row for each way to buy a file system from a cloud."""
     yield "| file system | tier | a month of a GiB |"
     yield "| --- | --- | --- |"
     for tier in catalog.file_system_tiers().values():
@@ -75,7 +75,7 @@ def parts() -> Iterator[str]:
 
 
 def conflicts() -> Iterator[str]:
-    """All prices of one thing where there is more than one."""
+    """Return all prices of things with several prices."""
     yield "| machine | region | purchase | dollars an hour of a node, the newest first |"
     yield "| --- | --- | --- | --- |"
     for key in sorted({(each.cloud, each.machine, each.region, each.purchase) for each in catalog.prices().values()}):

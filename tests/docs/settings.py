@@ -63,7 +63,7 @@ def section(path: str, found: Mapping[str, Any]) -> str:
 
 
 def kind(field: Mapping[str, Any]) -> str:
-    """The type in words, with what it may be."""
+    """Return the type in words, with its allowed values."""
     if _reference(field):
         return "section"
     if field.get("type") == "array":

@@ -1,4 +1,4 @@
-"""The page about prices says what the catalog knows."""
+"""The page about prices matches the catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STACKS = Path(__file__).parents[2] / "stacks"
 
 
 def test_the_coverage_of_prices_is_current() -> None:
-    """docs/reference/prices.md is what the catalog says now; `python -m tests.docs.prices` writes it."""
+    """docs/reference/prices.md matches the catalog; `python -m tests.docs.prices` writes it."""
     assert prices.PAGE.read_text() == prices.page(), "run: python -m tests.docs.prices"
 
 

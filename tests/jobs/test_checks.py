@@ -11,7 +11,7 @@ from stampworks.plan import Plan
 
 
 def said(plan: Plan, folder: Path, text: str, user: str = "alice") -> str:
-    """Return the text of all problems of a job file; nothing where there are none."""
+    """Return the text of all problems of a job file; empty if it has none."""
     file = folder / "job.yaml"
     file.write_text(text)
     source = read_job(file, {})

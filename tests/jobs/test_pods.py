@@ -1,4 +1,4 @@
-"""The JobSet of a job: what the file becomes, and that no secret stands in it."""
+"""The JobSet of a job: its content, without any secret."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_refuses_fields_of_slurm(on_kubernetes: Plan, tmp_path: Path, line: str,
 
 
 def test_an_array_is_a_jobset_for_each_task(on_kubernetes: Plan, tmp_path: Path) -> None:
-    """Each with its index and a name of its own; they share a Secret, a folder and its scripts."""
+    """Each task has its index and name; all share a Secret, a folder and the scripts."""
     found = manifests(on_kubernetes, tmp_path, FILE + "array: 0-2%3\n")
     assert [each["metadata"]["name"] for each in found] == ["train-u2001-0", "train-u2001-1", "train-u2001-2"]
     for task, each in enumerate(found):
@@ -206,7 +206,7 @@ def test_a_long_name_fits(on_kubernetes: Plan, tmp_path: Path) -> None:
 
 
 def test_everything_wrong_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each problem has its line, before any request or copy."""
+    """Each problem has its line, and precedes any request or copy."""
     (tmp_path / "cluster.yaml").write_text(STACK)
     plan = plan_of(load_file(tmp_path / "cluster.yaml"))
     monkeypatch.setattr(workdir, "SIZE_MAX_MIB", 1)

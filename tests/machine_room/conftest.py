@@ -1,4 +1,4 @@
-"""Rooms that are gone when their test is over."""
+"""Rooms that are removed after their test."""
 
 from __future__ import annotations
 

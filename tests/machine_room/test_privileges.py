@@ -1,4 +1,4 @@
-"""Message to a user whose machine forbids rooms: the setting, and the command that changes it."""
+"""Message for users whose machine forbids namespaces: the setting, and the command that changes it."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_kernel_that_refuses_says_so_for_real(tmp_path: Path, prefix: list[str
 @pytest.mark.cluster
 @pytest.mark.parametrize("verb", ["image", "plan"])
 def test_a_user_without_subordinate_ids_reads_so_for_real(tmp_path: Path, verb: str) -> None:
-    """The first command of `make demo` says so and leaves nothing; `plan` works without them."""
+    """The first command of `make demo` reports it and leaves nothing; `plan` works without them."""
     environment = {
         **os.environ,
         "STAMPWORKS_CACHE": str(tmp_path / "cache"),

@@ -1,4 +1,4 @@
-"""Remedies by the words of the kernel or of a program."""
+"""Remedies by the error text of the kernel or of a program."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_words_and_what_helps(why: str, hint: str) -> None:
 
 @pytest.mark.parametrize("words", ["is not valid yet (invalid for another 2h)", "is expired (invalid since 2h)"])
 def test_a_clock_that_may_be_wrong_is_told(words: str) -> None:
-    """apt believes no index from the future, and none that is too old: the day tells whose fault that is."""
+    """apt refuses an index from the future, and one that is too old: the date shows which clock is wrong."""
     hint = r"this machine's clock says \d{4}-\d\d-\d\d \d\d:\d\d UTC: set it if that is wrong, then run the same .*"
     assert re.fullmatch(hint, remedy(f"E: Release file for mirror {words}.", "/usr/bin"))
 

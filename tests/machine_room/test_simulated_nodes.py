@@ -1,4 +1,4 @@
-"""Nodes that do not exist: the server's objects, compared with the declared ones."""
+"""Simulated nodes: the server's objects, compared with the declared ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CAPACITY = {"cpu": "1000", "memory": "2048Mi", "nvidia.com/gpu": "8"}
 
 
 class Server:
-    """Knows one node, which has so much."""
+    """A server with a single node of this capacity."""
 
     def __init__(self, capacity: Mapping[str, str], ready: str, *taints: str) -> None:
         self._status = {"capacity": capacity, "conditions": [{"type": "Ready", "status": ready}]}
@@ -72,6 +72,6 @@ def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> 
 def test_leaving_nodes_are_known_before(
     labels: Mapping[str, Any], capacity: Mapping[str, str], leave: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their jobs are ended first."""
+    """Their jobs are ended before."""
     monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(CAPACITY, "True"))
     assert nodes.leaving("c", nodes.SimulatedPool("gpu", labels, capacity)) == leave

@@ -1,4 +1,4 @@
-"""Survey of the room's interfaces, compared with `ip` and `tc`, and the work that it takes."""
+"""Survey of the room's interfaces, compared with `ip` and `tc`, and its cost."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _as_found(links: list[dict[str, Any]], disciplines: list[dict[str, Any]]) ->
 
 
 def test_more_nodes_take_no_more_processes(stamp: Stamp) -> None:
-    """A preview looks at every node: each process a node would be felt with a hundred of them."""
+    """A preview looks at every node: a process for each node would be slow with a hundred nodes."""
 
     def started() -> int:
         return int(subprocess.run([*inside, "cat", "/proc/loadavg"], capture_output=True, text=True).stdout.split()[-1])

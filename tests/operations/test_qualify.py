@@ -1,4 +1,4 @@
-"""Proving nodes through Slurm: who is measured, who is held back, and that nothing is left behind."""
+"""Proofs of nodes through Slurm: measured nodes, held nodes, and no remains."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_held_back_nodes(cluster: StandIn) -> None:
 
 
 def test_jobs_are_left_alone(cluster: StandIn, said: Any) -> None:
-    """A node that works is not measured, and nothing is known of it but what was known before."""
+    """A busy node is not measured, and keeps its earlier result."""
     cluster.jobs([job(12, "alice", "gpu-002")])
     certificate = prove(cluster)
     assert verdicts(certificate) == {"gpu-001": "pass", "gpu-002": "unknown"}
@@ -169,7 +169,7 @@ def test_jobs_are_left_alone(cluster: StandIn, said: Any) -> None:
 
 
 def test_an_old_proof_says_nothing_of_other_terms(cluster: StandIn, said: Any) -> None:
-    """A node that works while release or programs change is not proven by what it was."""
+    """A busy node is not proven by an earlier proof of another release or other programs."""
     earlier = prove(cluster, programs="p")
     cluster.jobs([job(12, "alice", "gpu-002")])
     assert verdicts(prove(cluster, earlier=earlier, programs="q"))["gpu-002"] == "unknown"
@@ -255,7 +255,7 @@ def test_a_node_that_answers_nothing_is_unknown(cluster: StandIn, said: Any) -> 
 
 
 def test_programs_that_do_not_start_are_unknown(cluster: StandIn, said: Any) -> None:
-    """Slurm's words say why."""
+    """The reason is Slurm's message."""
     cluster.program("srun", "#!/bin/sh\necho 'srun: error: Unable to allocate resources' >&2\nexit 1\n")
     certificate = prove(cluster)
     assert certificate.verdict == "unknown"
@@ -275,7 +275,7 @@ def renewed(roster: Roster, name: str) -> Roster:
 
 
 def test_unchanged_nodes_need_no_proof(cluster: StandIn, said: Any) -> None:
-    """A node that is another machine does; all do when the programs or what is declared changed."""
+    """A replaced machine needs a proof. After a change of programs or declaration all nodes need one."""
     earlier = prove(cluster, programs="p")
     everybody = ["gpu-001", "gpu-002"]
     assert to_prove(SUBJECT, cluster.roster, earlier, "quick", "p") == []
@@ -300,7 +300,7 @@ def test_shrunken_cluster_is_not_measured(cluster: StandIn, said: Any) -> None:
 
 
 def test_a_node_is_measured_with_others(cluster: StandIn, said: Any) -> None:
-    """Free ones beside it, for its rails have two ends; what is found of those counts as well."""
+    """Free nodes are measured with it, because rails have two ends; their results count as well."""
     earlier = prove(cluster)
     missing = [{"node": "gpu-001", "rail": "", "what": "/shared is not mounted"}]
     said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-002")], missing)})
@@ -312,7 +312,7 @@ def test_a_node_is_measured_with_others(cluster: StandIn, said: Any) -> None:
 
 
 def test_pools_without_a_queue_in_common_are_measured_apart(cluster: StandIn, said: Any) -> None:
-    """A job can have nodes of one queue only; who is in none is not proven."""
+    """A job can use nodes of a single queue. Nodes without a queue are not proven."""
     names = ("gpu-001", "cpu-001")
     pools = [{"name": name, "machine": "sim-h100", "count": 1} for name in ("gpu", "cpu")]
     for queues, asked in (
@@ -332,7 +332,7 @@ def test_pools_without_a_queue_in_common_are_measured_apart(cluster: StandIn, sa
 
 
 def test_a_proof_waits_for_another_one(cluster: StandIn, said: Any) -> None:
-    """The proof names the other one, does not touch its nodes, and continues when it ends."""
+    """The message names the other proof. The proof does not touch its nodes, and continues when it ends."""
     held = cluster.folder / "reservation"
     held.write_text("alice@laptop since 2026-11-21T23:00:00Z (process 7 begun 9 in another.1)")
     told: list[str] = []
@@ -364,7 +364,7 @@ def test_a_proof_that_does_not_end_is_named(cluster: StandIn, said: Any, monkeyp
 
 
 def test_remains_of_a_killed_proof_are_removed(cluster: StandIn, said: Any) -> None:
-    """Its process has ended, or its number belongs to another one."""
+    """Its process has ended, or the pid belongs to another process."""
     held = cluster.folder / "reservation"
     gone = holder.ourselves().replace(" begun ", " begun 1")
     held.write_text(gone)

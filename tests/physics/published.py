@@ -6,7 +6,7 @@ from stampworks import catalog
 
 
 def modelled() -> list[catalog.Machine]:
-    """Machines of which physics can say what a collective reaches: enough is known of their links and NICs."""
+    """Machines with enough facts about links and NICs to model a collective."""
     return [
         row
         for row in catalog.machines().values()

@@ -24,7 +24,7 @@ STORAGE, CLIENT = Bound(100, "as bought"), Bound(12.5, "over TCP")
 def test_the_less_of_both(
     storage: Bound | Unknown, clients: list[tuple[int, Bound | Unknown]], gbs: float, why: str
 ) -> None:
-    """Storage and clients are both limits, even if one is unknown."""
+    """Both storage and clients limit the rate, even if the limit of one is unknown."""
     assert reachable(storage, clients) == Bound(gbs, why)
 
 

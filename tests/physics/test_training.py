@@ -21,7 +21,8 @@ NAMES = catalog.machine_names()
     [(5762, 0.337), (6667, 0.390), (8532, 0.50)],
 )
 def test_the_peaks_share_of_published_tokens(tokens_per_second: float, published: float) -> None:
-    """torchtitan b5bcd76c, table 1, read 2026-11-22: 33 to 39 %, it says; that of fp8, of the bf16 peak, is ours."""
+    """torchtitan b5bcd76c, table 1, read 2026-11-22, states 33 to 39 %. The share for fp8, of the bf16 peak, is
+    computed here."""
     share = tokens_per_second * flops_per_token(LLAMA_8B).value / 989e12
     assert share == pytest.approx(published, abs=2e-3)
 

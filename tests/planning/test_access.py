@@ -114,7 +114,7 @@ def test_where_no_cloud_runs_a_kubernetes_both_are_refused(name: str, cloud: str
 
 
 def test_siblings_may_have_others() -> None:
-    """Offices and accounts are those of one of them."""
+    """Address ranges and accounts belong to a single sibling."""
     plain = declared()
     assert fingerprint(plain) == fingerprint(declared(api_from=RANGES, admins=[OPS]))
 

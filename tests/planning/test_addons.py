@@ -56,7 +56,7 @@ def found(plan: Plan) -> dict[str, Finding]:
     ],
 )
 def test_hardware_says_which_operators_there_are(cloud: str, machine: str, there: set[str]) -> None:
-    """Queues, gangs and numbers of what is used are everywhere; what jobs of other kinds need is asked for."""
+    """Queues, gangs and usage metrics are everywhere; operators of other jobs are optional."""
     own = {"node-monitoring-agent": "cloud"} if cloud == "aws" else {}
     assert by(planned(cloud, machine)) == dict.fromkeys(there | {"kueue", "jobset", "metrics-server"}, "helm") | own
 
@@ -137,7 +137,7 @@ def test_a_machine_without_accelerators_of_nvidia_runs_no_pod_that_asks_for_some
 
 
 def test_no_machine_with_accelerators_of_nvidia_is_refused_for_them() -> None:
-    """Simulated ones are written onto their nodes."""
+    """Simulated accelerators are written into their node objects."""
     others = {"trainium", "trainium2", "mi300x", "mi325x", "tpu-v5e", "tpu-v5p", "tpu-v6e"}
     operator = catalog.releases()["2026.11"].addons["gpu-operator"]
     assert {*operator.accelerators} == {*catalog.accelerators()} - others
@@ -263,7 +263,7 @@ NO_HARDWARE = "no node has accelerators that it supports; those of simulated mac
 def test_a_profile_that_divides_nothing_is_refused_where_it_stands(
     cloud: str, machine: str, declared: dict[str, Any], text: str, hint: str
 ) -> None:
-    """The one that is none divides nothing either, and says so."""
+    """A profile `none` divides nothing either, and says so."""
     with pytest.raises(DeclarationError) as caught:
         planned(cloud, machine, **{"mig_profile": "all-1g.10gb", **declared})
     [problem] = caught.value.problems

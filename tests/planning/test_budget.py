@@ -101,7 +101,7 @@ def test_where_nothing_is_sold_no_rule_speaks() -> None:
 
 
 def test_watched_budgets_are_described() -> None:
-    """AWS has budgets of its own; on other clouds a warning says that nothing watches."""
+    """AWS has budgets; on other clouds a warning says that nothing watches the costs."""
     [why] = [each.why for each in on_aws({"monthly_usd": 5}).reasons if each.path == "budget"]
     assert "AWS Budgets counts what has the tag stampworks:cluster" in why
     pool = {"name": "gpu", "machine": "a3-highgpu-8g", "count": 2}
@@ -115,7 +115,7 @@ BLOCK = {**POOL, "purchase": "block", "reservation": "cr-0fedcba9876543210"}
 
 
 def test_block_needs_mail_addresses() -> None:
-    """The nodes of the block are terminated, whatever runs on them."""
+    """The nodes of the block are terminated with their jobs."""
     [it] = found(on_aws({}, pools=[BLOCK]), "purchase.end")
     assert (it.outcome, it.place, it.subject) == ("warn", "budget.notify", "gpu")
     assert it.text == "the nodes of pool gpu end half an hour before their block does, and nobody gets mail about it"
@@ -163,7 +163,7 @@ def test_a_budget_as_it_is_read() -> None:
 
 
 def test_addresses_without_a_warning() -> None:
-    """Mail is about a budget or the end of a block; where nothing sends any, that is said elsewhere."""
+    """Mail is about a budget or the end of a block; another finding reports that no mail is sent."""
     asked = {"notify": ["ops@example.com"]}
     [it] = found(on_aws(asked), "cost.notify")
     assert (it.outcome, it.place) == ("warn", "budget.notify")

@@ -1,4 +1,4 @@
-"""Plans for clouds: each decides what is its own, and unknown stays unknown."""
+"""Plans for clouds: each cloud decides about its own parts, and unknown values stay unknown."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_region_of_a_cloud_whose_regions_nobody_lists(cloud: str) -> None:
 
 
 def test_a_name_that_a_cloud_does_not_take() -> None:
-    """Names on AWS begin with the cluster's name, and AWS refuses security groups whose name begins with sg-."""
+    """Names on AWS begin with the cluster's name, and AWS refuses security groups with names like sg-."""
     machine = next(row for row in MACHINES if row.cloud == "aws")
     with pytest.raises(DeclarationError) as error:
         planned({**declared(machine), "name": "sg-train"})
@@ -142,7 +142,7 @@ def test_a_name_that_a_cloud_does_not_take() -> None:
 
 
 def test_regions_whose_services_are_called_otherwise() -> None:
-    """AWS has them, and refuses there what is made here."""
+    """AWS has such regions, and refuses the toolkit's resources there."""
     machine = next(row for row in MACHINES if row.cloud == "aws")
     apart = [
         region
@@ -197,7 +197,7 @@ def test_zones_that_there_may_be(cloud: str, machine: str, region: str, zone: st
 
 
 def test_zones_of_a_wrong_region_are_not_judged() -> None:
-    """Only the region is reported: the zone may be the intended one."""
+    """Only the region is reported: the zone may be right."""
     pool = {"name": "gpu", "machine": "p5", "count": 2, "zone": "us-east-1a"}
     with pytest.raises(DeclarationError) as error:
         planned({"version": 1, "name": "test", "cloud": "aws", "region": "us-east-9", "pools": [pool]})

@@ -1,4 +1,4 @@
-"""Costs of a cluster beside its nodes, and those that no sum contains."""
+"""Costs of a cluster beside its nodes, and costs outside of the sum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def priced(plan: Plan) -> dict[str, tuple[str, float | None]]:
 
 
 def test_costs_beside_nodes() -> None:
-    """Disks by their size, the way out and each endpoint by the hour."""
+    """Disks cost by their size, and egress and endpoints by the hour."""
     found = priced(on_aws({"count": 2}))
     basis = "1 x 200 GiB (head) + 2 x 200 GiB (gpu) + 1 x 100 GiB (head-state)"
     assert found["disks"] == (basis, round(700 * 0.08 / MONTH_HOURS, 6))
@@ -58,7 +58,7 @@ def test_a_part_without_a_price_makes_the_sum_unknown() -> None:
 
 
 def test_a_managed_database_is_named_without_a_price() -> None:
-    """No price was read, and the sum says so."""
+    """The catalog has no price, and the sum says so."""
     found = cost(on_aws({"count": 2}, scheduler={"accounting": True, "database": "managed"}))
     [database] = [each for each in found.charges if each.what == "database of the accounting"]
     assert (database.usd_per_hour, database.why) == (None, "no price of a managed database in us-east-1 is known")

@@ -61,7 +61,7 @@ def test_no_field_is_forgotten() -> None:
 
 @pytest.mark.parametrize("field", OTHERS)
 def test_every_field_counts(field: str) -> None:
-    """Each field counts for siblings, in words, and in a review with its policy."""
+    """Each field counts for siblings, has words, and has a policy in a review."""
     value, words, access = OTHERS[field]
     other = of(**{field: value})
     assert fingerprint(other) != fingerprint(PLAN)

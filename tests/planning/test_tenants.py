@@ -1,4 +1,4 @@
-"""Tenants of one fabric."""
+"""Tenants of a shared fabric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Existing storage and terms of an account's owners: what is wrong is an error at its field; without facts, unknown."""
+"""Existing storage and account policies: problems are errors at their fields, and unknown without facts."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ OF_OWNERS = [
 
 @pytest.mark.parametrize(("fact", "rule"), OF_OWNERS)
 def test_missing_facts_are_unknown(fact: str, rule: str) -> None:
-    """A missing fact makes its rules unknown, with the reason and the way to read it."""
+    """A missing fact makes its rules unknown, with the reason and a way to read it."""
     facts = Facts(account=account(**{**THERE, fact: None}, unknown={fact: WHY}))
     found = [each for each in planning.rules(plan(), facts, TODAY) if each.id == rule]
     assert found
@@ -240,7 +240,7 @@ def test_efa_takes_a_file_system_that_was_made_with_it() -> None:
 
 
 def test_it_costs_the_stack_nothing() -> None:
-    """Its owners pay for it; resources of the stack are counted."""
+    """Its owners pay for it; only resources of the stack are counted."""
     own = {"name": "own", "kind": "efs", "tier": "regional", "mount": "/own"}
     of = plan(storage=[*STORAGE, own])
     assert by_use(of) == ["own"]
@@ -270,7 +270,7 @@ def test_taking_it_out_loses_nothing() -> None:
     ],
 )
 def test_moving_to_existing_parts_is_refused(before: dict[str, Any], after: dict[str, Any], field: str) -> None:
-    """Storage in another network, or under another key, would be replaced by an empty one."""
+    """Storage in another network, or with another key, would be replaced by an empty one."""
     found = review("one", ReviewedStack("a", plan(**before)), ReviewedStack("b", plan(**after)))
     assert {each.policy for each in found.changes if each.field == field} == {"refuse"}
     assert found.verdict == "fail"

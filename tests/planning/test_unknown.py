@@ -1,4 +1,4 @@
-"""Explanations of unknown values of a plan, as of known ones."""
+"""Explanations of unknown values of a plan."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Directory:
         (self.folder / "slapd.conf").write_text(text)
 
     def serve(self, people: Sequence[Person], groups: Sequence[str]) -> None:
-        """Have exactly these entries."""
+        """Serve exactly these entries."""
         self.end()
         shutil.rmtree(self.folder / "data", ignore_errors=True)
         (self.folder / "data").mkdir()

@@ -53,7 +53,7 @@ def test_text_arrives_as_it_is(write: Writer, tmp_path: Path, content: str) -> N
 
 
 def test_a_tree_becomes_its_files(tmp_path: Path) -> None:
-    """Each file has its place below the path; files of Python's cache are left out."""
+    """Each file has its place below the path; Python's cache files are left out."""
     for name in ("one.py", "deeper/two.py", "__pycache__/one.pyc"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -93,7 +93,7 @@ def test_kernel_settings_must_be_in_force(write: Writer, tmp_path: Path, monkeyp
     ],
 )
 def test_drift_does_not_show_contents(write: Writer, tmp_path: Path, spoil: Callable[[Path], None], words: str) -> None:
-    """The words may be shown to anybody, whatever the file holds."""
+    """The text may be shown to anybody, whatever the file contains."""
     wanted = entry(tmp_path / "key", "s3cret", mode="0600", secret=True)
     write(wanted)
     spoil(tmp_path / "key")
@@ -174,7 +174,7 @@ def test_commands_run_when_something_changed(write: Writer, tmp_path: Path) -> N
 
 
 def test_a_failing_command_puts_everything_back(write: Writer, tmp_path: Path) -> None:
-    """The next run sees the difference again, so what failed is tried again."""
+    """The next run sees the difference again, and tries again."""
     write(entry(tmp_path / "kept", "before"), entry(tmp_path / "gone", "x"))
     wanted = [entry(tmp_path / "kept", "after"), entry(tmp_path / "new", "y")]
     then = [["sh", "-c", "echo no such setting >&2; exit 3"]]
@@ -201,7 +201,7 @@ def test_an_unknown_owner_is_said(write: Writer, tmp_path: Path) -> None:
 
 
 def test_a_secret_is_never_shown(write: Writer, tmp_path: Path) -> None:
-    """Neither the old text nor the new one."""
+    """Neither the old nor the new text is shown."""
     write(entry(tmp_path / "key", "0ld-s3cret", secret=True))
     result = write(entry(tmp_path / "key", "n3w-s3cret", secret=True))
     assert result["changed"]

@@ -1,4 +1,4 @@
-"""The health program of nodes that Slurm has: what it looks at, and what it has Slurm do."""
+"""The health program of Slurm nodes: its checks, and its requests to Slurm."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Slurm:
 
 
 def test_a_well_node_costs_slurm_nothing(health: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand nodes that are well ask the controller nothing."""
+    """Healthy nodes send no request to the controller."""
     slurm = Slurm(health, monkeypatch)
     assert health.main([]) == 0
     assert slurm.commands == 0
@@ -104,7 +104,7 @@ def test_a_node_that_is_no_longer_what_was_proven_takes_no_job(
 def test_problem_of_the_health_check_comes_first(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The health check returns the node when that is repaired; what else is wrong shows before the next job."""
+    """After its repair, the health check returns the node; other problems show before the next job."""
     slurm = Slurm(health, monkeypatch)
     monkeypatch.setattr(health, "RIGHT", "another result")
     expect(tmp_path, mounts=["/not/mounted"])
@@ -174,7 +174,7 @@ def test_rails_take_packets_of_one_size(health: ModuleType, tmp_path: Path, monk
 def test_accelerator_faults_before_a_job(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, said: str, problems: list[str]
 ) -> None:
-    """Faults of hardware, and neither those of programs nor what is not known."""
+    """Hardware faults count; faults of programs and unknown ones do not."""
     expect(tmp_path, accelerators=2)
     monkeypatch.setattr(health, "output", lambda *_: said)
     assert health.look((getattr(health, check),)) == problems
@@ -207,7 +207,7 @@ def test_a_node_that_a_person_drained_stays_drained(
 def test_the_reason_of_a_person_is_not_overwritten(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person who drained a node finds it as it was left."""
+    """A person's drain stays unchanged."""
     slurm = Slurm(health, monkeypatch)
     slurm.state, slurm.reason = "IDLE+DRAIN", "new fans on Monday"
     expect(tmp_path, mounts=["/not/mounted"])
@@ -237,7 +237,7 @@ def test_a_reason_that_slurm_would_change_is_made_plain_first(
 def test_checking_leaves_slurm_alone(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The findings are printed, one per line."""
+    """The findings are printed, one on each line."""
     slurm = Slurm(health, monkeypatch)
     expect(tmp_path, mounts=["/a", "/b"])
     assert health.main(["--check"]) == 1
@@ -299,7 +299,7 @@ Scripts = Callable[..., list[str]]
 
 @pytest.fixture
 def looked(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripts:
-    """Return the results of a look with the user's checks of these scripts, called a, b, ..."""
+    """Return the results of a look with these scripts as the user's checks, called a, b, ..."""
     folder = tmp_path / "checks"
     folder.mkdir()
     monkeypatch.setattr(health, "OWN_CHECKS", str(folder))
@@ -374,7 +374,7 @@ def test_checks_run_side_by_side(looked: Scripts, tmp_path: Path) -> None:
 
 
 def test_failed_check_is_a_problem(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A check that could not look never passes."""
+    """A failed check never passes."""
 
     def hangs(*argv: str) -> str:
         raise subprocess.TimeoutExpired(argv, 10)

@@ -1,5 +1,5 @@
-"""The kernel of a release and its Lustre client, on a node that can mount nothing with it: real apt and dpkg, packages
-without content, and what the kernel says of its modules in the test's hands."""
+"""The kernel of a release and its Lustre client, on a node that cannot mount with it: real apt and dpkg, packages
+without content, and a list of loaded modules that the test sets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ip route add default dev "$(ip -brief link show up | sed -n '/^lo /d; s/[@ ].*//
 printf '#!/bin/sh\necho "modprobe $*" >>/tmp/lnet.said\n' >/usr/local/sbin/modprobe
 chmod 755 /usr/local/sbin/modprobe /usr/local/sbin/lnetctl
 """
-"""Sixteen cards of EFA behind each other on the bus, and one of another kind in front of them."""
+"""Sixteen EFA cards in a row on the bus, and another card before them."""
 MOUNTED = Mount("fs-1.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh", "/data", "lustre", "relatime,flock,_netdev")
 RENTED = {
     "version": 1,
@@ -69,7 +69,7 @@ RENTED = {
 
 
 def rented() -> Plan:
-    """A cluster whose release has the kernel of this machine, and for nodes nothing else."""
+    """A cluster whose release has this machine's kernel, and nothing else for nodes."""
     made = planning.plan(load_value(RENTED, "test"))
     release = made.release
 
@@ -84,7 +84,7 @@ def rented() -> Plan:
 
 @dataclasses.dataclass
 class Mounting:
-    """A node of the machine room that the playbooks take for one of the rented cluster."""
+    """A node of the machine room that the playbooks treat as a node of the rented cluster."""
 
     cluster: Cluster
     plan: Plan

@@ -1,4 +1,4 @@
-"""The decisions of modules on packages: what is noted, installed, pinned, and what the kernel loads."""
+"""Decisions of modules on packages: recorded, installed and pinned ones, and loaded kernel modules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTED = {"slurmd": "24.11.5", "iperf3": "3.18", "munge": "0.5", "ethtool": "6.14
 
 
 def test_packages_that_are_not_as_in_the_image_are_said() -> None:
-    """Gone, half gone, another version; what a person installed besides is theirs."""
+    """Packages may be missing, broken or of another version; packages that a person added are ignored."""
     found = {
         "slurmd": ("installed", "23.2"),
         "iperf3": ("config-files", "3.18"),
@@ -42,7 +42,7 @@ def test_packages_that_are_not_as_in_the_image_are_said() -> None:
 
 @pytest.fixture
 def dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """State of dpkg, one package a line; commands that change something are added to it."""
+    """State of dpkg, a package on each line; commands that change packages are appended."""
     known = ["slurmd installed 24.11.5", "iperf3 deinstalled 3.18"]
 
     def fake(argv: Sequence[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -107,7 +107,7 @@ def test_lists_that_somebody_else_reads_are_waited_for(monkeypatch: pytest.Monke
 def test_an_installation_says_itself_that_it_takes_too_long(
     system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All commands together may take less than the player lets a task take."""
+    """All commands together take less time than the player allows for a task."""
     limits: list[float] = []
 
     def fake(argv: list[str], timeout: float = 60, **_: Any) -> subprocess.CompletedProcess[str]:
@@ -219,7 +219,7 @@ def test_differences_from_the_release() -> None:
 
 
 def test_other_software_is_refused_and_missing_software_is_not() -> None:
-    """A role installs what is missing; nothing exchanges what runs."""
+    """A role installs missing software; no running software is replaced."""
     facts = {"kernel": "6.1.0-9", "packages": {"driver": "570.1-1", "manager": "580.2-1"}}
     roll = "start the node from an image of the release (stampworks roll)"
     assert node_facts.strange_software(facts, {"driver": "580.1", "manager": "580.2", "absent": "1"}, "6.12") == [
@@ -230,7 +230,8 @@ def test_other_software_is_refused_and_missing_software_is_not() -> None:
 
 
 def test_a_module_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loaded once; another version is noted and said until it is gone; a look notes nothing."""
+    """The module is loaded once. Another loaded version is recorded and reported until it is gone; check mode records
+    nothing."""
     modules, marks, commands = tmp_path / "modules", tmp_path / "reboot", []
 
     def load(argv: list[str]) -> None:

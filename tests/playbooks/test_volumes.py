@@ -19,7 +19,7 @@ Attach = Callable[[str, str], Path]
 
 
 class Node:
-    """A machine with disks that are files; what would be mounted is noted."""
+    """A machine with disks in files; mounts are recorded."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.mounted, self.fstab = folder, list[str](), folder / "fstab"
@@ -85,7 +85,7 @@ def test_a_blank_disk_is_made_once(node: Node) -> None:
 
 
 def test_the_disk_of_an_earlier_node_keeps_what_it_holds(node: Node) -> None:
-    """A new controller finds queue and accounting where the old one left them."""
+    """A new controller finds queue and accounting of the old one."""
     disk = node.attach("nvme1n1", "vol0abc")
     subprocess.run(["mkfs.ext4", "-q", disk], check=True)
     before = disk.read_bytes()

@@ -1,5 +1,4 @@
-"""Environments of Python, that of torch and the one that nodes configure themselves with: made with the real pip, of
-wheels without content and of the real ones."""
+"""Environments of Python for torch and for the boot software, created with the real pip from empty and real wheels."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ OF_BOOT = ROLES / "boot/files"
 
 
 def wheel(folder: Path, name: str, version: str) -> str:
-    """A distribution without content; what a lock says of it."""
+    """Build an empty distribution; return its entry for a lock."""
     file, info = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(file, "w") as archive:
@@ -113,7 +112,7 @@ def test_a_lock_that_says_nothing_is_refused(node: Node) -> None:
 
 @pytest.mark.parametrize("release", catalog.releases().values(), ids=lambda release: release.name)
 def test_every_release_has_the_lock_of_its_torch(release: catalog.Release) -> None:
-    """Each lock has the NCCL that the release takes from NVIDIA; a suite's own NCCL may be newer."""
+    """Each lock has the NVIDIA NCCL of its release; the suite's own NCCL may be newer."""
     version = release.hardware["torch"].packages["torch"]
     locked = dict(wheels.LOCKED.findall((LOCKS / f"torch-{version}.txt").read_text()))
     assert locked["torch"] == version

@@ -1,4 +1,4 @@
-"""The KubernetesNodes resource says who is there, and when capacity ends that they are in."""
+"""The KubernetesNodes resource lists nodes, and the end of their capacity."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def call(count: int) -> Call:
 
 @pytest.fixture(autouse=True)
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the clusters whose doors were closed."""
+    """Return the clusters whose port-forward was closed."""
     found: list[str] = []
 
     def endings(*where: str) -> tuple[plan.Ending, ...]:
@@ -41,7 +41,7 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_members_and_their_ends() -> None:
-    """Members are those of Kubernetes, and ends those of the cloud, after an `up` and at every look."""
+    """Members come from Kubernetes and endings from the cloud, after an `up` and at every look."""
     expected: dict[str, Any] = {
         "members": [plan.to_dict(MEMBER)],
         "drift": [],

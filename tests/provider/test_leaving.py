@@ -1,4 +1,4 @@
-"""Machines of a local Kubernetes and nodes for scheduling only never have one name at a time: who leaves goes first."""
+"""Machines of a local Kubernetes and simulated nodes never share a name: leaving nodes are removed first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MACHINES = " ".join(NAMES)
 
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the steps in their order, in a room with two machines of the pool gpu and one of another."""
+    """Return the steps in order, in a room with two machines of the pool gpu and one of another."""
     said = list[str]()
 
     def start(*_: Any) -> dict[str, str]:
@@ -71,7 +71,7 @@ def test_machines_leave_before_others_have_their_names(done: list[str]) -> None:
 
 
 def test_simulated_jobs_end_before_their_nodes_leave(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pool for scheduling only, as any other: where it becomes smaller, and where it goes."""
+    """A scheduling-only pool behaves like any other when it shrinks or is removed."""
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
     monkeypatch.setattr(nodes, "leaving", lambda *_: ["gpu-020"])
     asyncio.run(SimulatedPool().ensure(simulated()))
@@ -116,7 +116,7 @@ def test_simulated_jobs_end_before_machines_start(done: list[str], monkeypatch: 
 def test_a_pool_that_goes_leaves_alone_who_has_its_names_by_now(
     done: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The nodes with these names belong to another pool: they are neither cordoned nor waited for."""
+    """Nodes with these names belong to another pool by now: they are neither cordoned nor waited for."""
     inputs = {"cluster": "c", "claim": "", "addresses": dict.fromkeys(NAMES, ""), "drainTimeoutMinutes": 3}
     asyncio.run(JoinedPool().delete(Call("urn", "c/gpu", inputs)))
     monkeypatch.setattr(joined, "members", lambda *_: [])

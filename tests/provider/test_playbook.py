@@ -39,7 +39,7 @@ def call(**more: Any) -> Call:
 
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The hosts that were looked at, each time. Only the head is up, and it says what it must not."""
+    """Return the inspected hosts of each look. Only the head is up, and its output contains a secret."""
     asked: list[Any] = []
 
     async def look(
@@ -106,7 +106,7 @@ def test_failed_run_keeps_its_state_without_a_look(looked: list[Any]) -> None:
 
 
 def test_elastic_nodes_that_leave_finish_their_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in no roster, and Slurm is about to forget them. Nodes that become elastic stay."""
+    """They are in no roster, and Slurm is about to remove them. Nodes that become elastic stay."""
 
     def told(names: list[str], *nodes: str) -> dict[str, Any]:
         pools = {"gpu": {"nodes": names}} if names else {}

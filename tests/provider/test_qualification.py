@@ -43,7 +43,7 @@ def call(**old: Any) -> Call:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Certificates that the next proofs find; what was asked is kept behind them."""
+    """Certificates of the next proofs; requests are recorded after them."""
     answers: list[Any] = []
 
     def qualify(*_: Any, **more: Any) -> Certificate:
@@ -57,7 +57,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_subject_of_an_earlier_version_is_unchanged() -> None:
-    """An upgrade of the toolkit proves nothing again; of a subject that is another one the preview says so."""
+    """An upgrade of the toolkit repeats no proof; the preview reports a changed subject."""
     earlier = {**call().inputs, "subject": plan.to_dict(SUBJECT)}
     another = {**call().inputs, "subject": json.dumps(plan.to_dict(subject(3)))}
 
@@ -72,7 +72,7 @@ def test_subject_of_an_earlier_version_is_unchanged() -> None:
 
 
 def test_a_pass_is_signed(found: list[Any]) -> None:
-    """The signature is by the stack's key, so that anybody can check it."""
+    """Anybody can verify the signature by the stack's key."""
     found.append(PASSED)
     outputs = asyncio.run(Qualification().ensure(call()))
     assert outputs["verdict"] == "pass"
@@ -82,7 +82,7 @@ def test_a_pass_is_signed(found: list[Any]) -> None:
 
 
 def test_a_failure_keeps_its_evidence(found: list[Any]) -> None:
-    """The error says who and why; what was measured stays in the state."""
+    """The error names node and reason; measurements stay in the state."""
     found.append(CERTIFICATE)
     one = call()
     with pytest.raises(NotProvenError) as caught:
@@ -150,7 +150,7 @@ def test_a_look_that_nobody_answers_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_failed_node_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The certificate says that it is held back, and why."""
+    """The certificate says that the node is held back, and why."""
     monkeypatch.setattr(operations, "held_back", lambda *_: {"gpu-001": "rail1 is slow"})
     outputs = asyncio.run(Qualification().read(call(certificate=qualification.signed(CERTIFICATE, PRIVATE))))
     assert outputs is not None

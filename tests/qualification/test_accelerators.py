@@ -19,7 +19,7 @@ Place = tuple[str, int]
 
 @dataclass
 class Accelerated(SimulatedCluster):
-    """Whose arithmetic eight accelerators of each node do, as they would answer."""
+    """A cluster with eight accelerators on each node, which answer individually."""
 
     rate: Mapping[Place, float] = field(default_factory=dict)
     """TFLOP/s, where it is not 700."""
@@ -83,7 +83,7 @@ def test_all_alike_pass() -> None:
 
 
 def test_a_slow_one_is_named_with_its_number() -> None:
-    """Beside the median one of all, wherever that is; the node is measured again, with all of its accelerators."""
+    """The finding compares it with the median of all; the node is measured again, with all of its accelerators."""
     cluster = Accelerated(of_eight(), rate={("gpu-003", 5): 500.0})
     [(verdict, nodes, why)] = matmul(cluster)
     assert (verdict, nodes) == ("fail", ("gpu-003",))
@@ -95,7 +95,7 @@ def test_a_slow_one_is_named_with_its_number() -> None:
 
 
 def test_accelerators_of_a_single_node_are_compared() -> None:
-    """A machine with eight has seven to compare one with."""
+    """Each of eight accelerators is compared with seven."""
     cluster = Accelerated(of_eight(1), rate={("gpu-001", 2): 400.0})
     [(verdict, nodes, why)] = matmul(cluster)
     assert (verdict, nodes) == ("fail", ("gpu-001",))

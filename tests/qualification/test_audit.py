@@ -1,4 +1,4 @@
-"""Thresholds of real health checks, and what is wrong with some of them."""
+"""Thresholds of real health checks, and faults of some."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_a_large_payload_is_no_hint_for_one_as_good(size_bytes: int, hinted: boo
     ("gbs", "verdict"), [(0.1, "refused"), (0.2, "cannot-tell"), (18, "cannot-tell"), (19, "ok"), (151, "refused")]
 )
 def test_storage_that_may_be_small(gbs: float, verdict: str) -> None:
-    """Below an eighth of what a client reaches, bytes taken for bits look like a file system of that size."""
+    """Below an eighth of a client's rate, a confusion of bits and bytes looks like a small file system."""
     judgement = judged("p5", 1, "storage_read", 0, "GB/s", gbs)
     assert judgement.verdict == verdict, judgement.reason
     words = ": it depends on the size of the file system, and 8 times this would fit as well"
@@ -358,7 +358,7 @@ def test_verdict_without_knowledge_of_reduction_in_switches(value: float, verdic
 
 @pytest.mark.parametrize("quantity", [each for each in QUANTITIES if each.endswith("busbw")])
 def test_one_accelerator_by_itself_has_no_busbw(quantity: str) -> None:
-    """It has none for any question; two such nodes depend on the link between them."""
+    """It has no busbw for any number of bytes; two such nodes depend on their link."""
     alone = judged("g6-8xlarge", 1, quantity, 16 * GIB, "GB/s", 10)
     words = "no healthy machine passes: one accelerator by itself transfers nothing, and its busbw is 0"
     assert (alone.verdict, alone.reason) == ("refused", words)
@@ -439,7 +439,7 @@ def test_compute_in_another_unit_is_judged_alike() -> None:
 
 
 def test_a_number_for_all_nics_of_eight_is_one_of_a_single_nic_times_eight() -> None:
-    """Two readings explain it, one of them a slip: one NIC is what the quantity is called after."""
+    """Two readings are possible, one of them a slip: the quantity is named after a single NIC."""
     for name, total, verdict in (("H200.8", 8, "refused"), ("p5", 32, "ok"), ("H100.8", 16, "ok"), ("p4d", 4, "ok")):
         rate_gbps = float(catalog.machine_names()[name].nic_rate_gbps)  # type: ignore[arg-type]
         for unit, value in (("Gb/s", 0.96 * total * rate_gbps), ("GB/s", 0.12 * total * rate_gbps)):
@@ -476,7 +476,7 @@ LABELLED = labelled()
 
 
 def test_right_thresholds_are_never_refused() -> None:
-    """Published of healthy machines, or alike."""
+    """These are published for healthy machines, or equivalent."""
     right = [each for each in LABELLED if each.verdict == "ok"]
     assert len(right) > 1500
     assert [judgement.reason for each in right if (judgement := each.judged()).verdict != "ok"] == []
@@ -488,7 +488,7 @@ def test_unknown_facts_are_not_guessed() -> None:
 
 
 def test_slips_are_refused() -> None:
-    """All but what a file system's size, or a program's start, would explain as well; the table shows how many."""
+    """Slips that a small file system or a slow start would explain are excepted; the table has their number."""
     wrong = [each for each in LABELLED if each.verdict == "refused"]
     missed = [each for each in wrong if each.judged().verdict != "refused"]
     count, of = Counter(each.how for each in missed), Counter(each.how for each in wrong)

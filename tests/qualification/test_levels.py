@@ -95,7 +95,7 @@ def burnt_in(cluster: SimulatedCluster, minutes: int = 30) -> Evidence:
 
 
 def test_burn_in_goes_round_and_round() -> None:
-    """Every program is asked, and as often as the budget allows; what was well each time is said once."""
+    """Every program runs as often as the time allows; repeated passes are reported once."""
     cluster = SimulatedCluster(subject(4, storage=SHARED))
     evidence = burnt_in(cluster)
     assert {each.verdict for each in evidence.findings} == {"pass"}
@@ -117,7 +117,7 @@ def test_burn_in_goes_round_and_round() -> None:
 
 
 def test_burn_in_without_time_for_a_second_round() -> None:
-    """It cannot be known whether nodes become slower."""
+    """A slowdown over time is unknown."""
     evidence = burnt_in(SimulatedCluster(subject(4), takes=60.0), 12)
     nodes, why = unknown(evidence)["burn-in"]
     assert len(nodes) == 4
@@ -151,6 +151,6 @@ def test_a_node_that_gets_slower_is_found(nodes: int, part: float) -> None:
 
 
 def test_a_room_that_gets_warm_is_nobodys_fault() -> None:
-    """All get slower alike."""
+    """All nodes get slower equally."""
     cluster = SimulatedCluster(subject(4), fades=dict.fromkeys(subject(4).nodes, 0.995))
     assert {each.verdict for each in burnt_in(cluster, 60).findings} == {"pass"}

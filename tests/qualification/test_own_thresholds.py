@@ -1,4 +1,4 @@
-"""The planner's own numbers, held against what thresholds are held against."""
+"""The planner's own numbers, judged like thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a file of thresholds: what each row says, or what is wrong with it."""
+"""Reading a file of thresholds: rows and errors."""
 
 from __future__ import annotations
 

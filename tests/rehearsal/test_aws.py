@@ -61,7 +61,7 @@ def ops(step_of: Mapping[str, Any]) -> list[str]:
 
 
 def test_an_encrypted_value_wants_a_stand_in(trial: Trial) -> None:
-    """The scenario names it, and the error says where and how; nothing is run."""
+    """The error says where and how to write a substitute; nothing runs."""
     code, _, said = trial.rehearse()
     assert code == 2
     assert "stacks/Pulumi.dev.yaml:6:1: config.trial:token: is encrypted, and a rehearsal decrypts nothing" in said
@@ -108,7 +108,7 @@ def test_growth_in_place_replaces_nothing(found: Mapping[str, Any]) -> None:
 
 
 def test_a_change_that_would_replace_what_is_protected_is_refused(found: Mapping[str, Any]) -> None:
-    """Another range replaces the subnet, and with it the file system that is in it."""
+    """Another range replaces the subnet, and with it the file system in it."""
     refused = phase(found, "change: another subnet")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
     assert any("scratch" in note and "protect" in note for note in refused["notes"])
@@ -144,7 +144,7 @@ def test_resource_left_by_a_crash_is_found(found: Mapping[str, Any]) -> None:
 
 
 def test_resource_left_by_a_crash_may_block_the_next_up(found: Mapping[str, Any]) -> None:
-    """A subnet that is in no state has the range that the next one asks for."""
+    """A subnet outside of the state has the range that the next one requests."""
     crashed = phase(found, "failure: crash at nodes")
     assert (crashed["verdict"], crashed["found"]) == ("fail", "the next up does not finish")
     assert any("InvalidSubnet.Conflict" in note for note in crashed["notes"])
@@ -174,7 +174,7 @@ def test_a_provider_gives_up_after_its_last_attempt(found: Mapping[str, Any]) ->
 
 
 def test_next_up_finishes_after_a_quota_error(found: Mapping[str, Any]) -> None:
-    """The fourth creation of the list, and what would have come after it."""
+    """The fourth creation of the list fails, with its dependents."""
     refused = phase(found, "failure: quota at creation 4")
     assert (refused["verdict"], refused["found"]) == ("pass", "the next up finishes, with nothing twice")
     assert any("rehearsed quota: the limit of the account is reached" in note for note in refused["notes"])

@@ -112,7 +112,7 @@ def test_the_critical_path_counts_what_nobody_knows(rehearsed: Rehearsed) -> Non
 
 
 def test_secrets_are_in_no_record(rehearsed: Rehearsed) -> None:
-    """Calls are recorded, and what is secret in them is not."""
+    """Calls are recorded without their secrets."""
     [network] = [
         each
         for each in rehearsed.calls
@@ -129,7 +129,7 @@ def test_nothing_of_the_users_is_touched_and_nothing_is_left(rehearsed: Rehearse
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_nothing(trial: Trial, tmp_path: Path, number: int, code: int) -> None:
-    """Neither the engine, nor what it started, nor its folder."""
+    """The engine, its children and its folder are gone."""
     command = [sys.executable, "-m", "stampworks.cli.main", "rehearse", "-s", "local"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, cwd=trial.folder, env=environment, stderr=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""Rules are data: what they say is found, and what they name is there."""
+"""Rules are data: they are found by type, and their names exist."""
 
 from __future__ import annotations
 

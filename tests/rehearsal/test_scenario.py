@@ -1,4 +1,4 @@
-"""A scenario is read strictly, and what is wrong in it is shown where it is."""
+"""A scenario is read strictly, and errors have their place."""
 
 from __future__ import annotations
 

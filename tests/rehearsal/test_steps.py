@@ -63,7 +63,7 @@ def test_steps_are_told_once_with_their_reasons() -> None:
 
 
 def test_components_and_what_is_looked_up_are_no_creations() -> None:
-    """The k-th creation is the one that has this number in the list."""
+    """The k-th creation has this number in the list."""
     events = [event("create", f"{A}-component"), event("read", C), event("create", B), event("create", D)]
     ran = Ran(0, events, "")
     assert creations(ran) == (B, D)

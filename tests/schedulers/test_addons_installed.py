@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ApiServer]:
-    """Yield a server for each chart: webhooks of one that does not run would refuse objects of another."""
+    """Yield a server for each chart: webhooks of a missing controller would refuse objects of another chart."""
     with api_server(tmp_path) as found:
         yield found
 

@@ -1,4 +1,4 @@
-"""Real Slurm takes what confines jobs, and gives a job its part of a node."""
+"""Real Slurm accepts the settings that confine jobs, and gives a job its part of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run on Kubernetes: what its JobSet says, and what its pods start, carried out by a shell."""
+"""A run on Kubernetes: its JobSet, and the script of its pods, run by a shell."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_only_training_goes_on_without_some_of_its_pods(pods: PodJob) -> None:
 
 
 def test_elastic_run_tolerates_a_failed_pod(pods: PodJob) -> None:
-    """Kueue would search another node, and without one stop all others. An MPIJob needs all of its pods."""
+    """Kueue would search another node, and without one stop the whole run. An MPIJob needs all of its pods."""
     for elastic, mpi, given_up in ((True, False, False), (False, False, True), (True, True, True)):
         one = replace(pods, elastic=elastic, told="/etc/told")
         kind: Kind = "mpijob" if mpi else "jobset"
@@ -75,8 +75,8 @@ def test_elastic_run_tolerates_a_failed_pod(pods: PodJob) -> None:
 
 
 def test_a_run_is_forgotten_some_time_after_its_end(pods: PodJob) -> None:
-    """Its pods are deleted, too, because a year would have thousands. JobSets of the Trainer stay: it would create them
-    again."""
+    """Its pods are deleted, too: a year would leave thousands. JobSets of Trainer stay, because Trainer would create
+    them again."""
     assert manifest(pods)["spec"]["ttlSecondsAfterFinished"] == KEPT_S >= 24 * 3600
     runtime = manifests("trainjob", replace(pods, told="/etc/told"), "{}")[1]
     assert "ttlSecondsAfterFinished" not in runtime["spec"]["template"]["spec"]

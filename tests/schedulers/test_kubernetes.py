@@ -148,7 +148,7 @@ def test_only_a_pool_whose_nodes_have_a_place_goes_by_the_fabric() -> None:
 
 
 def test_every_flavor_of_a_queue_has_a_topology_or_none_has() -> None:
-    """If one flavor of a queue has a topology, Kueue gives a job without a request only flavors without one:
+    """If a flavor of a queue has a topology, Kueue gives a job without a topology request only flavors without one:
     accelerators beside a pool without a fabric would be out of reach."""
     plan = on("aws", "p5.48xlarge", "us-east-1", {"name": "small", "machine": "m7i.2xlarge", "count": 2})
     [queue] = of_kind(plan, "ClusterQueue").values()
@@ -159,7 +159,7 @@ def test_every_flavor_of_a_queue_has_a_topology_or_none_has() -> None:
 
 
 def test_levels_are_the_cloud_s_own_labels_where_its_kubernetes_has_some() -> None:
-    """EKS labels nodes with the layers of AWS's network; those of a pool without a fabric go anywhere."""
+    """EKS labels nodes with the layers of AWS's network; pods of a pool without a fabric run anywhere."""
     plan = on("aws", "p5.48xlarge", "us-east-1", {"name": "small", "machine": "m7i.2xlarge", "count": 2})
     layers = [f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)]
     assert levels_of(plan, "gpu") == [*layers, "kubernetes.io/hostname"]

@@ -71,7 +71,7 @@ def by_kind(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def container(value: Any) -> dict[str, Any]:
-    """The one that takes accelerators, wherever it is."""
+    """Return the container with accelerators."""
     found = [each for each in containers(value) if "nvidia.com/gpu" in each["resources"]["limits"]]
     assert len(found) == 1
     return found[0]
@@ -114,7 +114,7 @@ def test_a_run_asks_for_what_its_fabric_needs(plan: str, kind: Kind) -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_kueue_counts_what_a_run_asks_for_or_is_told_to_leave_it(plan: str) -> None:
-    """A run that does neither never starts."""
+    """Otherwise the run never starts."""
     made = PLANS[plan]()
     queues = [each for each in kubernetes.objects(made) if each["kind"] == "ClusterQueue"]
     left = tuple(addons.queueing(made)["resources"]["excludeResourcePrefixes"])
@@ -157,8 +157,8 @@ def test_a_trainjob_is_its_jobset_by_another_name() -> None:
 
 
 def test_mpirun_is_told_what_no_worker_knows() -> None:
-    """mpirun starts one program on each worker over ssh, with the job's own key; the options come from mpirun, and the
-    rest from the sshd of the pod."""
+    """mpirun starts a program on each worker over ssh, with the job's own key; its options come from mpirun, and the
+    rest from the pod's sshd."""
     told, job = rendered("efa", "mpijob")
     spec = job["spec"]
     replicas = spec["mpiReplicaSpecs"]
@@ -185,7 +185,7 @@ def test_mpirun_is_told_what_no_worker_knows() -> None:
 
 
 def test_the_launcher_takes_a_core_and_no_device() -> None:
-    """Nor is it in the workers' way: those are kept apart from each other alone."""
+    """It may share a node with a worker: only workers are kept apart."""
     spec = by_kind(rendered("efa", "mpijob"))["MPIJob"]["spec"]["mpiReplicaSpecs"]
     launcher, worker = spec["Launcher"]["template"]["spec"], spec["Worker"]["template"]["spec"]
     [container] = launcher["containers"]
@@ -222,7 +222,7 @@ def test_keys_are_private_and_umask_is_unchanged(tmp_path: Path, name: str) -> N
 
 
 def test_a_launcher_waits_for_the_names_of_its_workers_and_not_forever(tmp_path: Path) -> None:
-    """A worker that cannot start has none: the launcher says which, and the job has failed."""
+    """A worker that cannot start has no name: the launcher names it, and the job fails."""
     done = started(tmp_path, "launcher.sh", "echo began", ["gpu-001", "gpu-009", "gpu-002"])
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "gpu-009 is not known\n")
     assert (tmp_path / "asked").read_text().split() == ["gpu-001", *["gpu-009"] * 300]
@@ -282,7 +282,7 @@ def test_the_first_run_makes_room_for_those_of_others(tmp_path: Path) -> None:
 
 
 def test_the_judge_refuses_what_nobody_knows() -> None:
-    """A field that is misspelt, a number that is a word, a value that is none of those there are: wherever it is."""
+    """A misspelt field, a word for a number, or an unlisted value is refused anywhere."""
     [_, job] = rendered("local", "jobset")
     assert wrong(job) == []
     for change, words in (

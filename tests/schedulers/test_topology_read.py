@@ -1,4 +1,4 @@
-"""Real Slurm reads the topologies that it is given, says them back, and places jobs by them."""
+"""Real Slurm reads the topologies, prints them again, and places jobs by them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_blocks_are_read_as_they_were_meant(ask: Ask, made: Topology, sizes: tup
 
 
 def test_jobs_are_placed_by_it(ask: Ask) -> None:
-    """A job that requests one switch gets one, or an error if none is as large."""
+    """A job that requests one switch gets one, or an error if none is large enough."""
     made = tiers({"unit": 256, "leaf": 32}, 2048)
     tests = "sbatch --test-only --switches=1 --nodes={} --wrap=true || true"
     said = ask(made, "tree", slurm.tree(made), "\n".join(map(tests.format, (32, 33)))).splitlines()
@@ -114,7 +114,7 @@ def test_jobs_are_placed_by_it(ask: Ask) -> None:
 
 
 def test_slurm_lists_nodes_by_name(ask: Ask) -> None:
-    """Their order in slurm.conf does not matter: if names do not follow leaves, a hostfile must."""
+    """Their order in slurm.conf does not matter: if names do not follow leaves, a hostfile is needed."""
     made = topology.of_places(("leaf",), {f"gpu-{number}": (f"leaf{number % 2}",) for number in range(8)})
     said = ask(made, "tree", slurm.tree(made), "sbatch --test-only --nodes=8 --wrap=true")
     assert "on nodes gpu-[0-7] in partition main" in said

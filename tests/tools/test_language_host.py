@@ -103,7 +103,7 @@ def test_an_exception_is_shown_once_with_the_users_own_lines(project: SourcedPro
 
 
 def test_a_run_error_is_shown_without_a_traceback(project: SourcedProject) -> None:
-    """pulumi.RunError carries a text for the user, who needs no stack of ours."""
+    """pulumi.RunError has a text for the user, who needs no traceback of the toolkit."""
     project.program("import pulumi\nraise pulumi.RunError('the declaration is wrong')\n")
 
     done = project.run("preview")

@@ -60,7 +60,7 @@ def test_a_file_of_it_can_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 class Small(nn.Module):  # type: ignore[misc]
-    """Two layers that look back."""
+    """A model of two causal layers."""
 
     def __init__(self, width: int = 64, length: int = 64) -> None:
         super().__init__()

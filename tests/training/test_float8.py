@@ -1,4 +1,4 @@
-"""Products of eight bits: near those of 32, and a model learns with them. A processor has them too, slow ones."""
+"""Products of eight bits: close to those of 32, and good enough to train. A CPU has slow ones, too."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from stampworks_train.interval import Beside, Chooser
 
 
 def test_the_arithmetic_is_told() -> None:
-    """√(2 C M), with M from what failed: (100 · 0.8 + 60 + 30 until now + 30 assumed) / (0.8 + 1 + 0.5) = 86.96."""
+    """√(2 C M), with M from the failures: (100 · 0.8 + 60 + 30 until now + 30 assumed) / (0.8 + 1 + 0.5) = 86.96."""
     chooser = Chooser(1000.0)
     for seconds in (9.0, 0.2, 0.1):
         chooser.cost(seconds)
@@ -61,7 +61,7 @@ def test_it_grows_while_nothing_fails_and_falls_with_each_failure() -> None:
 
 
 def test_it_follows_a_rate_that_changes() -> None:
-    """A few failures after a long quiet time count, and the other way round."""
+    """A few failures after a long quiet time count, and vice versa."""
     chooser = Chooser(0.0)
     chooser.cost(0.1)
     for number in range(1, 20):

@@ -50,7 +50,7 @@ def test_placement_of_shards() -> None:
 
 
 def test_run_continues_with_the_ranks_that_fit() -> None:
-    """Tensor parallel ranks come in groups, copies of nodes in whole ones."""
+    """Tensor parallel ranks stay in groups, and copies of nodes are whole."""
     parallel = settings(layout="tp", tensor_parallel=2, model=Model(heads=4))
     assert [(seat.node, seat.local) for seat in seats(parallel, [2, 1])] == [(0, 0), (0, 1)]
     assert [(seat.node, seat.local) for seat in seats(settings(layout="hsdp"), [2, 3])] == [
@@ -63,7 +63,7 @@ def test_run_continues_with_the_ranks_that_fit() -> None:
 
 
 def test_second_copies_go_to_another_node() -> None:
-    """Parts that no other node has are copied; with one node, none."""
+    """Parts that no other node has are copied; a single node copies none."""
     assert buddies(seats(settings(), [2, 1, 1])) == {0: 1, 1: 1, 2: 2, 3: 0}
     assert buddies(seats(settings(layout="ddp"), [1, 1])) == {}
     assert buddies(seats(settings(layout="hsdp"), [2, 2])) == {}

@@ -62,7 +62,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(params=["directory", "memory://", "file://", "troubled://"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A place that has one file."""
+    """A place with a single file."""
     if request.param in ("directory", "file://"):
         (tmp_path / "from").mkdir()
         (tmp_path / "from/a.tar").write_bytes(CONTENT)
@@ -171,7 +171,7 @@ def test_a_place_that_nobody_knows() -> None:
 
 
 def test_secrets_in_a_url_are_never_shown() -> None:
-    """Neither by the place nor by what a library says of it."""
+    """Neither the place nor a library's error shows them."""
     url = "troubled://me:hunter2@bucket/from?token=geheim"
     there = Store(url)
     Troubled.failures = [RuntimeError(f"no access to {url}")] * 3
@@ -222,7 +222,7 @@ def steps_of(source: str, cache: Path | str, steps: int = 160) -> tuple[np.ndarr
 
 @pytest.fixture
 def remote(tmp_path: Path) -> str:
-    """Shards in memory; and what they read as is what they read as from a directory."""
+    """Shards in memory, and the tokens that they have in a directory."""
     folder = make_shards(tmp_path)
     for path in Path(folder).iterdir():
         fsspec.filesystem("troubled").pipe(f"/bucket/shards/{path.name}", path.read_bytes())
@@ -327,7 +327,7 @@ def fill(filesystem: Any, number: int, size: int = 1000) -> tuple[str, int, str]
 
 
 def test_a_cache_keeps_to_its_room(tmp_path: Path) -> None:
-    """The oldest files go; a reader can read one to its end."""
+    """The oldest files are removed; a reader can finish reading one."""
     there = Store("troubled://bucket", str(tmp_path), room=3500)
     files = [fill(there._filesystem, number) for number in range(5)]
     held = []

@@ -123,7 +123,7 @@ def test_interrupted_delivery_is_repeated() -> None:
 
 
 def test_refused_values_are_not_retried() -> None:
-    """Steps that a tracker does not take hold up no others; a run that it does not take ends its work."""
+    """Steps refused by a tracker do not delay others; a refused run ends its work."""
     sink = Heard()
     told = Tracker(sink, "test", rest_s=LIMIT_S)
     told.start("run", {})
@@ -171,7 +171,7 @@ def test_a_full_disk_ends_no_run(tmp_path: Path) -> None:
 
 
 def test_silent_tracker_does_not_stop_training(tmp_path: Path) -> None:
-    """An address is named without who opens it, and training has long gone on."""
+    """The message shows the address without credentials, and training continues."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     told = tracker(Tracking("mlflow", f"http://me:secret@127.0.0.1:{port}"), tmp_path)
@@ -186,7 +186,7 @@ def test_silent_tracker_does_not_stop_training(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["", "host:5000", "file:///etc/passwd"])
 def test_an_address_of_no_server_is_refused(tmp_path: Path, url: str) -> None:
-    """The error shows a valid one."""
+    """The error shows a valid address."""
     told = tracker(Tracking("mlflow", url), tmp_path)
     told.start("run", {})
     told.end("finished", LIMIT_S)
@@ -196,7 +196,7 @@ def test_an_address_of_no_server_is_refused(tmp_path: Path, url: str) -> None:
 
 
 class Strange(http.server.BaseHTTPRequestHandler):
-    """A server that is none of MLflow's; it notes what authorises."""
+    """A server other than MLflow, which records the authorization header."""
 
     heard: list[str]
     answer: tuple[int, dict[str, str], bytes]

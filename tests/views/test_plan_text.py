@@ -1,4 +1,4 @@
-"""The plan as people read it. What the stacks look like is in tests/planning/golden."""
+"""The plan as text. tests/planning/golden has the text of the stacks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_lines_fit_the_terminal(width: int) -> None:
 
 
 def test_thousands_of_nodes_fit_a_screen() -> None:
-    """Leaves that are alike share a line."""
+    """Equal leaves share a line."""
     plan = plan_of(pools=[GPU | {"count": 1023}], fabric={"leaf_nodes": 2, "rail_rate_mbps": 400})
     text = text_of(plan, ())
     assert len(text.splitlines()) < 70
@@ -59,7 +59,7 @@ def test_thousands_of_nodes_fit_a_screen() -> None:
 
 
 def test_leaves_are_shown_with_their_spines() -> None:
-    """Alike are those of one spine."""
+    """Leaves of the same spine are equal."""
     plan = plan_of(pools=[GPU | {"count": 64}], fabric={"leaf_nodes": 2, "spine_leaves": 16, "rail_rate_mbps": 400})
     assert section(text_of(plan, ()), "Leaves and trunks") == [
         "  leaf           trunk of each rail              nodes",
@@ -82,7 +82,7 @@ def test_a_cluster_without_rails_has_no_fabric_to_show() -> None:
 
 
 def test_a_single_leaf_has_no_trunk() -> None:
-    """The table says so, and the reasons why."""
+    """Table and reasons say so."""
     text = text_of(plan_of(pools=[GPU], fabric={"leaf_nodes": 4}), ())
     assert section(text, "Leaves and trunks") == [
         "  leaf     trunk of each rail  nodes",
@@ -103,7 +103,7 @@ def test_own_roles_and_checks_are_listed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_nodes_that_only_the_cloud_can_name() -> None:
-    """A group without nodes in the plan still says how many there will be."""
+    """A group without nodes in the plan still has their number."""
     plan = plan_of(pools=[GPU])
     groups = tuple(dataclasses.replace(group, nodes=()) for group in plan.groups)
     text = text_of(dataclasses.replace(plan, groups=groups), ())
@@ -125,7 +125,7 @@ def test_findings_come_before_the_reasons_with_their_verdict_in_words() -> None:
 
 
 def test_a_warning_is_no_failure() -> None:
-    """The worst come first, each by its own word."""
+    """The worst findings come first, each with its own word."""
     findings = [
         planning.Finding("a", "pass", "fine", ""),
         planning.Finding("b", "unknown", "who knows", "ask", severity="warning"),

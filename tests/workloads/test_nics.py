@@ -45,7 +45,7 @@ def test_a_counter_that_is_not_there_is_not_zero(devices: Path) -> None:
 
 
 def test_an_interface_counts_what_it_carries() -> None:
-    """Loopback carries in both directions what is sent over it."""
+    """Loopback counts in both directions."""
     import socket
 
     nic = nics.interface("fabric", nics.interface_of("127.0.0.1"))

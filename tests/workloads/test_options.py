@@ -87,7 +87,7 @@ def test_options_that_are_none(text: str, words: str) -> None:
 
 
 def test_packed_options() -> None:
-    """Options too long for an argument come packed; damaged or cut ones and bombs are refused in words."""
+    """Options too long for an argument are packed; damaged, truncated and bomb-like ones are refused with an error."""
 
     def packed(content: bytes) -> str:
         return "packed:" + base64.b64encode(zlib.compress(content, 9)).decode()

@@ -1,4 +1,4 @@
-"""The example stacks of AWS, rehearsed in the real engine: what would be asked of AWS, and nothing of AWS itself."""
+"""The example stacks of AWS, rehearsed in the real engine: it records the requests, and AWS is not contacted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EKS = "aws-p5en-eks"
 QUICK = "aws-p6-b200-block"
 """The stack with the fewest changes to rehearse."""
 REHEARSED = [name if name == QUICK else pytest.param(name, marks=pytest.mark.long) for name in STACKS]
-"""The stacks as parameters: one in every run, the others in the long campaign."""
+"""The stacks as parameters: a single one in every run, the others in the long campaign."""
 CHANGES = Path(__file__).parent / "changes"
 """Changes of each stack while it is rehearsed: at least one of each policy."""
 
@@ -45,7 +45,7 @@ class Rehearsed:
     added: tuple[Mapping[str, Any], ...]
     """Resources that changes made in addition, or again."""
     updated: tuple[Mapping[str, Any], ...]
-    """Updates of existing resources by changes, one after the other."""
+    """Updates of existing resources, change by change."""
     objects: tuple[Mapping[str, Any], ...]
     """Objects that Kubernetes was given, by the first `up` or by a change."""
     state: str
@@ -55,7 +55,7 @@ class Rehearsed:
         return next(each for each in self.found["phases"] if each["name"] == name)
 
     def of(self, kind: str) -> list[Mapping[str, Any]]:
-        """The values of all of one type, by the end of its name."""
+        """Return the values of all resources of a type, named by its end."""
         return [each["values"] for each in self.made if each["type"].endswith(f":{kind}")]
 
     def updates(self, kind: str) -> list[Mapping[str, Any]]:
@@ -63,7 +63,7 @@ class Rehearsed:
         return [each["values"] for each in self.updated if each["type"].endswith(f":{kind}")]
 
     def with_changes(self) -> Rehearsed:
-        """The same, of what there is when all changes are made."""
+        """Return the same values after all changes."""
         added = {(each["type"], each["name"]) for each in self.added}
         kept = [each for each in self.made if (each["type"], each["name"]) not in added]
         return replace(self, made=(*kept, *self.added))
@@ -140,7 +140,7 @@ def server() -> Iterator[Simulated]:
 
 @pytest.fixture
 def environment(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Simulated:
-    """The same, for what is called in this process."""
+    """Set the same environment for calls in this process."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in aws.environment.items():
@@ -157,7 +157,7 @@ def aws(server: Simulated) -> Simulated:
 
 @pytest.fixture
 def groups(environment: Simulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Let groups reach their size after each scenario, and check that nothing else is left."""
+    """Let groups reach their size after each scenario, and check that nothing else remains."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(renewal, "_POLL_S", 0.01)
     booting.nothing_has_booted()

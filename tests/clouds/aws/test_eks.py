@@ -113,7 +113,7 @@ def test_access_needs_an_entry(cluster: Mapping[str, Any], rehearsed: Rehearsed,
 @pytest.mark.engine
 @pytest.mark.long
 def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehearsed) -> None:
-    """The version is pinned, because EKS would choose another one; logs are kept as long as all others."""
+    """The version is pinned, because EKS would choose another one; logs have the same retention as all others."""
     assert (cluster["version"], cluster["upgradePolicy"]) == ("1.35", {"supportType": "EXTENDED"})
     assert set(cluster["enabledClusterLogTypes"]) == {
         *("api", "audit", "authenticator", "controllerManager", "scheduler"),
@@ -127,7 +127,7 @@ def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehear
 @pytest.mark.engine
 @pytest.mark.long
 def test_its_own_pods_run_where_no_gpu_is(rehearsed: Rehearsed) -> None:
-    """Names are looked up by pods on the system's nodes, which take pods at once."""
+    """DNS runs on the system's nodes, which take pods at once."""
     addons = {each["addonName"]: each for each in rehearsed.of("Addon")}
     assert set(addons) == {
         *("aws-fsx-csi-driver", "coredns", "eks-node-monitoring-agent", "eks-pod-identity-agent", "kube-proxy"),
@@ -157,7 +157,7 @@ def test_an_up_is_as_patient_as_its_roll_is_long(rehearsed: Rehearsed, plan: Pla
 @pytest.mark.engine
 @pytest.mark.long
 def test_nodes_are_watched_and_not_repaired(rehearsed: Rehearsed) -> None:
-    """Nodes that are not proven yet are watched as well. A person decides which node goes."""
+    """Unproven nodes are watched as well. A person decides about replacement."""
     [agent] = [each for each in rehearsed.of("Addon") if each["addonName"] == "eks-node-monitoring-agent"]
     tolerated = json.loads(agent["configurationValues"])["dcgmAgent"]["tolerations"]
     assert tolerated == [{"key": f"stampworks/{taint}", "operator": "Exists"} for taint in ("unproven", "proof")]
@@ -198,7 +198,7 @@ def test_a_node_of_a_pool_takes_no_pods_before_it_is_proven(rehearsed: Rehearsed
 @pytest.mark.engine
 @pytest.mark.long
 def test_pods_of_a_pool_have_memory_for_the_fabric_and_accelerators_by_asking(rehearsed: Rehearsed) -> None:
-    """The nodes of the cluster's own pods have neither."""
+    """System nodes have neither huge memory limits nor accelerators."""
     limits = told(rehearsed.template())["spec"]["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
     assert [each["type"] for each in limits] == ["RLIMIT_NOFILE", "RLIMIT_MEMLOCK"]
     _, script = parts(rehearsed.template())
@@ -232,7 +232,7 @@ SECRET = "4dabf18193072939515e22adb298388d"  # marker of secrets in the engine's
 @pytest.mark.engine
 @pytest.mark.long
 def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> None:
-    """This covers the stack, every resource, and the provider that asks the server."""
+    """Neither the stack, nor a resource, nor the Kubernetes provider shows them."""
     with Servers() as servers, servers.serving(Recording({}, lambda: None, io.StringIO())) as ports:
         engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
         try:
@@ -369,7 +369,7 @@ def test_an_up_that_cannot_ask_its_server_is_finished_by_the_next_one(rehearsed:
 @pytest.mark.engine
 @pytest.mark.long
 def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path: Path) -> None:
-    """With --continue-on-error the head and the pools do not wait for Kubernetes objects."""
+    """With --continue-on-error, head and pools do not wait for Kubernetes objects."""
     with Servers() as servers, servers.serving(recording := Recording({}, lambda: None, io.StringIO())) as ports:
         engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
         try:
@@ -390,7 +390,7 @@ def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path:
 @pytest.mark.engine
 @pytest.mark.long
 def test_drivers_are_those_of_what_is_declared(rehearse: Rehearse) -> None:
-    """The driver of buckets may do with the declared one what a mount does, and no other driver may do anything."""
+    """The bucket driver has the rights of a mount on the declared bucket; other drivers have none."""
     rehearsed = rehearse(EKS).with_changes()
     drivers = {each["addonName"]: each for each in rehearsed.of("Addon") if each["addonName"].endswith("-csi-driver")}
     assert set(drivers) == {"aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver"}
@@ -418,7 +418,7 @@ def volumes(rehearsed: Rehearsed) -> list[Mapping[str, Any]]:
 @pytest.mark.engine
 @pytest.mark.long
 def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
-    """Volumes have the names that runs mount, and no two of one bucket share a handle."""
+    """Volumes have the names that runs mount; volumes of the same bucket have different handles."""
     found = volumes(rehearse(EKS))
     claimed = [(each["spec"]["claimRef"]["namespace"], each["spec"]["claimRef"]["name"]) for each in found]
     teams, names = ("product", "research", "stampworks-proof"), ("corpus", "data", "home")
@@ -607,7 +607,7 @@ def test_nodes_boot_the_image_of_eks(machine: str, image: str) -> None:
 def test_its_server_is_asked_through_a_file_without_a_secret(
     environment: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a server no file is written; a missing program is named."""
+    """Without a server no file is written. A missing program is named."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotRunningError):
@@ -634,7 +634,7 @@ def test_its_server_is_asked_through_a_file_without_a_secret(
 
 
 def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error has our words and AWS's; a status uses the known members, and says so."""
+    """The error includes AWS's message; a status uses the known members, and says so."""
 
     def refuse(_: Api, action: str, **__: Any) -> dict[str, Any]:
         raise AwsUnansweredError(

@@ -35,7 +35,7 @@ OF_NETWORKS |= {"SecurityGroup", "SecurityGroupIngressRule", "SecurityGroupEgres
 
 
 def example() -> str:
-    """The stack's file on the page, with an FSx file system beside what it has."""
+    """The stack file of the page, with an additional FSx file system."""
     [found] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     return str(found)
 
@@ -96,7 +96,7 @@ def test_it_comes_stays_and_goes(found: tuple[dict[str, Any], list[dict[str, Any
 def test_nothing_of_the_owners_is_made_changed_or_deleted(
     found: tuple[dict[str, Any], list[dict[str, Any]]], plan: Plan
 ) -> None:
-    """Neither a part of a network, nor storage; what is deleted is what was created."""
+    """No part of the existing network or storage is changed. Only created resources are deleted."""
     _, calls = found
     created = {(each["type"], each["name"]) for each in of(calls, "Create")}
     deleted = {(each["type"], each["name"]) for each in of(calls, "Delete")}
@@ -178,7 +178,7 @@ def test_a_boundary_is_asked_for_all_that_roles_have(
 
 @pytest.fixture
 def account(environment: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Any]]:
-    """A declaration whose parts are all in the account, and its data."""
+    """A declaration whose parts all exist in the account, and the account's data."""
     monkeypatch.chdir(tmp_path)
     ec2, iam = environment.client("ec2"), environment.client("iam")
     vpc = ec2.create_vpc(CidrBlock="10.20.0.0/16")["Vpc"]["VpcId"]

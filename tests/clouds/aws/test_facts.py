@@ -1,4 +1,4 @@
-"""`stampworks facts -s STACK`: what is read of an account, what stays unknown, and what may be asked."""
+"""`stampworks facts -s STACK`: read facts, unknown facts, and allowed requests."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def tagged(kind: str, name: str = "", cluster: str = "test") -> dict[str, Any]:
 
 
 def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
-    """Every fact is known, is kept beside the declaration, and says when it was read."""
+    """Every fact is known, is stored next to the declaration, and has the time of its reading."""
     code, said, _ = facts()
     assert code == 0
     assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 32 of 32 facts"
@@ -207,7 +207,7 @@ def test_counts_running_instances_of_others(aws: Simulated, declared: Path, fact
 
 
 def test_interfaces_of_others(aws: Simulated, declared: Path, facts: Call) -> None:
-    """All interfaces count: an account has one limit for them."""
+    """All interfaces count towards the account's limit."""
     ec2 = aws.client("ec2")
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
     for more in (tagged("network-interface"), tagged("network-interface", cluster="other"), {}):
@@ -346,7 +346,7 @@ storage:
 
 
 def test_denied_actions_make_facts_unknown(full: Simulated, declared: Path, facts: Call) -> None:
-    """Every fact, with the action that was refused; what was read of others stays, and who asks is known."""
+    """Each unknown fact names the denied action. Facts of other actions and the caller's identity stay known."""
     declared.write_text(with_existing(full))
     for action in {*reading.actions(), *PATHS} - {reading.WHO}:
         full.fail(action, "UnauthorizedOperation", "You are not authorized.", status=403)
@@ -396,7 +396,7 @@ def test_refused_facts_leave_other_facts_known(full: Simulated, declared: Path, 
 
 
 def test_a_page_that_is_no_answer(full: Simulated, declared: Path, facts: Call) -> None:
-    """moto has none for this, and says so in HTML; what stands between here and AWS does the same."""
+    """moto answers an unsupported action with HTML, as a proxy might."""
     full.fail("servicequotas:ListServiceQuotas", "<html>", status=200)
     facts()
     assert account(declared).why("machine_limits").startswith("servicequotas:ListServiceQuotas: ")
@@ -475,8 +475,8 @@ def test_a_cloud_whose_accounts_nobody_reads(declared: Path, facts: Call) -> Non
 
 
 def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Call) -> None:
-    """The one that is shipped, the table, and what really goes over the wire name the same actions; but for what a lock
-    of EKS alone asks, and what AWS asks itself."""
+    """The shipped policy, the table and the recorded requests name the same actions, apart from those of an EKS lock
+    and AWS's own calls."""
     shipped = json.loads((ROOT / "docs" / "reference" / "aws-facts-policy.json").read_text())
     assert shipped == reading.policy()
     declared.write_text(with_existing(full))
@@ -494,7 +494,7 @@ def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Cal
 
 
 def test_facts_policy_reads_no_keys(full: Simulated, declared: Path, facts: Call) -> None:
-    """Keys that log in to nodes are parameters, too, and no fact is in one of the account's own."""
+    """Host keys of nodes are parameters, too, but facts never need parameters of the account."""
     [permitted] = {each["Resource"] for each in reading.policy()["Statement"] if "ssm:GetParameter" in each["Action"]}
     beginning = permitted.removeprefix("arn:*:ssm:*:*:parameter").removesuffix("*")
     assert beginning.startswith("/aws/")
@@ -535,7 +535,7 @@ MACHINES = [each for each in catalog.machines().values() if each.cloud == "aws"]
 
 
 def test_the_catalog_agrees_with_what_aws_says(aws: Simulated) -> None:
-    """Numbers that a plan counts agree for each machine of which the simulation has real data."""
+    """Numbers used by plans agree for each machine of which the simulation has real data."""
     types = {machine.aliases[0]: machine for machine in MACHINES}
     filters = [{"Name": "instance-type", "Values": sorted(types)}]
     found = {

@@ -20,11 +20,11 @@ pytestmark = pytest.mark.usefixtures("groups")
 
 
 class EnoughError(Exception):
-    """A test has seen what it wanted to see."""
+    """A test has seen enough of the wait."""
 
 
 def waited(aws: Simulated, monkeypatch: pytest.MonkeyPatch, *between: Callable[[], object]) -> list[str]:
-    """Return the messages of a waiting `up`; each of these happens after a look, and the last look is after all."""
+    """Return the messages of a waiting `up`. An action follows each look; a last look follows all actions."""
     said, todo = list[str](), iter(between)
 
     def progress(line: str) -> None:
@@ -149,7 +149,7 @@ def test_messages_of_auto_scaling_are_sanitised(aws: Simulated) -> None:
 
 
 def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
-    """Only issues of the requested groups count. EC2's messages have a remedy; an issue has no time, so that it may be
+    """Only issues of the requested groups count. Messages of EC2 get a remedy. Issues have no time, so that they may be
     resolved."""
 
     def of_health(code: str, message: str) -> Refusal:

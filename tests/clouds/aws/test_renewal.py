@@ -1,4 +1,4 @@
-"""Nodes of AWS that run on what is no longer theirs get a new disk or machine: one by one, and in a whole roll."""
+"""Nodes of AWS with an outdated image or template get a new disk or machine: node by node, and in a roll."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("groups")
 
 
 class Boots:
-    """Machines boot during a wait: each without a key gets one."""
+    """Boot machines during a wait: each machine without a host key gets one."""
 
     def __init__(self, aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
         self.aws, self.number, self.said = aws, 100, list[str]()
@@ -118,7 +118,7 @@ def test_image_fields_are_not_part_of_the_machine(plan: Plan, of_image: dict[str
 def test_a_roll_waits_until_aws_shows_what_it_has_done(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
 ) -> None:
-    """The old state is not taken for the new one, and the node is not renewed twice."""
+    """An outdated answer is not taken for the new state, and no node is renewed twice."""
     before, new, boots = stamped(aws, plan), with_launch(plan, **changed), Boots(aws, monkeypatch)
     renewal.outdated(new, CONTENT)
     ask = Api.ask
@@ -139,7 +139,7 @@ def test_a_roll_waits_until_aws_shows_what_it_has_done(
 
 
 def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The template of a machine cannot change: its group starts another one, which takes its name."""
+    """The template of a machine cannot change: its group starts another one, which takes over the name."""
     before, new, boots = stamped(aws, plan), with_launch(plan, disk_gib=300), Boots(aws, monkeypatch)
     assert renewal.outdated(new, CONTENT)["gpu-001"] == "its machine was started from another template"
     renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
@@ -167,7 +167,7 @@ def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monke
 
 
 def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have names, a group and disks, as nodes with jobs."""
+    """Login nodes have names, a group and disks, like nodes with jobs."""
     plan = planned(login_nodes=1)
     start(aws, plan)
     start(aws, plan, count=1, group="login")
@@ -279,8 +279,7 @@ def test_a_machine_that_is_broken_itself_goes(aws: Simulated, plan: Plan, monkey
 
 
 def test_ended_instance_is_not_confused_with_its_successor(aws: Simulated, plan: Plan) -> None:
-    """EC2 shows an elastic machine for an hour after its end, and is asked nothing about one that it may have
-    forgotten."""
+    """EC2 lists an ended elastic machine for an hour. No request names an instance that EC2 may have forgotten."""
     stamped(aws, plan)
     [alone] = aws.client("ec2").run_instances(ImageId=aws.publish("/test/gone"), MinCount=1, MaxCount=1)["Instances"]
     gone = alone["InstanceId"]
@@ -331,7 +330,7 @@ def test_a_login_node_whose_new_disk_would_be_smaller_gets_another_machine(
 def test_an_image_that_is_gone_hides_nothing_of_another(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AWS, asked for both by their ids, says nothing of either, where moto does."""
+    """A request for both ids fails in AWS when one is unknown, and succeeds in moto."""
     aws.fail("ec2:DescribeImages", "InvalidAMIID.NotFound", "The image id does not exist", where="ImageId.2")
     stamped(aws, plan)
     small = aws.publish("/test/small")
@@ -459,7 +458,8 @@ def test_a_new_image_is_one_up(aws: Simulated, plan: Plan, monkeypatch: pytest.M
 def test_an_image_that_does_not_boot_stops_it_and_one_up_goes_back(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One node is out of service then. With the previous image it is renewed first; the others are unchanged."""
+    """A single node is out of service then. The previous image renews it first, and leaves the other nodes
+    unchanged."""
     slurm, before = with_head(aws, plan, monkeypatch)
     Boots(aws, monkeypatch)
     booting.BROKEN.add("ami-2")

@@ -46,7 +46,7 @@ def plan(rehearsed: Rehearsed) -> Plan:
 
 
 def test_a_stack_comes_stays_and_goes(rehearsed: Rehearsed) -> None:
-    """Nothing is created twice, changes by itself, or is left over."""
+    """Nothing is created twice, changes by itself, or remains."""
     for name in ("preview", "up", "up again", "refresh", "destroy"):
         assert rehearsed.phase(name)["verdict"] == "pass", name
     assert rehearsed.phase("up again")["found"] == "0 changes"
@@ -108,7 +108,8 @@ def test_nothing_is_public(rehearsed: Rehearsed) -> None:
 
 
 def test_no_node_reads_its_tags(rehearsed: Rehearsed) -> None:
-    """AWS would start none of EKS, whose own tags have names that no metadata service tells; elastic ones do."""
+    """AWS would refuse such launches for EKS, whose tags have names that metadata does not support. Elastic nodes read
+    theirs."""
     for there in (rehearsed, rehearsed.with_changes()):
         machines = [each for each in there.of("Instance") if "engine" not in each]
         launched = [each["metadataOptions"] for each in (*machines, *there.of("LaunchTemplate"))]
@@ -139,7 +140,7 @@ def test_efa_may_pass_between_nodes(rehearsed: Rehearsed) -> None:
 
 
 def test_nics_are_where_the_plan_has_them(rehearsed: Rehearsed, plan: Plan) -> None:
-    """One NIC has the node's address, and each card of the fabric has an EFA-only one."""
+    """A NIC has the node's address, and each card of the fabric has an EFA-only interface."""
     [pool], template = plan.pools, rehearsed.template()
     asked = [
         (each["networkCardIndex"], each["deviceIndex"], each["interfaceType"]) for each in template["networkInterfaces"]
@@ -169,7 +170,7 @@ def test_how_machines_are_paid_for(rehearsed: Rehearsed, plan: Plan) -> None:
 
 
 def test_destroy_refuses_protected_resources(rehearsed: Rehearsed, plan: Plan) -> None:
-    """`destroy` stops at what holds data, where the declaration does not say otherwise."""
+    """`destroy` refuses to delete data unless the declaration allows it."""
     notes = rehearsed.phase("destroy").get("notes", ())
     said = next((note for note in notes if note.startswith("refused by its preview, for these are protected: ")), "")
     refused = {each.rpartition(" ")[2] for each in said.partition(": ")[2].split(", ")} - {""}
@@ -202,7 +203,7 @@ def test_a_bucket_is_shown_as_files(rehearsed: Rehearsed, plan: Plan) -> None:
 
 
 def test_refused_traffic_may_be_logged(rehearsed: Rehearsed) -> None:
-    """With the least actions that a flow log needs, on its own group."""
+    """The flow log has its own group and the minimum of actions."""
     [log] = rehearsed.of("FlowLog")
     [group] = [each["role"] for each in rehearsed.of("RolePolicy") if "logs:DescribeLogGroups" in each["policy"]]
     [policy] = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if each["role"] == group]
@@ -216,7 +217,7 @@ def test_refused_traffic_may_be_logged(rehearsed: Rehearsed) -> None:
 
 
 def test_files_are_saved_where_that_is_declared(rehearsed: Rehearsed, plan: Plan) -> None:
-    """Backups are made only where declared, whatever AWS's default."""
+    """Backups exist only where declared, whatever AWS's default is."""
     declared = ["backups" in each.features for each in plan.storage if each.kind == "efs"]
     policies = [each["backupPolicy"]["status"] for each in rehearsed.of("BackupPolicy")]
     assert policies == ["ENABLED" if saved else "DISABLED" for saved in declared]
@@ -224,7 +225,7 @@ def test_files_are_saved_where_that_is_declared(rehearsed: Rehearsed, plan: Plan
 
 @with_slurm
 def test_outputs_of_a_stack(rehearsed: Rehearsed, plan: Plan) -> None:
-    """The outputs say how to log in, where data is, and which tags to look for in a bill."""
+    """The outputs contain login commands, places of data, and cost tags."""
     outputs = rehearsed.found["outputs"]
     assert set(outputs) == {
         *("name", "head", "nodes", "use", "ssh", "logins", "mounts", "cost_tags", "endings"),
@@ -242,7 +243,7 @@ def test_outputs_of_a_stack(rehearsed: Rehearsed, plan: Plan) -> None:
 
 
 def test_budget_sends_mail(rehearsed: Rehearsed, plan: Plan) -> None:
-    """Costs with the cluster's own tag count, and mail comes before all of it is gone."""
+    """Costs count by the cluster's tag, and the mail is sent before the budget is used up."""
     budgets = rehearsed.of("Budget")
     assert [each["limitAmount"] for each in budgets] == [str(plan.budget.monthly_usd)] * bool(plan.budget.monthly_usd)
     for each in budgets:
@@ -268,7 +269,7 @@ def test_end_of_a_block_sends_mail(rehearsed: Rehearsed, plan: Plan) -> None:
 
 
 def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
-    """Yield the changes of a scenario, one upon the other: name, and effects by a review."""
+    """Yield the changes of a scenario in order: name, and effects in the review."""
     stack = read_stack(rehearsed.stack, ROOT, ROOT / "stacks", {})
     config = stack.config
     before = planning.plan(load_value(stack.declared, "stack"))
@@ -308,8 +309,8 @@ def lost(steps: set[tuple[str, str]]) -> set[tuple[str, str]]:
 
 @pytest.mark.long
 def test_effects_of_changes(rehearse: Rehearse) -> None:
-    """Growth is a number of the group, another machine a version of its template; only what holds data is replaced when
-    it becomes another kind."""
+    """Growth changes the size of the group, another machine a version of its template. Only resources with data are
+    replaced for another kind."""
     rehearsed = rehearse("aws-dev-g6")
     done = {
         phase["name"].removeprefix("change: "): {
@@ -421,7 +422,7 @@ def test_another_order_changes_nothing(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_objects_that_go_sooner(rehearse: Rehearse) -> None:
-    """Are a rule of their bucket, which stays as it is with all else."""
+    """Expiry is a rule of the bucket, which stays unchanged otherwise."""
     steps = rehearse("aws-p5").phase("change: checkpoints go sooner")["steps"]
     of_aws = [(each["op"], each["type"].rpartition(":")[2]) for each in steps if each["type"].startswith("aws:")]
     assert of_aws == [("update", "BucketLifecycleConfiguration")]
@@ -429,8 +430,8 @@ def test_objects_that_go_sooner(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
-    """The new file system would take the place of the one with data. The provider itself plans none without metadata
-    in the place of one with it."""
+    """The new file system would replace the one with data. The provider itself refuses to replace metadata
+    configuration with none."""
     refused = rehearse("aws-p5").phase("change: another kind of file system")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
     assert any("metadata_configuration can only be set" in note for note in refused["notes"])
@@ -457,7 +458,7 @@ def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
 )
 @pytest.mark.long
 def test_next_up_finishes_after_a_failure(failure: str, found: str, notes: list[str], rehearse: Rehearse) -> None:
-    """The next `up` finishes what this one began; what a crash left in no state has an id to look for it by."""
+    """The next `up` finishes the work. A resource that a crash left out of the state has an id to find it."""
     phase = rehearse("aws-p5").phase(f"failure: {failure}")
     assert phase["found"] == found
     assert len(phase["notes"]) == len(notes)
@@ -480,7 +481,7 @@ changes:
 
 @pytest.mark.long
 def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> None:
-    """Each way to buy has a complete template, from which the controller may start and end nodes."""
+    """Each way to buy has a complete template, which the controller may start."""
     rehearsed = rehearse("aws-dev-g6", ELASTIC).with_changes()
     phases = {each["name"]: each for each in rehearsed.found["phases"] if each["name"].startswith("change: ")}
     assert [each["verdict"] for each in phases.values()] == ["pass", "pass", "pass"], phases
@@ -532,8 +533,8 @@ def pools_of(pools: Sequence[Mapping[str, Any]], **more: Any) -> Sequence[Group]
 
 
 def test_one_policy_is_for_all_that_starts_with_the_work() -> None:
-    """A role takes 10,240 characters of such. A group of reservations is in it by its own name: of all that a template
-    leads to, EC2 does not say that this comes from it."""
+    """Inline policies of a role are limited to 10,240 characters. A reservation group is named in the policy, because
+    EC2 does not mark its use by a template."""
     fallbacks = [{"purchase": "reserved", "reservation": GROUP_OF_RESERVATIONS}, {"purchase": "spot"}]
     pools = [{"name": f"pool-{number:02}", "count": 2, "count_min": 0, "fallbacks": fallbacks} for number in range(20)]
     groups = pools_of(pools)
@@ -556,7 +557,7 @@ TAGGED = ["Name", "stampworks:cluster", "stampworks:elastic", "stampworks:group"
 
 
 def test_the_head_starts_no_node_of_another_cluster() -> None:
-    """A node is who its tags say. It starts with those of its template, of this cluster and these groups alone."""
+    """Tags identify a node. A launch must use the tags of its template, this cluster and these groups."""
     [group] = pools_of([{"name": "gpu", "count": 2, "count_min": 0}])
     role, template = "arn:aws:iam::123456789012:role/r", "arn:aws:ec2:us-west-2:123456789012:launch-template/lt-1"
     statements = json.loads(may_start("c", [group], [role], [template], TAGGED))["Statement"]
@@ -600,8 +601,8 @@ def test_where_aws_runs_no_kubernetes_none_is_asked_for() -> None:
 
 
 def test_prerequisites_are_created_first(rehearsed: Rehearsed) -> None:
-    """FSx refuses a file system whose group does not admit Lustre yet, and the name of an EFS resolves only with its
-    mount target: clients come after both."""
+    """FSx refuses a file system whose security group does not admit Lustre, and the name of an EFS resolves only with
+    its mount target: clients follow both."""
     after = _after(json.loads(rehearsed.state)["deployment"]["resources"])
     rules = {urn for urn in after if re.search(r"gressRule::[^:]*-(nodes|storage)-(nodes|storage)$", urn)}
     assert len(rules) == 8

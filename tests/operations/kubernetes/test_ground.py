@@ -1,5 +1,5 @@
-"""Proving nodes through Kubernetes: who may be measured, whose turn it is, how programs ended. See tests/cluster for
-the same on nodes that run pods."""
+"""Proofs of nodes through Kubernetes: which nodes may be measured, in which order, and how programs ended. See
+tests/cluster for the same on real nodes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_how_a_node_stands(of: Any, expected: NodeStanding) -> None:
 def test_node_held_by_the_health_check_is_checked_again(
     ground: KubernetesGround, server: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only nodes held by the health check look again: a repaired one may be healthy."""
+    """Only nodes held by the health check are checked again: a repaired one may be healthy."""
     server.there = [node("n1", out=True, held="health: rail0 has no carrier"), node("n2", out=True, held="proof: slow")]
 
     def look(_: Roster, name: str, command: list[str], __: float) -> None:
@@ -117,7 +117,7 @@ def test_node_held_by_the_health_check_is_checked_again(
 
 
 def test_busy_nodes_are_found(ground: KubernetesGround, server: StandIn) -> None:
-    """Pods of anybody but of us and of what is on every node; and a gang that was let start and has no pods yet."""
+    """Pods count, except those of the toolkit and of every node, and so do admitted gangs without pods."""
     owned = [{"kind": "DaemonSet"}]
     server.others = [pod("d", "n1", "kube-system", ownerReferences=owned), pod("proof-ab-1", "n1", "stampworks-proof")]
     assert ground.look(["n1"])["n1"].busy == ""
@@ -162,7 +162,7 @@ def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn
 
 @pytest.mark.parametrize("left", [lease(ALICE, 301), lease(holder.ourselves().replace(" begun ", " begun 1"))])
 def test_leases_of_a_killed_proof_are_taken_over(ground: KubernetesGround, server: StandIn, left: Any) -> None:
-    """The lease is replaced as it was read, so that only one proof gets it; its other nodes stay held."""
+    """The lease is replaced only if it is unchanged, so that a single proof gets it; its other nodes stay held."""
     server.there = [node("n1"), node("n2", taints=["stampworks/proof"])]
     server.lease = left
     ground.await_turn(600, print)
@@ -195,7 +195,7 @@ def test_without_its_namespace_there_is_no_proof(
 
 
 def test_one_that_has_slept_ends(ground: KubernetesGround, server: StandIn) -> None:
-    """Another has taken its nodes over; their lease stays that one's."""
+    """Another proof has taken over its nodes, and keeps their lease."""
     ground.await_turn(600, print)
     assert ground.take(["n1"])
     ground.extend(3600)
@@ -217,7 +217,7 @@ def test_one_that_was_quicker_is_let_go_first(ground: KubernetesGround, server: 
 
 
 def test_held_node_is_released_and_held_again(ground: KubernetesGround, server: StandIn) -> None:
-    """A new node gets its taint back, another one its reason; a node that was cordoned meanwhile keeps that."""
+    """A new node gets its taint back, others their reason; a node that was cordoned meanwhile keeps that."""
     held = node("n2", out=True, held="proof: slow")
     server.there = [node("n1", taints=["stampworks/unproven"]), held, node("n3", out=True)]
     ground.let_in(["n1", "n2"])
@@ -232,7 +232,7 @@ def test_held_node_is_released_and_held_again(ground: KubernetesGround, server: 
 
 
 def test_how_programs_ended() -> None:
-    """Well; with an exit code and their last words; too late; or never begun."""
+    """A program succeeds, fails with an exit code and its last lines, takes too long, or never begins."""
     well = of_proof(0, "Succeeded", terminated={"exitCode": 0})
     bad = of_proof(1, "Failed", terminated={"exitCode": 2})
     late = of_proof(1, "Failed", terminated={"exitCode": 137})
@@ -316,7 +316,7 @@ def fetched(node: str) -> Any:
 
 
 class Kubelets(StandIn):
-    """States of the pods of a proof, one look after the other, each of which takes ten seconds."""
+    """States of a proof's pods, one for each look; looks are ten seconds apart."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: Iterable[Sequence[Any]]) -> None:
         super().__init__(node("a"), node("b"))

@@ -1,4 +1,4 @@
-"""Nodes of a Kubernetes out of service and back. See tests/cluster for the same on a real one."""
+"""Draining and returning nodes of Kubernetes. See tests/cluster for a real server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def of(server: StandIn, name: str) -> tuple[bool, str]:
 
 
 def test_out_and_back(server: StandIn, kubernetes_plan: Plan) -> None:
-    """One reason is used for all, and earlier ones are replaced."""
+    """All nodes get the same reason, which replaces earlier ones."""
     server.there[1] = node("gpu-002", out=True, held="proof: slow")
     kubernetes_nodes.drain(server, kubernetes_plan, ["gpu-001", "gpu-002"], FANS)
     assert of(server, "gpu-001") == of(server, "gpu-002") == (True, "person alice: new fans")
@@ -86,7 +86,7 @@ def test_unknown_node_is_refused(server: StandIn, kubernetes_plan: Plan, name: s
 
 
 def test_leaving_node_finishes_its_work(server: StandIn) -> None:
-    """A gang is one thing, however many pods it has; what a person has taken out keeps that person's word."""
+    """A gang counts once for all its pods. A node cordoned by a person keeps that person's reason."""
     labels = {"jobset.sigs.k8s.io/jobset-name": "long"}
     server.there[1] = node("gpu-002", out=True, held="person bob: cable")
     server.others = [gang("long", "gpu-001"), pod("long-0", "gpu-001", labels=labels), pod("own", "gpu-002")]
@@ -117,7 +117,7 @@ def test_node_that_cannot_leave_takes_pods_again(server: StandIn) -> None:
 
 
 def test_node_cordoned_meanwhile_stays_cordoned(server: StandIn) -> None:
-    """Giving up gives back what is still the toolkit's."""
+    """A failed removal returns only nodes that the toolkit still holds."""
     server.others = [gang("long", "gpu-001", "gpu-002")]
 
     def progress(_: str) -> None:
@@ -130,7 +130,7 @@ def test_node_cordoned_meanwhile_stays_cordoned(server: StandIn) -> None:
 
 
 def test_preempted_run_counts_until_its_pods_end(server: StandIn) -> None:
-    """Kueue has given its place away, and it still saves what it has; elsewhere it may have begun again."""
+    """Kueue has given its place away while it still saves; it may already run elsewhere."""
     labels = {"jobset.sigs.k8s.io/jobset-name": "long"}
     evicted = gang("long", "gpu-001")
     evicted["status"]["conditions"][0]["status"] = "False"
@@ -240,7 +240,7 @@ def test_node_of_a_killed_up_leaves_now(server: StandIn) -> None:
 def test_from_the_command_line(
     server: StandIn, kubernetes_plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both end with the state of the nodes."""
+    """Both commands print the state of the nodes."""
     monkeypatch.setattr("stampworks.cli.clusters.plan_of", lambda _: kubernetes_plan)
     monkeypatch.setenv("SUDO_USER", "alice")
     server.others = [gang("long", "gpu-001")]
@@ -327,7 +327,7 @@ def watched(name: str, status: str = "False", **more: Any) -> Any:
     ],
 )
 def test_nodes_that_a_cloud_names_are_counted(there: list[Any], why: tuple[str, ...], server: StandIn) -> None:
-    """A cluster that lacks a node is unhealthy, although the missing one has no name."""
+    """A cluster that lacks a node is unhealthy, although the missing node has no name."""
     server.there = there
     server.listed = lambda *_, **__: there  # type: ignore[method-assign]
     found = kubernetes_status.status(on_eks())
@@ -381,8 +381,8 @@ def of_pool(name: str, ready: bool = True) -> Any:
 
 
 def test_members_come_from_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes of the wanted pools, as Kubernetes lists them; all are waited for, and missing ones are counted, with
-    the cloud's reasons."""
+    """Kubernetes lists the nodes of the wanted pools. All are waited for, and missing ones are counted, with the
+    cloud's reasons."""
     refused: tuple[Refusal, ...] = (Refusal("gpu", "", "sold out", lasting=False, hint="buy some"),)
     asked: list[tuple[Any, ...]] = []
 

@@ -1,4 +1,4 @@
-"""Teams and queues of a Kubernetes do not go while gangs are in them. See tests/cluster for the same on a real one."""
+"""Teams and queues of a Kubernetes cannot be removed while gangs use them. See tests/cluster for a real server."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def call(queues: Any) -> Call:
 
 
 def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An `up` that failed after an approval has removed nothing yet: the next one checks again."""
+    """An `up` that failed after its approval has removed nothing: the next one checks again."""
     monkeypatch.setattr(kubernetes_server, "KubernetesApi", lambda *_: server)
     assert asyncio.run(KubernetesQueues().ensure(call(BOTH))) == {"drift": []}
     with pytest.raises(BusyError, match="run product/e"):

@@ -1,4 +1,4 @@
-"""Nodes that a roll takes out of service and gives back, on Kubernetes. Those of a Slurm are in ../test_roll.py."""
+"""Nodes of Kubernetes that a roll drains and returns. ../test_roll.py has those of Slurm."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_node_that_is_to_be_proven_has_no_other_reason() -> None:
 
 
 def test_forgotten_drain_is_repeated() -> None:
-    """Slurm forgets drains of nodes that it powers down: they would take jobs while others still run some."""
+    """Slurm forgets drains of powered-down nodes: they would take jobs while other nodes still run some."""
     one, other = node("gpu-001"), node("gpu-002")
     server, seen = StandIn(one, other), list[str]()
     server.others = [gang("long", "gpu-002")]
@@ -102,7 +102,7 @@ def test_only_what_is_ours_is_given_back() -> None:
 
 
 def test_a_person_keeps_a_node_that_is_another_one_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new machine joins as any node, and then has the hold of the old one."""
+    """The new machine joins like any node, and gets the hold of the old one."""
     server, taken = StandIn(), list[str]()
 
     class Renewal:

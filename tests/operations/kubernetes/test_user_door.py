@@ -1,4 +1,5 @@
-"""The pod in which a user looks at files, against a stand-in for the server. See tests/cluster/test_pods.py for one."""
+"""The pod in which a user reads files, with a stand-in for the server. See tests/cluster/test_pods.py for a real
+one."""
 
 from __future__ import annotations
 

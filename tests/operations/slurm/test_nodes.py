@@ -22,7 +22,7 @@ BOB = DrainReason("person", "bob", "fan broken")
 
 
 def test_a_free_node_is_drained_and_stays_so(cluster: StandIn) -> None:
-    """No job runs: one update, no wait, no message."""
+    """Without a job there is a single update, no wait and no message."""
     said: list[str] = []
     vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, said.append)
     assert cluster.updates == [DRAIN.format("gpu-002")]
@@ -30,7 +30,7 @@ def test_a_free_node_is_drained_and_stays_so(cluster: StandIn) -> None:
 
 
 def test_it_waits_until_the_jobs_have_ended(cluster: StandIn) -> None:
-    """Jobs elsewhere are none of its business; what it waits for is said."""
+    """Jobs on other nodes do not matter. Progress names the jobs that are waited for."""
     elsewhere = job(3, "bob", "gpu-001")
     cluster.jobs(
         [job(7, "alice", "gpu-[001-002]"), job(8, "bob", "gpu-002"), elsewhere],
@@ -45,7 +45,7 @@ def test_it_waits_until_the_jobs_have_ended(cluster: StandIn) -> None:
 
 
 def test_time_up_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
-    """The nodes it drained take jobs again, and the error names node, job, user and the ways out."""
+    """The drained nodes take jobs again, and the error names node, job, user and remedies."""
     cluster.jobs([job(8, "bob", "gpu-[001-002]"), job(7, "alice", "gpu-002")])
     with pytest.raises(BusyError) as caught:
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
@@ -70,7 +70,7 @@ def test_a_node_that_somebody_drained_is_not_undrained(cluster: StandIn) -> None
 
 
 def test_an_interrupt_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
-    """Ctrl-C while waiting: the nodes take jobs again."""
+    """After Ctrl-C during the wait, the nodes take jobs again."""
 
     def interrupt(_: str) -> None:
         raise KeyboardInterrupt
@@ -82,7 +82,7 @@ def test_an_interrupt_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
 
 
 def test_broken_answers_while_waiting_leave_the_cluster_as_it_was(cluster: StandIn) -> None:
-    """If squeue's output is invalid, it is unknown whether jobs run, and unknown never counts as free."""
+    """With invalid output of squeue it is unknown whether jobs run, and unknown never counts as free."""
     (cluster.folder / "jobs.000.json").write_text("oops")
     with pytest.raises(UnknownError):
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
@@ -147,7 +147,7 @@ def test_an_unreachable_head_stops_the_shrinking(cluster: StandIn) -> None:
 
 @pytest.mark.parametrize("name", ["gpu-001,head", "-x", "all state=down", ""])
 def test_names_that_would_mean_something_else_are_refused(cluster: StandIn, name: str) -> None:
-    """scontrol has a syntax of its own inside one argument."""
+    """scontrol has a syntax of its own within an argument."""
     with pytest.raises(ValueError, match="is not the name of a node"):
         vacate(SlurmService(cluster.roster), dict.fromkeys([name], LEAVES), 1, print)
     assert cluster.updates == []
@@ -168,7 +168,7 @@ def test_a_person_who_drains_while_it_waits_is_not_overruled(cluster: StandIn) -
 
 
 def test_drain_of_an_interrupted_up_is_taken_over(cluster: StandIn) -> None:
-    """The next one takes over the drain of one that was killed, and undoes it when it gives up."""
+    """The next `up` takes over the drain of a killed one, and undoes it on failure."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason=written(LEAVES)))
     cluster.jobs([job(8, "bob", "gpu-002")])
     with pytest.raises(BusyError):
@@ -222,12 +222,12 @@ def test_refuses_reasons_that_slurm_cannot_store(text: str, message: str) -> Non
 
 
 def test_the_longest_reason_is_taken() -> None:
-    """The limit counts what is written down, the login included."""
+    """The limit includes the author's login."""
     assert len(written(said_by("alice", "x" * (255 - len("person alice: "))))) == 255
 
 
 def test_an_odd_login_cannot_look_like_a_reason() -> None:
-    """The author before the colon is one word."""
+    """The author before the colon is a single word."""
     assert said_by("a b: c\n", "x") == DrainReason("person", "a-b--c-", "x")
 
 

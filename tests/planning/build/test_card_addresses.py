@@ -1,4 +1,4 @@
-"""Nodes with an address on each network card: a subnet takes only as many of them as it really can."""
+"""Nodes with an address on each network card: a subnet accepts only as many as fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stampworks.plan import Group, Plan
 
 
 def on_aws(machine: str, count: int, cidr: str = "10.0.0.0/23", cards: bool = True, **fields: Any) -> Plan:
-    """A /23 has one /24 for nodes, and one for all else."""
+    """A /23 has a /24 for nodes, and another for the rest."""
     pools = [{"name": "gpu", "machine": machine, "count": count, "zone": "us-east-1a"}]
     network = {"cidr": cidr, "card_addresses": cards}
     data = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "network": network, "pools": pools}

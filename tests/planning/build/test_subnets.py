@@ -1,4 +1,4 @@
-"""Subnets of a plan: what each needs, what the cloud keeps, and how far pools can grow in them."""
+"""Subnets of a plan: needed addresses, addresses that the cloud reserves, and room for growth."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_certificates_of_a_database_need_egress() -> None:
     ],
 )
 def test_subnets_that_share_a_range_are_not_too_small(cidr: str, more: dict[str, str], left: str, enough: str) -> None:
-    """AWS takes none smaller than a /28, and would say so in the middle of an `up`."""
+    """AWS refuses subnets smaller than a /28 in the middle of an `up`."""
     scheduler = {"accounting": True, **more}
     with pytest.raises(DeclarationError) as refused:
         on_aws(gpu(count=2), network={"cidr": cidr}, scheduler=scheduler)
@@ -80,7 +80,7 @@ def test_subnets_that_share_a_range_are_not_too_small(cidr: str, more: dict[str,
 
 
 def test_addresses_of_a_node() -> None:
-    """An EFA-only interface takes no address, Google's rails each have a subnet with one a node."""
+    """An EFA-only interface takes no address; Google's rails have a subnet each, with an address for each node."""
     plan = on_aws(gpu())
     nodes, storage, egress = plan.network.subnets
     assert (nodes.name, nodes.reserved, nodes.needed, nodes.size) == ("nodes", 5, 17, 32768)
@@ -104,7 +104,7 @@ def test_addresses_of_a_node() -> None:
 
 @pytest.mark.parametrize("machine", ["a3-ultragpu-8g", "a3-megagpu-8g", "p5", "BM.GPU.H100.8", "ND96isr_H100_v5"])
 def test_each_subnet_has_its_own_terms(machine: str) -> None:
-    """The need of a subnet is the sum in its reason, without that of another one."""
+    """The need of a subnet is the sum in its reason, without those of other subnets."""
     plan = planned(declared(catalog.machines()[machine]))
     why = {each.path: each.why for each in plan.reasons}
     for subnet in plan.network.subnets:

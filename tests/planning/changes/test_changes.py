@@ -20,7 +20,7 @@ from tests.planning.test_fingerprint import IDENTITY, OTHERS, PLAN, changed, pla
 
 RENAMED = {"pools[].name", "storage[].name", "users[].name", "groups[].name", "scheduler.queues[].name"}
 RENAMED |= {"scheduler.priorities[].name", "scheduler.accounts[].name", "tags[].name"}
-"""An entry under another name is one that goes and one that comes, which is a matter of its list."""
+"""A renamed entry counts as removed and added, which is a change of its list."""
 
 
 def reviewed(base: Plan | None, head: Plan | None, **more: Any) -> Review:
@@ -105,7 +105,7 @@ def test_a_queue_goes_without_gangs(kind: Literal["slurm", "kubernetes"], why: s
 
 
 def test_an_add_on_comes_without_a_yes_and_goes_with_one() -> None:
-    """Its objects go with it; before it came there were none."""
+    """Its objects are deleted with it; before its installation there were none."""
 
     def plan(**addons: bool) -> Plan:
         pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}]
@@ -120,7 +120,7 @@ def test_an_add_on_comes_without_a_yes_and_goes_with_one() -> None:
 
 
 def test_growth_stops_nobody() -> None:
-    """New nodes join; the part of them that may be away follows, and is no change of its own."""
+    """New nodes join; the number of nodes out of service follows, and is no separate change."""
     found = of("pools[].count", 40)
     assert [each.written for each in found.changes] == ["pools[gpu].count"]
     assert [(each.group, each.count) for each in found.join] == [("gpu", 36)]
@@ -206,7 +206,7 @@ def test_a_lock_that_follows_a_release_is_no_change_beside_it() -> None:
 
 
 def test_other_versions_of_the_same_release_are_a_change_beside_others() -> None:
-    """A plan that an older catalog made: what it says of a release does not hide behind another change."""
+    """In a plan of an older catalog, changes of its release are listed beside other changes."""
     older = dataclasses.replace(PLAN, release=dataclasses.replace(PLAN.release, versions=()))
     found = reviewed(older, planned(changed("pools[].count", 5)))
     assert {each.written for each in found.changes} == {"release", "pools[gpu].count"}
@@ -232,7 +232,7 @@ def test_undeclared_change_is_unknown() -> None:
 
 
 def test_a_stack_is_new() -> None:
-    """All of it is made, and what its rules cannot tell is no pass."""
+    """Everything is created; findings that are unknown are no pass."""
     found = reviewed(None, PLAN)
     assert found.kind == "created"
     assert {each.policy for each in found.changes} == {"create"}
@@ -353,7 +353,7 @@ def test_a_price_that_nobody_has_published_is_unknown(region: str, purchase: str
 
 
 def test_a_plan_of_a_real_cloud() -> None:
-    """The rate of the rails is that of the machine, and no decision of its own; nodes keep their names."""
+    """The rate of the rails follows from the machine, and is no separate decision; nodes keep their names."""
     declared = {"version": 1, "name": "big", "cloud": "aws", "region": "us-east-1"}
     one, other = (
         planning.plan(load_value({**declared, "pools": [{"name": "gpu", "machine": each, "count": 16}]}, "test"))
@@ -373,7 +373,7 @@ def test_a_sum_is_one_of_all_charges() -> None:
 
 
 def test_finding_of_a_removed_pool_blames_no_other() -> None:
-    """Several pools exist: the wrong one is removed, and the other one is unchanged."""
+    """A wrong pool is removed, and the other pools are unchanged."""
     one, other = (
         dataclasses.replace(finding(verdict, f"of {pool}"), subject=pool)
         for verdict, pool in (("fail", "gpu"), ("pass", "cpu"))
@@ -424,7 +424,7 @@ def test_every_option_of_a_storage_is_in_what_it_costs(option: dict[str, Any]) -
 
 
 def test_equal_bases_of_which_one_has_a_price() -> None:
-    """A price that comes with a newer catalog is no difference that anybody could tell."""
+    """A price that a newer catalog adds is no difference."""
     one, other = Charge("a", "a", None, None, "nobody knows"), Charge("a", "a", 1.5, 1.5, "published")
     found = dataclasses.replace(reviewed(PLAN, PLAN), before=Cost((one,)), after=Cost((other,)))
     assert found.usd_per_hour is None

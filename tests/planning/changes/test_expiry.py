@@ -1,4 +1,4 @@
-"""Objects that go from a bucket by themselves: which ones, where that cannot be, and what a change of it deletes."""
+"""Objects that expire in a bucket: which ones, unsupported places, and the effect of a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Homes never move by themselves: what would have people find empty ones is refused, and nothing else is."""
+"""Homes never move by themselves: changes that would leave users with empty homes are refused, and no others."""
 
 from __future__ import annotations
 

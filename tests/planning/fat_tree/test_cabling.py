@@ -51,7 +51,7 @@ def test_a_cabling_as_planned_is_right(tree: FatTree) -> None:
 
 
 def check_seed(tree: FatTree, seed: int) -> None:
-    """Some mistakes at once that share no cable: exactly these are found."""
+    """Several mistakes on different cables are all found, and nothing else is."""
     made = Mistakes(tree, random.Random(seed))  # noqa: S311 (repeatable)
     kinds = [made.swap, made.wrong_rail, made.rotate, made.remove, made.move, made.take_a_place, made.slow_down]
     if made.free and tree.switch.kind == "infiniband":
@@ -113,7 +113,7 @@ def test_a_swap_says_in_what_it_is_wrong(one: tuple[str, int], other: tuple[str,
 
 
 def test_a_device_that_is_down_is_told_once() -> None:
-    """A dead leaf is one finding with all its cables; devices below it are not reported again."""
+    """A dead leaf is a single finding with all its cables; devices below it are not reported again."""
     dead = INFINIBAND.leaf_name(0, 3)
     links = [link for link in links_of(INFINIBAND) if dead not in {end.device for end in link.ends}]
     [finding] = compare(INFINIBAND, seen_by(INFINIBAND, links)).findings
@@ -130,7 +130,7 @@ def test_unseen_cables_are_unknown() -> None:
 
 
 def test_names_of_the_owner_are_those_of_the_plan() -> None:
-    """Devices, NICs of all nodes, and a NIC of one node may be called otherwise."""
+    """Devices, NICs of all nodes, and NICs of a node may have other names."""
     links = links_of(INFINIBAND)
     text = ibnetdiscover(links, 64).replace("node-0001 mlx5_1", "dgx1 ib9").replace("node-0001", "dgx1")
     text = text.replace("leaf-001-rail0", "SW Q 17").replace("mlx5_3", "ibp3")
@@ -259,7 +259,7 @@ def test_reads_real_output_of_lldpd(form: str) -> None:
 
 @pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 def test_two_exchanged_leaves_are_one_finding(tree: FatTree) -> None:
-    """All cables of one are on the other, or only those of the nodes are."""
+    """All cables of the leaves are exchanged, or only those of the nodes."""
     first, second = tree.leaf_name(0, 0), tree.leaf_name(0, 1)
     other = {first: second, second: first}
 

@@ -1,4 +1,4 @@
-"""Headless Chromium, driven over a pipe by its own protocol, and a reader for the pictures that it takes."""
+"""Headless Chromium, controlled over a pipe, and a reader for its screenshots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 from tools.prepare.system import BROWSER
 
 TIMEOUT_S = 120
-"""Limit for all requests to one browser: it is ended then, and the waiting test sees its end."""
+"""Limit for all requests to a browser, which is ended then: the waiting test sees its end."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Page:
     _last: int = 0
 
     def ask(self, method: str, **parameters: Any) -> Any:
-        """The answer to one command; events that come before it are kept."""
+        """Return the answer to a command; events before it are kept."""
         self._last += 1
         asked = {"id": self._last, "method": method, "params": parameters}
         asked |= {"sessionId": self.session} if self.session else {}
@@ -98,7 +98,7 @@ class Page:
 
 @contextlib.contextmanager
 def browser(folder: Path, timeout_s: int = TIMEOUT_S) -> Iterator[Page]:
-    """A browser of its own, with a profile in the folder."""
+    """Yield a browser with a profile in the folder."""
     program = shutil.which(BROWSER)
     assert program, f"{BROWSER} is not on PATH: python3 -m tools.prepare --long"
     inbound, to = os.pipe()
@@ -131,7 +131,7 @@ def browser(folder: Path, timeout_s: int = TIMEOUT_S) -> Iterator[Page]:
 
 
 def pixels(png: bytes) -> list[list[tuple[int, int, int]]]:
-    """The rows of a picture of 8 bits a colour, as browsers take them."""
+    """Return the rows of a picture with 8 bits a colour, as browsers take them."""
     width, height, depth, kind = struct.unpack(">IIBB", png[16:26])
     assert (depth, kind in (2, 6)) == (8, True)
     of_pixel = 4 if kind == 6 else 3

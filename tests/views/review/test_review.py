@@ -1,4 +1,4 @@
-"""A review as a page: what it says, and that nothing of the change becomes more than text."""
+"""A review as a page: its content, and text of the change stays text."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ TEXT = re.compile(r"[A-Za-z0-9 .,;:()|+%=/'\u2705\u274c\u2754\u2026?-]*")
 
 
 def outside(page: str) -> list[str]:
-    """The lines of a page without what is in code."""
+    """Return the lines of a page outside of code."""
     return [MARKUP.sub("", re.sub(r"`[^`]+`", "", line)) for line in page.split("\n")]
 
 
@@ -107,7 +107,7 @@ def hostile(text: str) -> Review:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_of_a_change_is_more_than_text(text: str) -> None:
-    """Wherever it comes from: no link, no image, no call for anybody, no cell or line that it could leave."""
+    """Text of any origin gives no link, image or mention, and cannot leave its cell or line."""
     check_page(review_markdown(hostile(text)))
     check_page(unreadable_markdown(text, [dict.fromkeys(FIELDS, text)]))
     gone = hostile(text)
@@ -162,7 +162,7 @@ def test_values_are_code(text: str, shown: str) -> None:
     ],
 )
 def test_sentences_stay_readable(text: str, shown: str) -> None:
-    """Words are words; what a forge could take for something else is code."""
+    """Words are plain text; text that a forge could interpret is code."""
     assert prose(text) == shown
 
 
@@ -173,13 +173,13 @@ def pages(path: str, value: Any) -> str:
 
 
 def test_nothing_changes_in_three_lines() -> None:
-    """A page that has nothing to say says so."""
+    """A page without changes says so."""
     found = review_markdown(review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", PLAN, (), {})))
     assert found == "### ✅ Review of stack `one`: pass\n\n**Nothing changes.**\n\nFrom `a` to `b`.\n"
 
 
 def test_a_change_in_place() -> None:
-    """The headline says what a reader wants to know first, the table what was declared."""
+    """The headline has the most important result, the table the declared change."""
     lines = pages("pools[].count", 6).splitlines()
     assert lines[2] == "**1 change, in place. No node restarts, 2 nodes join. Cost: not priced.**"
     assert "| `pools[gpu].count` | `4` | `6` | in place | jobs go on |" in lines
@@ -205,7 +205,7 @@ def test_the_most_severe_change_comes_first() -> None:
 
 
 def test_a_large_change_fits_into_a_comment() -> None:
-    """Forges take 65,536 characters; what is left out is counted, and in the JSON."""
+    """Forges take 65,536 characters; omitted lines are counted, and are in the JSON."""
     data = changed("pools[].count", 1000)
     data["users"] = [{"name": f"user{number}", "uid": 4000 + number} for number in range(2000)]
     large = review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(data), (), {}))
@@ -216,7 +216,7 @@ def test_a_large_change_fits_into_a_comment() -> None:
 
 
 def test_least_and_most_are_tables_of_their_own() -> None:
-    """The sure rate does not stand below the largest one."""
+    """The guaranteed rate does not appear below the largest one."""
     names = ("gpu.allreduce_busbw_gbs_max", "gpu.allreduce_busbw_gbs_min", "training.gpu.step_seconds_max")
     reach = tuple(Reach(each, "-", number, number + 1) for number, each in enumerate(names))
     page = review_markdown(
@@ -245,7 +245,7 @@ def usd_of_nodes(count: int) -> float:
 
 
 def test_known_part_of_the_cost_is_shown() -> None:
-    """Storage that has no price hides no nodes that have one."""
+    """Storage without a price does not hide the price of nodes."""
     storage = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
 
     def on_aws(count: int, **more: Any) -> ReviewedStack:
