@@ -164,7 +164,7 @@ class Suggestions:
     near: Machine | None
     """The machine with the most similar name."""
     accelerator: str
-    """The accelerator that the name contains, or that of the nearest machine; empty when there is none."""
+    """Accelerator in the requested name, or that of the nearest machine; empty if there is none."""
     having_it: tuple[Machine, ...]
     """Machines with that accelerator: all of the requested cloud, then one of each other cloud."""
 
@@ -185,8 +185,7 @@ def suggestions(name: str, cloud: str = "") -> Suggestions:
 
 
 def _nearest(name: str, cloud: str = "") -> Machine | None:
-    """Return the nearest machine. A name with a family, like g5.xlarge, matches only similar families, whatever its
-    rest."""
+    """Return the nearest machine. A name with a family, like g5.xlarge, matches only similar families."""
     named = {each: row for each, row in machine_names().items() if cloud in ("", row.cloud)}
     family, dot, _ = name[:_COMPARED_MAX].lower().partition(".")
     if dot:

@@ -1,5 +1,4 @@
-"""`stampworks addons`: the add-ons of a Kubernetes, and how to install those that neither cloud nor toolkit
-installs."""
+"""`stampworks addons`: the add-ons of a Kubernetes, and how to install the remaining ones by hand."""
 
 from __future__ import annotations
 

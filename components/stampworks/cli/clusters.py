@@ -42,7 +42,7 @@ def workers_of(stack: str) -> tuple[Plan, Roster]:
 
 
 def asked_of(plan: Plan, stack: str) -> Roster:
-    """Return the members of the cluster, where one is asked for its scheduler; else an empty roster."""
+    """Return the members of the cluster if its scheduler needs a member; else an empty roster."""
     from stampworks.operations.schedulers import port_of
     from stampworks.plan import Roster
 

@@ -26,7 +26,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def compare_stacks(arguments: argparse.Namespace) -> int:
-    """Return the exit code: fine when both declarations agree and neither cluster runs anything else."""
+    """Return the exit code: fine if both declarations agree, and both clusters run them."""
     from stampworks.cli.output import Progress
     from stampworks.views.comparison import comparison_data, comparison_text, verdict
 

@@ -34,7 +34,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def keep_facts(arguments: argparse.Namespace) -> int:
-    """Measure this machine or read the named account, even when there are facts already."""
+    """Measure this machine or read the named account, even if there are facts already."""
     if arguments.stack or arguments.file:
         return _read_account(arguments)
     if arguments.policy or arguments.deployer:
@@ -104,7 +104,7 @@ def _summary(file: str, account: Account) -> Iterator[str]:
 
 
 def _judged(planned: Plan, account: Account) -> Iterator[str]:
-    """Yield what the facts say about rights, launches and quotas, with what is used of each."""
+    """Yield rights, launches and quotas from the facts, with the use of each."""
     from stampworks.cli.output import terminal_width
     from stampworks.planning import Facts, rules
     from stampworks.state.facts import today

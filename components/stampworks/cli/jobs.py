@@ -86,7 +86,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
 
 
 def _print_manifests(arguments: argparse.Namespace, asked: RunRequest) -> int:
-    """Return the exit code: fine when there is something to print."""
+    """Return the exit code: fine if there is a log to print."""
     import yaml
 
     from stampworks.operations.kubernetes.manifests import written_down

@@ -42,8 +42,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def looked_up(asked: Sequence[KeyUrl]) -> dict[str, tuple[str, ...]]:
     """Return the keys by URL.
 
-    Raises DeclarationError with all answers that are no keys, or else AccountUnansweredError for the first URL that
-    gave no answer.
+    Raise DeclarationError with all invalid answers, or else AccountUnansweredError for the first URL without an answer.
     """
     from stampworks.declaration import DeclarationError
 

@@ -75,7 +75,7 @@ def _before(declared: Path) -> Lock:
 
 
 def _kept(source: DeclarationSource, before: Lock, file: str) -> dict[str, list[Group]]:
-    """Return no users of images to look up: the lock has our own. CliError where nothing else is left to look up."""
+    """Return no image users: the lock has the user's own images. Raise CliError if nothing else can be looked up."""
     from stampworks.planning.build.launching import MAKE_IMAGE
 
     if not source.key_urls:
@@ -183,7 +183,7 @@ def _of_vendor(
     vendor: VendorImage,
     newest: CloudImage | None,
 ) -> tuple[CloudImage | None, list[Problem]]:
-    """Return the vendor's image that the release is of: the newest one, or an older one by its name."""
+    """Return the vendor's image of the release: the newest one, or an older one by its name."""
     image = newest if newest and newest.name == vendor.image else lookups.images.named(api, vendor.owner, vendor.image)
     if image is None:
         newer = f"; the newest there is {newest.name!r}" if newest else ""

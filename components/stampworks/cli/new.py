@@ -28,7 +28,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def new_stack(arguments: argparse.Namespace) -> int:
-    """The file is put in place once it is known to mean the same cluster; until then nothing is there."""
+    """Write the file in one step, after a check that it means the same cluster."""
     from stampworks.declaration.files import displayed
     from stampworks.declaration.sibling import other_settings
     from stampworks.plan import fingerprint

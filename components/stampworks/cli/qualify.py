@@ -44,7 +44,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def qualify_nodes(arguments: argparse.Namespace) -> int:
-    """Return the exit code: fine when all nodes pass. Failed nodes take no jobs until they pass."""
+    """Return the exit code: fine if all nodes pass. Failed nodes take no jobs until they pass."""
     from stampworks import configuration, operations, qualification
     from stampworks.cli.output import Progress
     from stampworks.plan import BUDGET_MINUTES, fingerprint

@@ -1,4 +1,4 @@
-"""`stampworks ssh`, `run` and `kubectl`: onto a node, onto all of them through Slurm, and to a Kubernetes."""
+"""`stampworks ssh`, `run` and `kubectl`: a shell on a node, a job on nodes, and requests to a Kubernetes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def _add_command(verb: argparse.ArgumentParser) -> None:
-    """Take everything from the first word on that is no option of the verb, with or without -- before it."""
+    """Take everything from the first word that is no option of the verb, with or without `--` before it."""
     verb.add_argument("command", metavar="COMMAND ...", nargs=argparse.REMAINDER, help="the command, word by word")
     verb.set_defaults(takes_command=True)
 

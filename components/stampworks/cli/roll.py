@@ -1,4 +1,4 @@
-"""`stampworks roll`: nodes that the next `up` renews, whatever image they came from."""
+"""`stampworks roll`: nodes that the next `up` renews, whatever their image is."""
 
 from __future__ import annotations
 

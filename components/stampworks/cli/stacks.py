@@ -19,7 +19,7 @@ DEFAULT_STACK = "local"
 RULES = "rules"
 """Field for findings of rules beside a plan in its file; a reader computes them again."""
 PROJECT_MAX_KIB = 64
-"""Limit for a Pulumi.yaml, which may be anybody's. Reading YAML takes long."""
+"""Limit for a Pulumi.yaml from an untrusted source. Reading YAML takes long."""
 
 
 def add_stack_option(

@@ -78,7 +78,7 @@ def accelerators(text: str) -> int:
 
 
 def submit_any(arguments: argparse.Namespace) -> int:
-    """A job passes its exit code through with --wait."""
+    """With --wait, return the exit code of the job."""
     from stampworks.cli.jobs import submit_run
 
     if arguments.what in WORKLOADS and not arguments.command:

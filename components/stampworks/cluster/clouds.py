@@ -1,4 +1,4 @@
-"""The one place where a cloud's name becomes its code."""
+"""The only place where a cloud's name is mapped to its code."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _written(plan: Plan) -> str:
 
 
 class Cluster(pulumi.ComponentResource):
-    """A GPU training cluster as its plan says, on whichever cloud the plan is for."""
+    """A GPU training cluster as planned, on any cloud."""
 
     plan: Plan
     name: Output[str]
@@ -88,11 +88,12 @@ class Cluster(pulumi.ComponentResource):
     cost_tags: Output[dict[str, str]]
     """Tags that assign costs to this cluster; empty if the cloud is free."""
     endings: Output[list[dict[str, str]]]
-    """Capacity that was bought for a time and takes nodes along: group, reservation, at, or why that is unknown."""
+    """Capacity bought for a limited time, whose nodes end with it: group, reservation, end, or why the end is
+    unknown."""
     fingerprint: Output[str]
     """Digest of the settings shared with siblings, as it was stamped last."""
     verdict: Output[str]
-    """Verdict of its proof: pass, or `unknown` where none is declared. Anything else fails the `up`."""
+    """Verdict of the proof: pass, or `unknown` if none is declared. Any other verdict fails the `up`."""
     certificate: Output[str]
     """The proof, signed, as JSON; empty where none is declared."""
     verification_key: Output[str]
@@ -425,7 +426,7 @@ class Cluster(pulumi.ComponentResource):
         )
 
     def _known(self, roster: Roster) -> Output[Any]:
-        """Return the members, with what they find attached and when their capacity ends."""
+        """Return the members, with their attached devices and the end of their capacity."""
         endings = roster.endings.apply(lambda found: [from_dict(Ending, each) for each in found or ()])
         return Output.all(roster.data, self._attached, endings)
 

@@ -23,9 +23,10 @@ _NAMESPACE, _KEY = "stampworks", "cluster"
 
 
 def plan_of_stack(directory: Path) -> Plan:
-    """Return the plan of this stack's declaration. If it is invalid, end the program, so that nothing is created.
+    """Return the plan of this stack's declaration.
 
-    The directory is where the stack's file and what it extends are: every problem points at the user's own line.
+    If it is invalid, end the program, so that nothing is created. The directory contains the stack file and its bases:
+    every problem names the user's own line.
     """
     try:
         # Problems name files as one would from where `pulumi` is called.

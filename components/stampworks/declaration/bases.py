@@ -13,7 +13,7 @@ Move = Callable[[ValueNode, str, str], ValueNode]
 
 
 def moved(node: ValueNode, folder: str) -> ValueNode:
-    """Return a base with its paths relative to the other folder, wherever that lies."""
+    """Return a base with its paths relative to the other folder."""
     if folder == "." or not isinstance(node.value, dict):
         return node
     value = dict(node.value)

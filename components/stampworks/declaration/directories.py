@@ -1,4 +1,4 @@
-"""Checks of the fields of a directory against one another, and with users, groups and accounts."""
+"""Checks between the fields of a directory, and with users, groups and accounts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Keys of users that are kept elsewhere: lines of a file or of a lock take the place of `{file: ...}` and `{url: ...}`.
+"""Keys of users in files or locks, which replace `{file: ...}` and `{url: ...}`.
 
-Nothing is fetched here. `stampworks lock` asks URLs (cli/key_urls.py); everything else reads its answers from the lock.
+This module fetches nothing: `stampworks lock` requests URLs (cli/key_urls.py), and everything else reads the lock.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _with_keys(user: ValueNode, directory: Path, found: Mapping[str, Sequence[st
 def _keys_of(
     entry: ValueNode, directory: Path, found: Mapping[str, Sequence[str]] | None, seen: set[tuple[str, ...]]
 ) -> list[ValueNode]:
-    """Return an entry of a list of keys, or the keys that it stands for."""
+    """Return an entry of a list of keys, or the keys of a file or lock."""
     if not isinstance(entry.value, dict):
         return [entry]
     if url := _named(entry, URL):

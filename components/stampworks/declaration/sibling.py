@@ -1,7 +1,7 @@
-"""The text of a stack's file for another stamp of the same cluster.
+"""Text of a stack file for another stamp of the same cluster.
 
-A person has written the text and will read the new one: it is copied with its comments, and only the name and the
-addresses are others. Nothing else of the file is taken along, for it belongs to the one stack: its salt, its secrets.
+Users write and read this text: it is copied with its comments, and only name and addresses differ. Salt and secrets of
+the stack are not copied.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def other_settings(text: str) -> list[str]:
 
 
 def free_range(cidr: str, taken: Iterable[str]) -> str | None:
-    """The next range of the same size that overlaps with none of the others; None when there is none."""
+    """Return the next range of the same size that overlaps with no other; None if there is none."""
     own, others = IPv4Network(cidr), [IPv4Network(each) for each in taken]
     around = next(private for private in PRIVATE_RANGES if own.subnet_of(private))
     first, behind, size = int(around[0]), int(around[-1]) + 1, own.num_addresses

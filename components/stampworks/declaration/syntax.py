@@ -1,4 +1,4 @@
-"""The complaints of the YAML parser in plain words, at the place where a person has to look."""
+"""Errors of the YAML parser in plain words, at the place of the mistake."""
 
 from __future__ import annotations
 

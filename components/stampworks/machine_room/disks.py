@@ -59,7 +59,7 @@ class NodeDisk:
 
     @property
     def process(self) -> Process | None:
-        """First process of the node; None when it is gone."""
+        """First process of the node; None if it is gone."""
         try:
             process = from_instance(self.process_file.read_text())
         except FileNotFoundError:
@@ -68,7 +68,7 @@ class NodeDisk:
 
     @property
     def commission(self) -> Commission | None:
-        """Inputs that the disk was made for; None when there is no complete disk."""
+        """Inputs from which the disk was made; None if there is no complete disk."""
         try:
             return read_commission(self.commission_file.read_text())
         except (FileNotFoundError, ValueError):

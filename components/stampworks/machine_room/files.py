@@ -29,7 +29,7 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def read_regular(path: Path, bytes_max: int) -> str:
-    """Return the start of a file that another user may have put there; empty if it is not a regular file, such as a
+    """Return the start of a file that another user may have put there; empty for anything but a regular file, such as a
     pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -78,10 +78,10 @@ def boot(
     up: Callable[[str], None],
     awaited: Callable[[Sequence[str]], None],
 ) -> dict[str, str]:
-    """Boot nodes until their sshd answers. Return the reasons of those that did not boot.
+    """Boot nodes until their sshd answers.
 
-    Each node is passed to `born` before it does anything, and to `up` when it answers. Every second `awaited` gets the
-    nodes that have not answered yet; its exception ends the wait.
+    Return the reasons of failed ones. Call `born` with each node before it does anything, and `up` when it answers.
+    Call `awaited` every second with the silent nodes; its exception ends the wait.
     """
     unborn = {boot.name for boot in boots}
     failed: dict[str, str] = {}

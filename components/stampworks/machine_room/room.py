@@ -20,7 +20,7 @@ LOCK_TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Room:
-    """The room of one cluster: a folder for data that must survive, and a process that holds everything else."""
+    """The room of a cluster: a folder for data that must survive, and a process that holds everything else."""
 
     folder: Path
     name: str

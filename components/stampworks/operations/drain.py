@@ -1,4 +1,4 @@
-"""Messages about nodes out of service: who holds a node, the reason, and forbidden actions."""
+"""Messages about nodes out of service: their holder, the reason, and forbidden actions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HeldError(OperationError):
 
 
 def not_returned(held: Mapping[str, DrainReason]) -> HeldError:
-    """Name the holder of each node, and what returns its nodes."""
+    """Name the holder of each node, and the command that returns its nodes."""
     lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
     by = {origin: [name for name, reason in held.items() if reason.by == origin] for origin in _RETURNS}
     ways = [_RETURNS[origin].format(nodes=" ".join(names)) for origin, names in by.items() if names]

@@ -39,7 +39,7 @@ _POLL_S, _BACK_S = 1.0, 5.0
 
 
 class UsedError(OperationError):
-    """The name belongs to an active run, or to one with other options."""
+    """The name belongs to an active run, or to a run with other options."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,10 @@ def submit(plan: Plan, roster: Roster, run: CheckedRun) -> int | str:
 
 
 def listed(plan: Plan, roster: Roster, ended: bool = False) -> tuple[Job, ...]:
-    """Every job: those at work first, then those that have ended, the newest first.
+    """Return every job: active ones first, then ended ones, newest first.
 
-    Runs and jobs of `submit` are listed as long as their folders are there; with `ended`, others as long as the
-    accounting keeps them.
+    Runs and jobs of `submit` are listed while their folders exist; with `ended`, others while the accounting keeps
+    them.
     """
     known = of_cluster(plan, roster).every_job(ended)
     newest = {_key(job): job for job in known if job.workload}
@@ -209,7 +209,7 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
 
 
 def _vanished(plan: Plan, roster: Roster, last: Job) -> Job:
-    """Return the end of a job that its scheduler knew a moment ago, as its folder tells it."""
+    """Return the end of a job from its folder, although its scheduler knew it a moment ago."""
     folder = _folder_of(plan, last)
     found = runs.look(plan, roster, folder)
     if last.task is not None:
@@ -426,7 +426,7 @@ def own_folder(plan: Plan, name: str, user: str) -> str:
 
 
 def called(job: Job) -> str:
-    """Return the name by which a job or a task of an array is meant."""
+    """Return the name that identifies a job or a task of an array."""
     return job.name if job.task is None else f"{job.name}_{job.task}"
 
 
@@ -452,7 +452,7 @@ def _without(job: Job, found: Any) -> Job:
 
 
 def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job | None:
-    """Return how a run ended: its own word first, then the scheduler's, then the exit status of its programs."""
+    """Return how a run ended: by its own record, then the scheduler's, then the exit status of its programs."""
     if queued and queued.state in AT_WORK:
         return queued
     told = found.get("run")
@@ -481,7 +481,7 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
 
 
 def exit_code(found: Mapping[str, Any]) -> Any:
-    """Return the exit code in the folder of a job; None where there is none, or some tasks have left none."""
+    """Return the exit code in the folder of a job; None if it, or one of its tasks, has none."""
     told, code = found.get("run"), found.get("exit")
     tasks = told.get("tasks") if isinstance(told, dict) else None
     return None if code == 0 and isinstance(tasks, int) and len(found.get("tasks", ())) < tasks else code

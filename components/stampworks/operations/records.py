@@ -1,7 +1,7 @@
 """Records of training runs in the directory that all nodes share, read on the head.
 
-A run's folder is its user's. What lies there is read as a file of bounded size or not at all: no link is followed, and
-nothing that could be waited for is opened.
+A run's folder belongs to its user. Its content is read as a file of bounded size or not at all: no link is followed,
+and no pipe is opened.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ print(json.dumps({"names": sorted({name for _, name, _ in found}), "told": told}
 
 @dataclass(frozen=True)
 class Found:
-    """The text of a run's record, or why there is none."""
+    """Return the text of a run's record, or why there is none."""
 
     name: str
     text: str

@@ -39,7 +39,7 @@ except OptionError as error:
 
 
 def merged(declared: Mapping[str, Any], file: str, set_by_hand: Sequence[str]) -> dict[str, Any]:
-    """All that is asked for; later words win. `file` is the text of a JSON object, or empty."""
+    """All requested options; later ones win. `file` is the text of a JSON object, or empty."""
     found: dict[str, Any] = json.loads(json.dumps(declared))
     asked: dict[str, Any] = {}
     if file:

@@ -1,4 +1,4 @@
-"""The size of a checkpoint, and the time that storage takes to write and to read it."""
+"""Size of a checkpoint, and the time to write and read it."""
 
 from __future__ import annotations
 
@@ -68,10 +68,9 @@ def _seconds(size_bytes: float, storage: Bound, done: str) -> Bound:
 
 
 def reachable(storage: Bound | catalog.Unknown, clients: Sequence[tuple[int, Bound | catalog.Unknown]]) -> Bound:
-    """Return the lower one of two limits in GB/s: of the storage, and of its clients, given as pairs (nodes, rate of
-    each).
+    """Return the lower of two limits in GB/s: of the storage, and of its clients, given as pairs (nodes, rate of each).
 
-    A known limit applies even if the other one is unknown. Raises UnknownFactError when both are.
+    A known limit applies even if the other is unknown. Raise UnknownFactError if both are.
     """
     reached = [(nodes, each) for nodes, each in clients if isinstance(each, Bound)]
     if len(reached) < len(clients):

@@ -51,7 +51,7 @@ class Plan:
     groups: tuple[Group, ...] = field(metadata=NUMBERED)
     """The controller first, then the pools as declared, then the login nodes."""
     storage: tuple[Storage, ...] = field(metadata=FIRST)
-    """Runs keep their folders on the first one."""
+    """Storage; the first one has the folders of runs."""
     scheduler: Scheduler
     users: tuple[User, ...] = field(metadata=UNORDERED)
     tags: tuple[Tag, ...] = field(metadata=UNORDERED | IDENTITY)
@@ -66,11 +66,11 @@ class Plan:
     teams: tuple[Team, ...] = field(default=(), metadata=UNORDERED)
     """The declared groups of users."""
     directory: Directory | None = None
-    """People whose accounts are kept elsewhere, beside the users."""
+    """Directory of additional users; None without one."""
     account: AccountTerms = field(default=AccountTerms(), metadata=IDENTITY)
     image_parts: tuple[Software, ...] = field(default=(), metadata=RELEASE)
-    """Parts of the vendor's image that nodes with such hardware boot, by role. Nodes are compared with them, and none
-    is installed. Empty where no node boots one."""
+    """Parts of the vendor's image for nodes with such hardware, by role. Nodes are compared with them, and none is
+    installed. Empty if no node boots such an image."""
 
     @property
     def controller(self) -> Group:
@@ -113,6 +113,6 @@ class Plan:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Return a digest that all stamps of one cluster share and that changes with any other part of the declaration."""
+    """Return a digest that all stamps of a cluster share and that changes with any other part of the declaration."""
     text = json.dumps(common(plan), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -37,7 +37,7 @@ class Explanation:
     value: Any
     """Plain data; parts are shortened. None when the value is unknown, or when a reason covers several values."""
     reasons: tuple[Reason, ...]
-    """Reasons of the value, of what contains it, and of its parts."""
+    """Reasons of the value, of its parents, and of its parts."""
     field: str
     """The declared field that determines it; empty for a derived value."""
     description: str
@@ -253,8 +253,8 @@ def _spelled(way: Sequence[PathStep]) -> str:
 
 
 def _reasons(plan: Plan, way: Sequence[PathStep]) -> Iterator[Reason]:
-    """Yield reasons of the value first, then of what contains it, then of its parts. Reasons for all entries of a list
-    count too, like groups.launch.disk_gib."""
+    """Yield reasons of the value first, then of its parents, then of its parts. Reasons for all entries of a list count
+    too, like groups.launch.disk_gib."""
     path, of_all = _spelled(way), ".".join(step.field for step in way)
     about = [each for each in plan.reasons if each.path in (path, of_all)]
     around = [each for each in plan.reasons if f"{path}.".startswith(f"{each.path}.") and each not in about]

@@ -1,8 +1,8 @@
 """Check whether collectives use the fabric, by counters of the NICs and not by settings of libraries.
 
-Every other measurement names the network that it wants. This check does not: it runs an all-reduce like a job, with a
-job's environment, on the existing routes. Bypassing the fabric causes no error. Where the management network is faster
-than a rail, it does not even look slow.
+All other measurements name their network. This check runs an all-reduce like a job, with a job's environment, on the
+existing routes. Bypassing the fabric causes no error. If the management network is faster than a rail, it does not even
+look slow.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _bounds(subject: Subject, ranks: int, heard: Heard) -> _Bounds:
 
 
 def _moved(heard: Heard, node: str, ranks: int) -> _Moved | None:
-    """Return the counters of a node; None when some are missing. A node whose rail is its management network has no
+    """Return the counters of a node; None if some are missing. A node whose rail is its management network has no
     others."""
     results = [each for each in heard.of(CHECK) if each.node == node and each.ranks == ranks]
     values = [value for each in results for value in each.values]

@@ -73,7 +73,7 @@ class PlannedNodes:
 
 
 class Rehearsed(Handler):
-    """Base of rehearsed handlers. It goes before the real handler of its type, and uses that one's table."""
+    """Base of rehearsed handlers. It precedes the real handler of its type, and uses its table."""
 
     nodes: PlannedNodes
 

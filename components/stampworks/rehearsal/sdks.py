@@ -21,7 +21,7 @@ class Sdk:
     package: str
     """First part of its type tokens."""
     plugin: str
-    """Name of the plugin that an engine starts for it: the package itself, or a bridge that takes a parameter."""
+    """Name of the plugin that an engine starts for it: the package itself, or a bridge with a parameter."""
     version: str
     """Version of the plugin."""
     folder: Path
@@ -56,10 +56,10 @@ def classes_of(package: str) -> Mapping[str, str]:
 
 
 def unknown_inputs(token: str, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the inputs, at any depth, that the SDK has no name for: path, name, and the names that it has there.
+    """Yield the inputs, at any depth, that the SDK does not know: path, name, and known names.
 
-    Neither the SDK nor an engine refuses a wrong name in a dictionary: a real provider does, when the plan is made or
-    when the resource is created. A type without an SDK yields none.
+    Neither the SDK nor an engine refuses a wrong name in a dictionary: a real provider does, at the plan or the
+    creation. A type without an SDK yields none.
     """
     if arguments := _arguments(token):
         yield from _unknown(arguments, inputs, "")

@@ -42,7 +42,7 @@ class PodJob:
     name: str
     workload: str
     team: str
-    """Team, whose namespace they are in."""
+    """Team, whose namespace has the pods."""
     user: str
     uid: int
     groups: tuple[int, ...]
@@ -53,7 +53,7 @@ class PodJob:
     priority: str
     nodes: int
     without: tuple[str, ...]
-    """Pools of the queue that are not meant."""
+    """Pools of the queue that are not used."""
     accelerators: int
     """Accelerators of a node: all."""
     level: str
@@ -70,13 +70,13 @@ class PodJob:
     """Whether the programs continue without some nodes. The first pod then knows their common end; in other runs each
     pod must learn the first pod's address."""
     devices: Mapping[str, str] = field(default_factory=dict)
-    """Devices of the fabric that each pod takes of a node."""
+    """Fabric devices of each pod."""
     room: Mapping[str, str] = field(default_factory=dict)
     """Cores and memory of a node that the pod reserves."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables about the fabric for libraries."""
     tasks: bool = False
-    """Whether other tasks of an array share the folder: ARRAY_INDEX tells a pod which one is its own."""
+    """Whether other tasks of an array share the folder: ARRAY_INDEX is the index of a pod's task."""
     told: str = ""
     """Mount path of a ConfigMap with the run's options; empty when the run's folder holds them."""
 
@@ -122,8 +122,8 @@ def template(pods: PodJob, container: str) -> dict[str, Any]:
 
 
 def _judged(container: str) -> list[dict[str, Any]]:
-    """Return the failure policy of a container: a removed pod says nothing about its program; one that failed without a
-    checkpoint would fail again."""
+    """Return the failure policy of a container: a removed pod says nothing about its program; a program that failed
+    without a checkpoint would fail again."""
     taken = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     goes_on = [LOST, STOPPED, 137, 143, UNKNOWN]
     broke = {"containerName": container, "operator": "NotIn", "values": goes_on}
@@ -217,7 +217,7 @@ def _elsewhere(pools: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _one_a_node(pods: PodJob) -> dict[str, Any]:
-    """Return an anti-affinity. Without accelerators to reserve, nothing else keeps two pods of a run apart."""
+    """Return an anti-affinity, because without accelerators nothing else separates two pods of a run."""
     own = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": pods.name}}
     return {
         "maxSkew": 1,

@@ -1,10 +1,8 @@
-"""Plan to the objects by which a Kubernetes knows the cluster's queues, its teams and its fabric.
+"""Map a plan to the objects for Kueue: queues, teams and fabric.
 
 An account of the plan is a team: a namespace, and a share of every pool that others may borrow while it is idle. Its
-queues are LocalQueues in that namespace. What a team has at one time is counted by its Cohort, whichever queue it came
-through; a ClusterQueue has what the queues of one team with the same pools have in common.
-
-As Kueue 0.17 has it (kueue.x-k8s.io/v1beta2).
+queues are LocalQueues in that namespace. Its Cohort counts the team's usage over all queues; a ClusterQueue covers the
+queues of a team with the same pools. Written for Kueue 0.17 (kueue.x-k8s.io/v1beta2).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
 """The nodes' own programs: name of the claim, path in pods, and path on nodes where they cannot be changed."""
 MIG = "nvidia.com/mig.config"
-"""The label of a node that says into which parts its accelerators are divided."""
+"""Label of a node with the partition of its accelerators."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 DEFAULT_QUEUE = "default"
 """Kueue's LocalQueue for jobs that name none. No declared queue has this name."""
@@ -87,13 +85,13 @@ def _flavors(hardware: Iterable[Manifest]) -> dict[str, str]:
 
 
 def teams(plan: Plan) -> tuple[Account, ...]:
-    """Return the accounts; one team of all users where none are declared."""
+    """Return the accounts; a single team of all users if none are declared."""
     everybody = Account(EVERYBODY, tuple(user.name for user in plan.users), share=1, accelerators_max=0)
     return plan.scheduler.accounts or (everybody,)
 
 
 def claimants(plan: Plan) -> tuple[Account, ...]:
-    """Return the teams whose namespaces have the file systems: a proof from an image sees the same as runs."""
+    """Return the teams whose namespaces have the file systems: a proof from an image has the same mounts as runs."""
     proofs = Account(PROOF_NAMESPACE, (), share=0, accelerators_max=0)
     return (*teams(plan), *([proofs] if plan.pools and plan.scheduler.workloads_image else []))
 
@@ -293,7 +291,7 @@ def driven(plan: Plan, team: Account, name: str, found: Driven) -> tuple[Manifes
 
 
 def _claim(plan: Plan, team: Account, name: str, where: str, leads: Manifest) -> tuple[Manifest, Manifest]:
-    """Return volume and claim of a team for a place. A volume belongs to one claim, and a claim to one namespace; the
+    """Return volume and claim of a team for a storage. A volume belongs to one claim, and a claim to one namespace; the
     name contains a digest of the source, because a volume's source cannot be changed."""
     volume = f"{plan.name}-{team.name}-{name}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
     modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]

@@ -1,7 +1,7 @@
 """Reasons why a node takes no jobs: the origin of a drain, and its form in Slurm.
 
-Slurm has one line of text for each node. All our programs write a drain in this form, and read from it whose drain it
-is. Only the origin that drained a node returns it.
+Slurm has a line of text for each node. All programs of the toolkit write drains in this form, and read their origin
+from it. Only the origin that drained a node returns it.
 """
 
 from __future__ import annotations

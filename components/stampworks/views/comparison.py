@@ -194,7 +194,7 @@ def shown(value: Any, field: str, unit: str) -> str:
 
 
 def _addresses(value: Sequence[str]) -> str:
-    """Name the first and the last of many addresses: each rail has a range of its own."""
+    """Name the first and the last of many addresses: each rail has its own range."""
     if not all(value):
         return f"{len(value)} that the cloud chooses"
     return f"{value[0]} to {value[-1]}, {len(value)} rails" if len(value) > 2 else ", ".join(value) or "none"

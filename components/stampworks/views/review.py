@@ -183,7 +183,7 @@ def _data(value: Any) -> Any:
 
 
 def _headline(review: Review) -> str:
-    """Return the summary for readers who read no further."""
+    """Return the summary for readers who stop there."""
     if not review.changes:
         nothing = "Nothing changes." if review.verdict != "unknown" else "No known changes."
         return " ".join([nothing, *_other_stacks(review.siblings)])

@@ -1,7 +1,7 @@
 """Renewal of outdated nodes of an AWS cluster: which nodes are outdated, and new disks or instances for them.
 
-An instance that is rare is kept: when only its image is outdated, it gets a new disk. When its launch settings are
-outdated, it ends, and its group starts another one. The head is in no group: the engine replaces it.
+A rare instance is kept: if only its image is outdated, it gets a new disk. If its launch settings are outdated, it
+ends, and its group starts another one. The head is in no group: the engine replaces it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TAG_MAX = 256
 """Characters of a tag's value."""
 _ASKED_AT_ONCE = 50
 _ON_ITS_WAY, _FAILED = ("pending", "in-progress"), ("failed", "failed-detached")
-"""States of a disk replacement that is under way, and of one that has failed (Amazon EC2 API, ReplaceRootVolumeTask).
-AWS gives no reason for a failure."""
+"""States of a disk replacement: under way, and failed (Amazon EC2 API, ReplaceRootVolumeTask). AWS gives no reason for
+a failure."""
 
 
 def outdated(plan: Plan, content: str) -> dict[str, str]:
@@ -103,7 +103,7 @@ def _stays(machine: ClusterInstance, wanted: str) -> bool:
 
 
 def _small(api: Api, plan: Plan, kept: Sequence[ClusterInstance]) -> dict[str, str]:
-    """Return the nodes that can have no new disk, by name, and why.
+    """Return the nodes that cannot get a new disk, by name, with the reason.
 
     AWS creates no root volume smaller than the old one (EC2 User Guide, "Replace the root volume for an Amazon EC2
     instance", read 2026-11-27). Nodes of pools without accelerators get another instance instead. For rare instances

@@ -43,10 +43,10 @@ def create(
 
 
 def _show(name: str, place: Place, storage: Storage, made: Any, bucket: Any) -> None:
-    """Show all of a bucket as the root of the file system.
+    """Show a whole bucket as the root of the file system.
 
     An object deleted in the bucket is deleted in the file system. A file deleted in the file system stays in the
-    bucket: a user who clears a file system means only that.
+    bucket: cleaning a file system must not delete the source.
     """
     fsx.DataRepositoryAssociation(
         name,

@@ -55,7 +55,7 @@ def of_machine(template_: str) -> str:
 
 
 def was(host_key: str) -> str:
-    """Return the mark for the host key of a disk that goes, so that its reader waits for another key."""
+    """Return the mark of the host key on an old disk, so that its reader waits for another key."""
     return _WAS + host_key.removeprefix(_WAS)
 
 

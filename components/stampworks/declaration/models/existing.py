@@ -14,7 +14,7 @@ Purpose = Literal["nodes", "storage", "database"]
 
 
 class ExistingSubnet(Section):
-    """A subnet of the existing network, for one purpose in one zone."""
+    """A subnet of the existing network, for a purpose in a zone."""
 
     purpose: Purpose = Field(
         description="Purpose: nodes, storage (file systems), or a managed database.",

@@ -67,7 +67,7 @@ class Role(Section):
 
 
 class Check(Section):
-    """A look of your own at whether a node is well: a script that prints a line and exits 0 (well) or 1 (not well)."""
+    """Your own check of a node's health: a script that prints a line and exits 0 (healthy) or 1 (unhealthy)."""
 
     path: OwnCheck = Field(
         description="Its file, from the folder of this file; its name without an ending is the check's name.",
@@ -126,7 +126,7 @@ class Proof(Section):
 
 
 class Roll(Section):
-    """Renewal of running nodes for settings that only apply at boot, such as a new release: in waves, each within one
+    """Renewal of running nodes for settings that only apply at boot, such as a new release: in waves, each within a
     leaf."""
 
     max_unavailable_percent: int = Field(

@@ -134,7 +134,7 @@ def _trainer(folder: Path) -> list[Daemon]:
 
 
 _OF_TRAINER = "run/trainer/k8s-webhook-server/serving-certs"
-"""Folder of the certificate of its webhooks: it looks only below the folder for temporary files."""
+"""Folder of its webhooks' certificate, which it searches only below the folder for temporary files."""
 
 
 def write_settings(folder: Path, kueue: Mapping[str, Any], asked_for: Sequence[str]) -> None:
@@ -168,7 +168,7 @@ def _settings_file(folder: Path, name: str) -> Path:
 
 
 def _stages() -> Iterator[str]:
-    """Yield the stages through which simulated nodes and pods go."""
+    """Yield the stages of simulated nodes and pods."""
     published = manifests("kwok")
     for name in ("node/fast/node-initialize", "node/heartbeat-with-lease/node-heartbeat-with-lease"):
         yield (published / f"{name}.yaml").read_text()
@@ -225,8 +225,8 @@ def _remove(room: Room, folder: Path, asked: Kubectl, left: Sequence[str]) -> No
 def _let_go(room: Room, asked: Kubectl) -> None:
     """End kwok and delete its leases.
 
-    Each kwok has another name, and takes a node over only when the old lease has ended. Kubernetes gives the node up
-    earlier, and Kueue the gang on it. Kubelets renew their leases within seconds.
+    Each kwok has another name, and takes over a node only after the old lease has ended. Kubernetes and Kueue would
+    give up the node and its gang earlier. Kubelets renew their leases within seconds.
     """
     daemons.end(room, [_KWOK])
     asked.said("cannot have other hands take the simulated nodes", ["delete", "--raw", _LEASES])
@@ -237,7 +237,7 @@ def _hook(name: str, kind: str) -> str:
 
 
 def _kinds(name: str, authority: str) -> Iterator[dict[str, Any]]:
-    """Yield the resource definitions as the developers publish them.
+    """Yield the resource definitions published by the developers.
 
     For definitions with several versions, the add-on's webhook converts the stored one.
     """

@@ -30,7 +30,7 @@ class Kubectl:
     config: Path
 
     def until(self, room: Room, parts: Iterable[str], late: str, words: Iterable[str], text: str = "") -> None:
-        """Repeat a request until it succeeds. Give up when one of these daemons has ended, or after a time limit."""
+        """Repeat a request until it succeeds. Give up after the end of one of these daemons, or after a time limit."""
         parts, words, deadline = tuple(parts), tuple(words), time.monotonic() + _READY_S
         while (done := self._run(words, text, _LOOK_S)).returncode:
             gone = daemons.dead(room, parts)

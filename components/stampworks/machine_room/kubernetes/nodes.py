@@ -34,7 +34,7 @@ class SimulatedPool:
 
 
 def ensure(cluster: str, pool: SimulatedPool, leave: Sequence[str], progress: Progress) -> None:
-    """Bring the nodes to their declared state, and remove those that leave."""
+    """Bring the nodes to their declared state, and remove leaving ones."""
     asked = control_plane.kubectl(cluster)
     _delete(asked, leave)
     asked.apply("cannot make nodes", [_node(pool, name) for name in pool.labels])

@@ -1,4 +1,4 @@
-"""Ask the server of a Kubernetes through kubectl, and read its objects."""
+"""Send requests to the server of a Kubernetes through kubectl, and read its objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stampworks.schedulers.topology.kubernetes import HOSTNAME
 
 _TIMEOUT_S = 120
 _SOON_S, _AT_MOST_S = 5, 20
-"""Limit for one request, and for the several that kubectl makes of one command."""
+"""Limit for a request, and for the several requests of a kubectl command."""
 _NEW_S, _AGAIN_S = 300.0, 5.0
 """Seconds that a new server may be silent, and seconds between tries."""
 _FAILED_THERE = "command terminated with exit code"
@@ -82,13 +82,13 @@ def kubectl_with(config: Path) -> tuple[str, ...]:
 
 
 def _access(cloud: str) -> Access | None:
-    """Return the way to a Kubernetes of a cloud; None where no component makes one."""
+    """Return the route to a Kubernetes of a cloud; None if no component makes one."""
     own = CLOUDS[cloud].kubernetes if cloud in CLOUDS else None
     return own.access() if own else None
 
 
 def config_of(roster: Roster | None) -> Path | None:
-    """Return the kubeconfig of a user who asks with a connection; None for an administrator."""
+    """Return the kubeconfig of a user with a connection; None for an administrator."""
     if roster is None or roster.user in ("", "root"):
         return None
     return Path(roster.identity_file)
@@ -203,7 +203,7 @@ def conditions(each: Manifest) -> dict[str, Manifest]:
 
 
 def is_true(each: Manifest, kind: str) -> bool:
-    """Whether the condition of this type is true; a missing one is not."""
+    """Whether the condition of this type is true; a missing condition is not."""
     return conditions(each).get(kind, {}).get("status") == "True"
 
 
@@ -213,13 +213,13 @@ def ready(node: Manifest) -> bool:
 
 
 def owner(metadata: Manifest) -> str:
-    """Return the object that a workload stands for, whose name a user has chosen."""
+    """Return the object behind a workload, whose name a user has chosen."""
     owners = maps_at(metadata, "ownerReferences")
     return text_at(owners[0] if owners else metadata, "name")
 
 
 def looks_at_files(each: Manifest) -> bool:
-    """Return whether a workload or pod is only for reading files: it is no job, and ends by itself."""
+    """Return whether a workload or pod only reads files: it is no job, and ends by itself."""
     return owner(each["metadata"]).startswith(FILES)
 
 

@@ -1,8 +1,8 @@
 """Read files of a cluster as a user: in the pod of a Job of that user, in the namespace of the team.
 
-It has her number, and sees the storage that pods of runs see. It asks for little, so that it starts beside jobs that
-have all accelerators, and ends by itself. Its name begins as the policy `users` wants it: she may start programs in
-pods of that name and in no others.
+It has her user id, and mounts the storage of runs. It requests little, so that it starts next to jobs with all
+accelerators, and ends by itself. Its name begins as the policy `users` requires: she may start programs in pods of that
+name and in no others.
 """
 
 from __future__ import annotations

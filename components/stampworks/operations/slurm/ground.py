@@ -1,6 +1,6 @@
-"""Proving nodes of a Slurm: a reservation keeps others away, and srun starts programs.
+"""Proving nodes of Slurm: a reservation keeps others away, and srun starts programs.
 
-Jobs that run are left alone, and so are nodes that somebody else holds.
+Running jobs are left alone, and so are nodes that others hold.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class SlurmGround:
         reservation.await_turn(self._roster, patience_s, progress)
 
     def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
-        """Return the standing of nodes, after held ones were checked again: one that was repaired is well.
+        """Return the state of nodes, after another check of held ones, which may be repaired.
 
-        Who is not well and does not know it yet finds out before its first program, as before any job.
+        Undetected problems show before the first program, as before any job.
         """
         found = slurm.look(self._roster)
         held = [name for name in names if name in found.nodes and _held_by_health(found.nodes[name])]

@@ -103,7 +103,7 @@ class SlurmJobs:
         return tuple(found.values())
 
     def every_job(self, ended: bool) -> tuple[Job, ...]:
-        """All jobs that Slurm knows of, by number; with those that ended, also from the accounting."""
+        """Return all jobs that Slurm knows, by number; ended ones also from the accounting."""
         known = slurm.queue(self._roster)
         if ended and self._plan.scheduler.accounting:
             there = {job.id for job in known}
@@ -116,7 +116,7 @@ class SlurmJobs:
         return tuple(replace(job, place=places.get(job.id)) if job.state == "waiting" else job for job in found)
 
     def cancel(self, job: Job) -> None:
-        """The programs are asked to end; those that do not are ended."""
+        """Ask the programs to end, and end those that do not."""
         remote.ask(self._roster, remote.head(self._roster).name, ["scancel", str(job.id)])
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
@@ -147,7 +147,7 @@ def _places(known: Sequence[slurm.Queued]) -> dict[int | str | None, int]:
 
 
 def _whole(number: int, jobs: list[Job]) -> Job:
-    """Return a job, or the tasks of an array as one; each is known to scancel by the number of all and its index."""
+    """Return a job, or the tasks of an array as one; scancel knows each by the array's number and its index."""
     if len(jobs) == 1 and jobs[0].task is None:
         return replace(jobs[0], id=number)
     return together(number, [job if job.task is None else replace(job, id=f"{number}_{job.task}") for job in jobs])

@@ -71,7 +71,7 @@ def wait_until_free(
 
 
 def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str, slurm.SlurmNode]) -> None:
-    """Refuse names that are no workers: those of the plan, and of nodes that the plan cannot name."""
+    """Refuse names that are no workers of the plan or of pools whose nodes the cloud names."""
     pools = {pool.name for pool in plan.pools}
     nodes = {node.name for pool in plan.pools for node in pool.nodes}
     check_names(plan, names, nodes | {member.name for member in roster.members if member.group in pools})

@@ -11,7 +11,7 @@ from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
 
 STATE = Volume("state", STATE_DIRECTORY)
-"""The volume of the scheduler's state, which exists nowhere else."""
+"""The volume of the scheduler's state, which has no other copy."""
 
 
 def machine_facts(row: catalog.Machine) -> Machine:

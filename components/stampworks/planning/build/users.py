@@ -30,7 +30,7 @@ def place_of_homes(declaration: Declaration, notes: Notes) -> str:
 
 
 def users(declaration: Declaration, place: str) -> tuple[User, ...]:
-    """The declared users, with homes that are the same on every node where there is a place for them."""
+    """The declared users, with the same home on every node if storage has room for homes."""
     return tuple(
         User(
             each.name,

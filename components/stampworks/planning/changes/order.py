@@ -78,8 +78,8 @@ def idling(a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
 
 
 def operations(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> tuple[Operation, ...]:
-    """Return the steps of the `up` that makes the changes; none when one of them is refused, because then nothing is
-    made."""
+    """Return the steps of the `up` that makes the changes; none if one of them is refused, because nothing happens
+    then."""
     if any(each.policy == "refuse" for each in changes):
         return ()
     return tuple(Operation(stage, text) for stage, text in _steps(changes, a, b))

@@ -38,19 +38,19 @@ def anew(way: Sequence[PathStep], a: Plan, b: Plan) -> tuple[Stateful, ...]:
 
 
 def renews_network(way: Sequence[PathStep], a: Plan, b: Plan) -> bool:
-    """Whether the value's change makes the network anew: another range of all, or other ranges of its subnets."""
+    """Whether the change of this value recreates the network: another range of all, or other ranges of its subnets."""
     path = tuple(step.field for step in way)
     return path == ("network", "cidr") or (path in _CUTS and _is_cut_anew(a, b))
 
 
 def moves_network(a: Plan, b: Plan) -> bool:
-    """Whether the network is made anew: a subnet keeps its range and zone, and no two of a network overlap."""
+    """Whether the network is recreated: a subnet keeps its range and zone, and subnets of a network cannot overlap."""
     moved = a.network.zone != b.network.zone and not b.network.existing
     return moved or a.network.cidr != b.network.cidr or _is_cut_anew(a, b)
 
 
 def _is_cut_anew(a: Plan, b: Plan) -> bool:
-    """Whether a new subnet overlaps one of before."""
+    """Whether a new subnet overlaps an earlier one."""
     if a.network.existing or b.network.existing:
         return False
     before, after = ({each.name: IPv4Network(each.cidr) for each in plan.network.subnets} for plan in (a, b))

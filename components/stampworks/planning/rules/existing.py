@@ -134,7 +134,7 @@ def _openings(
 
 
 def _lacking(one: OwnedGroup, peer: str, range_: IPv4Network | None) -> list[str]:
-    """Return the directions in which a group lets not all traffic of a peer through: from, to."""
+    """Return the directions, from and to, in which a security group does not allow all traffic of a peer."""
     return [
         word
         for inward, word in ((True, "from"), (False, "to"))
@@ -153,7 +153,8 @@ def _reaches_world(one: OwnedGroup) -> bool:
 
 
 def rooms(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Each existing subnet has free addresses for what comes into it, and that of nodes gives no public ones."""
+    """Each existing subnet has free addresses for its new nodes or file systems, and the nodes' subnet assigns no
+    public ones."""
     existing = plan.network.existing
     if existing is None:
         return

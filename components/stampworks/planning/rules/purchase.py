@@ -19,7 +19,7 @@ _BOUGHT_BEFORE = {"block": "a block of capacity", "reserved": "reserved capacity
 
 
 def purchases(plan: Plan) -> Iterator[Finding]:
-    """The way to buy a pool's nodes fits how they are used."""
+    """The purchase of a pool's nodes fits their use."""
     for where, pool in running(plan):
         place = f"{where}.purchase"
         if pool.purchase in _BOUGHT_BEFORE and not pool.reservation:

@@ -1,4 +1,4 @@
-"""Queues of Kubernetes: whether Kueue supports what the scheduler is declared to do."""
+"""Queues of Kubernetes: whether Kueue supports the declared settings of the scheduler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAMS = "programs"
 
 
 def queues(plan: Plan) -> Iterator[Finding]:
-    """Kueue does everything that is declared, and nothing else."""
+    """Kueue supports all declared settings."""
     if plan.scheduler.traits.admits_gangs:
         found = [*_jobs(plan), *_priorities(plan), *_accounts(plan), *_names(plan)]
         yield from found or [

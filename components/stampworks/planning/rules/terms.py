@@ -35,7 +35,7 @@ def storage(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def _wrong(plan: Plan, one: Storage, found: OwnedStorage | None) -> Iterator[tuple[str, str, str]]:
-    """Yield field, text and hint of what is wrong with existing storage."""
+    """Yield field, text and hint of problems with existing storage."""
     id_, network = one.existing, plan.network.existing
     if found is None:
         yield "existing", f"the account has no {one.kind} {id_} in {plan.region}", ABSENT

@@ -318,7 +318,7 @@ def _values(run: Record, what: str) -> Iterator[tuple[TrainingPoint, float | Non
 def _share_of_rate(run: Record) -> float:
     """Return the part of the accelerators' peak, in percent, that a rate of one token a second uses.
 
-    It is 0 where that is unknown, or other ranks took part in some of the steps.
+    It is 0 if that is unknown, or if other ranks took part in some of the steps.
     """
     share, rate = run.account.share_of_peak, run.account.tokens_per_s
     same = len({each.world for each in run.generations}) == 1
