@@ -1,9 +1,9 @@
 """Count detected faults on a real cluster, and false alarms of proofs beside a busy neighbour.
 
-Every fault several times, at a place and a severity that chance chooses, mixed with the proofs of a sound cluster, so
-that a campaign that is cut short is a fair sample of the whole. It takes more than an hour, and runs by its name alone.
-`python -m bench.campaign --minutes 40` says at the end how many cases there was no time for; the seed, which it prints,
-brings the same ones back in the same order.
+Every fault is repeated several times, at a random place and severity, mixed with proofs of a healthy cluster, so that
+an interrupted campaign is a fair sample. It takes more than an hour, and runs only by name. `python -m bench.campaign
+--minutes 40` prints how many cases were skipped for lack of time; the printed seed reproduces the same cases in the
+same order.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def rows() -> list[Row]:
 def campaign(
     seed: int, times: int, clean: int, first: int = 1, count: int = 0, minutes: float = 0.0, level: Level = "standard"
 ) -> list[Row]:
-    """The cases of this seed from the first one on: so many of them, in so many minutes; 0 for all."""
+    """Run this many cases of the seed, or for this many minutes; 0 for all."""
     every = cases(seed, times, clean)
     chosen = every[first - 1 :][: count or None]
     print(f"  seed {seed}: cases {first} to {first + len(chosen) - 1} of {len(every)}", flush=True)

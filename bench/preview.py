@@ -79,7 +79,7 @@ def _ended(engines: Sequence[Engine]) -> Iterator[None]:
 
 
 def _node_rows(engine: Engine, stack: Stack) -> list[Row]:
-    """A preview shows a resource for each pool, however many nodes it has."""
+    """A preview shows a resource for each pool, for any number of nodes."""
     found: dict[int, int] = {}
     free = changed(stack, stack.config, ConfigurationChange("no budget", "budget", None))
 
@@ -111,12 +111,12 @@ def _previewed(engine: Engine) -> tuple[ResourceStep, ...]:
 
 @dataclass(frozen=True)
 class Pair:
-    """A stack of ours and the program by hand, neither of which made anything yet."""
+    """A stack of the toolkit and the hand-written program, before their first `up`."""
 
     ours: Engine
     by_hand: Engine
     resources: int
-    """Number of resources common to both programs (ours and the hand-written one)."""
+    """Number of resources common to both programs (the toolkit's and the hand-written one)."""
 
 
 def _with_pools(stack: Stack, count: int) -> Stack:
@@ -190,7 +190,7 @@ def _counted(value: Any) -> int:
 
 
 def _spent(engine: Engine) -> tuple[float, float]:
-    """Seconds of the processors, and on the clock, that a preview takes."""
+    """CPU seconds and elapsed seconds of a preview."""
     before = _processors()
     clock = timed(lambda: _previewed(engine))
     return _processors() - before, clock

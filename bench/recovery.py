@@ -93,7 +93,7 @@ def done_again(run: Run) -> list[float]:
 
 
 def _node_loss_rows(whole: Run, place: Path) -> Iterator[Row]:
-    """Two nodes, of which one is lost with all that runs there."""
+    """Two nodes, one of which is lost with everything that runs there."""
     took, apart = [], []
     expected = {event["step"]: event["loss"] for event in whole.events("step")}
     for number in range(NODES_LOST):

@@ -37,7 +37,7 @@ SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.IsNot: ast.Is,
 }
 SLICE = 40
-"""Test files in one run of pytest: the nearest ones are over before the next begin."""
+"""Test files in a run of pytest: the nearest ones finish before the next begin."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def chosen(count: int, seed: int, root: Path = ROOT) -> list[Mutation]:
 
 
 def reaching(file: str) -> list[str]:
-    """List the test files that import a file on any way: those of its room, then the nearest; then those of the verbs,
-    which import by name."""
+    """List the test files that import a file directly or indirectly: those of its room, then the nearest, then those of
+    the verbs, which import by name."""
     paths, edges = import_graph.modules(), import_graph.graph()
     [module] = [name for name, path in paths.items() if str(path) == file]
     importers: dict[str, set[str]] = {name: set() for name in edges}

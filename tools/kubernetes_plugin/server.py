@@ -17,7 +17,7 @@ from stampworks.wire.values import UNKNOWN, changes, decode, encode, is_known, s
 from .api import Api, ApiError, Manifest
 
 VERSION = "4.34.2"
-"""Version of the real plugin that it stands for: the SDK asks for no other."""
+"""Version of the real plugin: the SDK requests no other."""
 
 _NAMES = ("metadata.name", "metadata.namespace")
 """Fields that identify an object; another version is the same object."""
@@ -169,7 +169,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     @_spoken
     def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
-        """Return the object as it is now, reduced to the fields that were declared; empty if it is gone."""
+        """Return the object as it is now, with the declared fields only; empty if it is gone."""
         inputs = decode(request.inputs) or decode(request.properties)
         found = self._connected().get(inputs)
         if found is None:

@@ -1,4 +1,4 @@
-"""python -m tools.language_host EXECUTOR [FLAGS] ENGINE: serve until the engine is done with us or is gone."""
+"""python -m tools.language_host EXECUTOR [FLAGS] ENGINE: serve until the engine has finished or is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes the engine had us start. None of them outlives this one."""
+"""Processes started for the engine. None of them outlives this one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 GRACE_SECONDS = 1.0
-"""Seconds that a child has to end by itself; the engine waits five seconds for this process."""
+"""Seconds in which a child has to end by itself; the engine waits five seconds for this process."""
 
 Stream = Literal["stdout", "stderr"]
 Write = Callable[[Stream, bytes], Awaitable[None]]
@@ -82,10 +82,9 @@ class Children:
 
 
 def _leash() -> tuple[str, ...]:
-    """Prefix of a command that ends with this process, even when that is killed.
+    """Prefix of a command that ends with this process, even if that is killed: the engine waits for all of its clients.
 
-    The engine waits for whoever still talks to it. (A function for the child to run first would do it without another
-    program, but in a process with gRPC's threads that crashes.)
+    (A function run in the child first would need no other program, but crashes in a process with gRPC's threads.)
     """
     return ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
 

@@ -58,7 +58,7 @@ def prepare(
     with_site: bool = False,
     of_long_tests: bool = False,
 ) -> list[str]:
-    """Take all steps that can be taken, and return the problems of the others together."""
+    """Take all possible steps, and return the problems of the others together."""
     problems = Problems()
     if everything:
         with problems.collected(), step("system programs") as shown:
@@ -118,7 +118,7 @@ class Problems:
 
 @contextlib.contextmanager
 def _alone(cache: Path) -> Iterator[None]:
-    """Two set-ups at once would build everything twice: the later one waits."""
+    """Hold a lock: two set-ups at once would build everything twice, so that the later one waits."""
     with (cache / "prepare.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

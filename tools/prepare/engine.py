@@ -1,4 +1,4 @@
-"""The Pulumi engine: the user's own where it is new enough, else built once from its Go modules."""
+"""The Pulumi engine: the user's own if it is new enough, else built once from its Go modules."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ensure_engine(step: Step, root: Path, cache: Path) -> None:
 
 
 def pinned_version(root: Path) -> Version:
-    """The version that is built, and the oldest one of a user's own that will do: tools/engine/go.mod says it."""
+    """The version to build, and the oldest allowed version of the user's own: both from tools/engine/go.mod."""
     pinned = re.search(rf"{re.escape(MODULE)} v([\d.]+)", (root / "tools/engine/go.mod").read_text())
     if not pinned:
         raise StepError(f"tools/engine/go.mod does not require {MODULE}")

@@ -1,7 +1,8 @@
 """A Kubernetes for this machine, built once from Go modules: its programs, charts and CRDs.
 
-Four folders below tools pin everything: JobSet asks for an earlier library of controllers than Kueue does, kwok for
-libraries of a later Kubernetes than the one that runs here, and CoreDNS for later ones of everybody's.
+Four folders below tools pin everything, because the versions of libraries differ: JobSet requires an older controller
+library than Kueue, kwok libraries of a newer Kubernetes than the one built here, and CoreDNS newer ones of other
+projects.
 """
 
 from __future__ import annotations

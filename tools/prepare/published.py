@@ -45,7 +45,7 @@ PINNED = (
     ("charts/kubeflow-trainer/charts", _JOBSET, "charts/jobset"),
     ("charts/kubeflow-trainer/charts", _LWS, "charts/lws"),
 )
-"""Into which folder, of which module, which files or folders."""
+"""Target folder, module, and files or folders."""
 
 _INSTEAD = "Without it all works but tests in tests/schedulers."
 

@@ -25,7 +25,7 @@ all imports again."""
 
 
 def ensure_uv(step: Step, cache: Path) -> Path:
-    """The uv on PATH, or one of our own in the cache."""
+    """The uv on PATH, or a private one in the cache."""
     own = cache / "uv" / "bin" / "uv"
     for candidate in (shutil.which("uv"), own):
         # A shim of a version manager can be on PATH and lead nowhere: only one that answers counts.

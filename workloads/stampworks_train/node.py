@@ -1,9 +1,9 @@
 """The process of a node that keeps snapshots for the ranks of a session, and outlives them.
 
-    python3 -m stampworks_train.node        a line of JSON on standard input says for which run
+    python3 -m stampworks_train.node        a line of JSON on standard input names the run
 
 Ranks start it (`at_home`) and talk to it over TCP, as the keepers of other nodes do. It ends with the launcher of the
-ranks, when a session that is through says so, or when no rank has been connected for IDLE_S.
+ranks, when a finished session says so, or when no rank has been connected for IDLE_S.
 """
 
 from __future__ import annotations

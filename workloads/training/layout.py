@@ -32,14 +32,14 @@ if not hasattr(torch.cpu.Stream, "record_event"):
 
 @dataclass(frozen=True)
 class Laid:
-    """A model on its ranks, and which part of each step's samples this rank takes."""
+    """A model on its ranks, and the part of each step's samples for this rank."""
 
     model: Transformer
     runs: nn.Module
     """The model, or the wrapper that runs it."""
     part: int
     parts: int
-    """Parts the samples are cut into: the ranks, but that tensor-parallel ones share theirs."""
+    """Number of parts of the samples: one for each rank, or for each group of tensor-parallel ranks."""
     narrow: bool
     """Whether it computes with bfloat16."""
 

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeVar
 
 PIECE = 2**20
 ASKED = 2**24
-"""Bytes that a request to a store is for: each takes a while before the first of them comes."""
+"""Bytes of a request to a store: the first byte of each takes a while."""
 TRIES = 3
 PAUSE = 0.5
 """Seconds before the second try; before the third it is twice as long."""
@@ -37,7 +37,7 @@ class DataError(Exception):
 
 
 class _CacheError(Exception):
-    """The cache cannot be used; the data may be well."""
+    """The cache cannot be used; the data itself may be valid."""
 
 
 class Held:
@@ -215,7 +215,7 @@ class Store:
 
     @contextlib.contextmanager
     def _locked(self, cache: Path, digest: str) -> Iterator[None]:
-        """Lock a file of the cache, so that one process fetches it. The few lock files stay; a lock ends with its
+        """Lock a file of the cache, so that a single process fetches it. The few lock files stay; a lock ends with its
         process."""
         number = int(digest[:4], 16) % LOCKS
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
