@@ -1,6 +1,9 @@
 """Every room imports only the rooms allowed by the table in docs/architecture.md ("Rooms"), which is repeated below as
-data. The checker reads source files with `ast`: imports inside functions, under `TYPE_CHECKING`, relative ones and
-`importlib.import_module("...")` count like any other."""
+data.
+
+The checker reads source files with `ast`: imports inside functions, under `TYPE_CHECKING`, relative ones and
+`importlib.import_module("...")` count like any other.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,11 @@ IMPURE = frozenset({"asyncio", "datetime", "http", "random", "secrets", "socket"
 
 @dataclass(frozen=True)
 class Rule:
-    """Imports that modules matching `room` may have: the toolkit's rooms as patterns, other packages by name. The
-    standard library (a pure room: without IMPURE), EVERYWHERE and the room itself are always allowed. A name includes
-    everything below it unless the rule is `exact`."""
+    """Imports that modules matching `room` may have: the toolkit's rooms as patterns, other packages by name.
+
+    The standard library (a pure room: without IMPURE), EVERYWHERE and the room itself are always allowed. A name
+    includes everything below it unless the rule is `exact`.
+    """
 
     room: str
     ours: tuple[str, ...] = ()

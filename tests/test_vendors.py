@@ -1,6 +1,9 @@
 """Names of vendors appear only in their own places: `clouds/<cloud>/`, `planning/clouds/<cloud>.py` and the data of the
-catalog. Elsewhere code reads data, and a mention needs a line in ALLOWED. Kinds of fabrics and file systems that the
-catalog names (efa, fsx-lustre, efs, s3) are not vendors."""
+catalog.
+
+Elsewhere code reads data, and a mention needs a line in ALLOWED. Kinds of fabrics and file systems that the catalog
+names (efa, fsx-lustre, efs, s3) are not vendors.
+"""
 
 from __future__ import annotations
 

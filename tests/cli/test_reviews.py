@@ -1,6 +1,8 @@
-"""The review of a recorded change of every stack of this repository, as data and as text. A stack without a recorded
-change is reviewed as new. `pytest tests/cli/test_reviews.py --regenerate` writes the reviews again: review their
-difference."""
+"""The review of a recorded change of every stack of this repository, as data and as text.
+
+A stack without a recorded change is reviewed as new. `pytest tests/cli/test_reviews.py --regenerate` writes the reviews
+again: review their difference.
+"""
 
 from __future__ import annotations
 

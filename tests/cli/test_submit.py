@@ -22,8 +22,10 @@ OWN = ["submit", "job.yaml", "--user", "alice"]
 
 @pytest.fixture(autouse=True)
 def shared(project: Path, cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A shared directory on this machine, and a job file in the working directory. The watcher of a secret ends with
-    the directory."""
+    """A shared directory on this machine, and a job file in the working directory.
+
+    The watcher of a secret ends with the directory.
+    """
     file = project / "stacks" / "Pulumi.local.yaml"
     file.write_text(file.read_text().replace("users:\n", STORAGE))
     folder = tmp_path / "shared"

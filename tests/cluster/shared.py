@@ -1,6 +1,8 @@
-"""Clusters shared by several test files: stamped once, lent to one test at a time, and checked after each. A test
-returns the cluster unchanged. Tests that kill nodes or change the declaration use a cluster of their own, the fixture
-`stack`. Files that share a cluster run in the same process: `TOGETHER` in tests/conftest.py."""
+"""Clusters shared by several test files: stamped once, lent to one test at a time, and checked after each.
+
+A test returns the cluster unchanged. Tests that kill nodes or change the declaration use a cluster of their own, the
+fixture `stack`. Files that share a cluster run in the same process: `TOGETHER` in tests/conftest.py.
+"""
 
 from __future__ import annotations
 

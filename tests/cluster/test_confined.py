@@ -1,6 +1,8 @@
-"""A job has exactly the requested devices, and a login to its node shares them: with real control groups. Simulated
-nodes have none, so that one node gets those of this machine. Its Slurm has the settings of machines with the plugin of
-cgroup v1, because that of v2 needs systemd. Accelerators are consoles."""
+"""A job has exactly the requested devices, and a login to its node shares them: with real control groups.
+
+Simulated nodes have none, so that one node gets those of this machine. Its Slurm has the settings of machines with the
+plugin of cgroup v1, because that of v2 needs systemd. Accelerators are consoles.
+"""
 
 from __future__ import annotations
 

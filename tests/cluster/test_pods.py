@@ -280,9 +280,11 @@ def test_pods_cannot_write_node_programs(stack: KubernetesStack) -> None:
 
 
 def test_nodes_are_lost(stack: KubernetesStack) -> None:
-    """The run continues without the node of its second program, long after Kubernetes has missed it. The next `up`
-    restores this node with a new disk, and another with its old disk; pods run on both. Kubernetes knows only the
-    latter: both take pods after their proof only."""
+    """The run continues without the node of its second program, long after Kubernetes has missed it.
+
+    The next `up` restores this node with a new disk, and another with its old disk; pods run on both. Kubernetes knows
+    only the latter: both take pods after their proof only.
+    """
     known = {node["metadata"]["name"]: node["metadata"]["uid"] for node in stack.listed("nodes")}
     slowly = ["--set", "steps=120", "--set", "pace_s=1", "--set", "checkpoints.every_s=1"]
     asked(stack, "submit", "training", "smaller", *TINY, *slowly)

@@ -64,8 +64,10 @@ def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
 
 
 def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
-    """Faults and messages are those of Slurm; faults that cannot be noticed here are not injected. The node is cordoned
-    with a visible reason, and the other one passes. After repair and proof it takes pods."""
+    """Faults and messages are those of Slurm; faults that cannot be noticed here are not injected.
+
+    The node is cordoned with a visible reason, and the other one passes. After repair and proof it takes pods.
+    """
     refused = stack.stampworks("fault", "inject", "slurmd-dead")
     assert f"slurmd-dead has no effect on cluster {stack.cluster}: it is about Slurm" in refused.stderr
     rail = json.loads(stack.stampworks("plan", "--json").stdout)["fabric"]["rails"][0]["interface"]
@@ -85,8 +87,10 @@ def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
 
 
 def test_a_node_that_is_not_well_takes_no_pods(stack: KubernetesStack) -> None:
-    """The node gives a reason; a running job continues, and the next one waits for the node. Once healthy, it takes
-    pods without help."""
+    """The node gives a reason; a running job continues, and the next one waits for the node.
+
+    Once healthy, it takes pods without help.
+    """
     asked(stack, "submit", "training", "before", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(stack, "before", 5)
     asked(stack, "fault", "inject", "gpus-missing", "--node", NODES[1], "--severity", "1")
@@ -252,8 +256,10 @@ def test_out_of_service_and_back(stack: KubernetesStack) -> None:
 
 
 def test_certificates_that_have_ended_are_made_anew(stack: KubernetesStack) -> None:
-    """After a year without an `up`, `status` says so, and the next `up` renews all certificates. Running work
-    continues. The node joins again as itself and is proven."""
+    """After a year without an `up`, `status` says so, and the next `up` renews all certificates.
+
+    Running work continues. The node joins again as itself and is proven.
+    """
     asked(
         stack, "submit", "training", "yearlong", *TINY, "--nodes", "1", "--set", "steps=100000", "--set", "pace_s=0.3"
     )

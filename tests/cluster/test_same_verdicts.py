@@ -1,5 +1,7 @@
-"""The same scenario on a real Slurm and a real Kubernetes, with the same nodes, racks, blocks and jobs. The table in
-docs/reference/kubernetes-objects.md has the results: --regenerate writes it again."""
+"""The same scenario on a real Slurm and a real Kubernetes, with the same nodes, racks, blocks and jobs.
+
+The table in docs/reference/kubernetes-objects.md has the results: --regenerate writes it again.
+"""
 
 from __future__ import annotations
 

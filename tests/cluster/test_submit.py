@@ -95,9 +95,12 @@ def of_run(stack: Stack, name: str) -> dict[str, Any]:
 
 
 def soon(stack: Stack, name: str) -> None:
-    """Skip the two minutes that Slurm makes a requeued job wait. This happens after its nodes are through with it: a
-    late message about the earlier attempt would end the next one. It also happens in another second: a node refuses a
-    credential as old as the revoked one, and the job would end silently."""
+    """Skip the two minutes that Slurm makes a requeued job wait.
+
+    This happens after its nodes are through with it: a late message about the earlier attempt would end the next one.
+    It also happens in another second: a node refuses a credential as old as the revoked one, and the job would end
+    silently.
+    """
     job = of_run(stack, name)["id"]
     wait_for(stack, name, lambda: "PENDING" in stack.shell("head", f"squeue --noheader --jobs={job} --format=%T"))
     wait_for(stack, name, lambda: not stack.shell("head", "squeue --noheader --states=completing").strip())

@@ -1,6 +1,8 @@
-"""The roles on nodes that run Debian's systemd, like machines of a cloud. Nodes of the local cloud have a small init.
-This test uses a copy of the toolkit whose machine room starts systemd with control groups, without runit. Everything
-else is the toolkit's."""
+"""The roles on nodes that run Debian's systemd, like machines of a cloud.
+
+Nodes of the local cloud have a small init. This test uses a copy of the toolkit whose machine room starts systemd with
+control groups, without runit. Everything else is the toolkit's.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Nodes that lie, with the real player and the real Ansible, and a stand-in for ssh that answers for the nodes. The
-tests cover the use of a node's answer, and the shown text."""
+"""Nodes that lie, with the real player and the real Ansible, and a stand-in for ssh that answers for the nodes.
+
+The tests cover the use of a node's answer, and the shown text.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The disk of an image like those that Debian publishes for clouds: kernel, boot loader, systemd and cloud-init. It is
-built from packages of the suite, and contains nothing of the toolkit."""
+"""The disk of an image like those that Debian publishes for clouds: kernel, boot loader, systemd and cloud-init.
+
+It is built from packages of the suite, and contains nothing of the toolkit.
+"""
 
 from __future__ import annotations
 

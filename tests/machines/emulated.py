@@ -1,5 +1,7 @@
-"""Fully emulated machines with firmware, a bus, disks and a kernel. They are about ten times slower than this machine,
-and need no privileges."""
+"""Fully emulated machines with firmware, a bus, disks and a kernel.
+
+They are about ten times slower than this machine, and need no privileges.
+"""
 
 from __future__ import annotations
 

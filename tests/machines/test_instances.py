@@ -1,6 +1,8 @@
 """Instances of AWS as emulated machines with firmware, kernel and cloud-init of Debian; only AWS itself is simulated.
+
 An image is built on one by Packer's template, and others boot it with real user data. They are identified by their
-consoles, and join the cluster by the playbooks, or by themselves for a job."""
+consoles, and join the cluster by the playbooks, or by themselves for a job.
+"""
 
 from __future__ import annotations
 

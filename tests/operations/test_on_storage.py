@@ -123,7 +123,7 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 
 def test_many_at_once(tmp_path: Path) -> None:
-    """Of processes that start with the same look, a single one wins."""
+    """A single one of the processes that start with the same look wins."""
     program = Path(on_storage.__file__).read_text()
     command = [sys.executable, "-I", "-c", program, "place", str(tmp_path / "job.alice"), str(tmp_path / ".objects")]
     text = json.dumps({**GIVEN, "turn": ""})

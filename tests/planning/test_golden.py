@@ -1,5 +1,7 @@
-"""The plan of every stack, as data and as text. `pytest tests/planning --regenerate` writes them again: review their
-difference."""
+"""The plan of every stack, as data and as text.
+
+`pytest tests/planning --regenerate` writes them again: review their difference.
+"""
 
 from __future__ import annotations
 

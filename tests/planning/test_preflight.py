@@ -247,7 +247,7 @@ def test_an_endpoint_that_is_missing() -> None:
 
 
 def test_a_subnet_that_is_full() -> None:
-    """Of 17 nodes with the head, running ones already have their addresses."""
+    """Running nodes, of 17 with the head, already have their addresses."""
     few = [{**SUBNETS[0], "free": 8}]
     assert said("addresses.free", plan_of(), subnets=few, node_addresses=9, ways_out=["nat"]) == []
     assert said("addresses.free", plan_of(), subnets=few, node_addresses=8, ways_out=["nat"]) == [

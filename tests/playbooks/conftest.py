@@ -153,8 +153,11 @@ def plan_of(name: str, count: int = 3, **fields: Any) -> Plan:
 
 @contextlib.contextmanager
 def booted(plan: Plan, folder: Path, more: Sequence[str] = ()) -> Iterator[Cluster]:
-    """Yield nodes without a playbook run, and remove them afterwards. Machines of a cloud install packages from
-    repositories; these nodes have none, and contain the packages from the beginning."""
+    """Yield nodes without a playbook run, and remove them afterwards.
+
+    Machines of a cloud install packages from repositories; these nodes have none, and contain the packages from the
+    beginning.
+    """
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
     beside = (("more", (*more, "python3-venv")),) if more else ()

@@ -1,6 +1,8 @@
 """The release for Amazon Linux on a Debian node that claims to be Amazon Linux: real dnf and rpm with a separate
-database, and packages without content. Each package has a newer version, which must not be installed. The built
-software is small, and is not Slurm."""
+database, and packages without content.
+
+Each package has a newer version, which must not be installed. The built software is small, and is not Slurm.
+"""
 
 from __future__ import annotations
 

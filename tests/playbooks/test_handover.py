@@ -1,5 +1,8 @@
-"""Configuration of AWS instances as a cluster: namespace nodes, registered as instances of a simulated AWS. The rest is
-real: the SDK reads the roster, ssh uses a tunnel to the instance's id, and the playbooks run on the roster's nodes."""
+"""Configuration of AWS instances as a cluster: namespace nodes, registered as instances of a simulated AWS.
+
+The rest is real: the SDK reads the roster, ssh uses a tunnel to the instance's id, and the playbooks run on the
+roster's nodes.
+"""
 
 from __future__ import annotations
 

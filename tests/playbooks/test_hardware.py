@@ -1,5 +1,7 @@
-"""Roles of a GPU node on a node without such hardware: real apt and dpkg, and packages without content. Packages have
-the names and versions of the release; each has a newer version, which must not be installed."""
+"""Roles of a GPU node on a node without such hardware: real apt and dpkg, and packages without content.
+
+Packages have the names and versions of the release; each has a newer version, which must not be installed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The program that drains a node before its cloud ends it, with the metadata service of a simulated EC2. Slurm's
-programs are scripts that keep the node's state in files; test_handover.py has the real ones."""
+"""The program that drains a node before its cloud ends it, with the metadata service of a simulated EC2.
+
+Slurm's programs are scripts that keep the node's state in files; test_handover.py has the real ones.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """An elastic node: Slurm wants it for a job, the head's program starts it, it configures itself from the bundle, is
-checked, and takes the job. AWS and its metadata service are simulated; a machine of AWS is an existing namespace
-node."""
+checked, and takes the job.
+
+AWS and its metadata service are simulated; a machine of AWS is an existing namespace node.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""A stand-in for the AWS CLI with its Session Manager plugin, for the call that ssh makes: aws ssm start-session
---region R --target i-1 --document-name AWS-StartSSHSession --parameters portNumber=22. The JSON file in the variable
-TUNNELS has the address and route of each machine."""
+"""A stand-in for the AWS CLI with its Session Manager plugin, for the call that ssh makes:
+
+    aws ssm start-session --region R --target i-1 --document-name AWS-StartSSHSession --parameters portNumber=22
+
+. The JSON file in the variable TUNNELS has the address and route of each machine.
+"""
 
 from __future__ import annotations
 

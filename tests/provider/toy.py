@@ -1,5 +1,7 @@
-"""A plugin with a single resource, a file, which shows all properties of the base. Its folder has the files.
-`<name>.stale` stands for a change outside of the stack."""
+"""A plugin with a single resource, a file, which shows all properties of the base.
+
+Its folder has the files. `<name>.stale` stands for a change outside of the stack.
+"""
 
 from __future__ import annotations
 

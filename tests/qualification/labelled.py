@@ -1,6 +1,8 @@
-"""Correct and wrong thresholds, each with the expected verdict of an audit. Correct ones were published for healthy
-machines, or are the same part of another machine's specification. Wrong ones result from a slip, after which every
-machine fails or hardly any does."""
+"""Correct and wrong thresholds, each with the expected verdict of an audit.
+
+Correct ones were published for healthy machines, or are the same part of another machine's specification. Wrong ones
+result from a slip, after which every machine fails or hardly any does.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Series of steps of healthy nodes: synthetic with realistic noise, and recorded. A series has the rate of a node in
-each step. Tests slow nodes down themselves."""
+"""Series of steps of healthy nodes: synthetic with realistic noise, and recorded.
+
+A series has the rate of a node in each step. Tests slow nodes down themselves.
+"""
 
 from __future__ import annotations
 
@@ -108,9 +110,11 @@ def slowed(of: Fleet, *names: str) -> Fleet:
 
 
 def recorded(name: str) -> list[Fleet]:
-    """Windows of nine processes that hashed in turns on a busy machine. The files have the durations in tenths of a
-    microsecond; the last process had 5 % more to hash. On `one_core` all shared a core, so that other load affected
-    them equally; on `two_cores` they did not."""
+    """Windows of nine processes that hashed in turns on a busy machine.
+
+    The files have the durations in tenths of a microsecond; the last process had 5 % more to hash. On `one_core` all
+    shared a core, so that other load affected them equally; on `two_cores` they did not.
+    """
     lines = (RECORDED / f"{name}.csv").read_text().splitlines()
     steps = [[1e7 / int(ticks) for ticks in line.split(",")] for line in lines]
     windows = [steps[begin : begin + STEPS] for begin in range(0, len(steps) - STEPS + 1, STEPS)]

@@ -189,8 +189,10 @@ def test_a_slow_disk_of_many() -> None:
     ],
 )
 def test_a_second_look_is_beside_a_peer(looks: list[tuple[float, float]], verdict: str) -> None:
-    """A slow node is slow if it is slower than a free peer each time. Without a free peer it is unknown, which is no
-    pass."""
+    """A slow node is slow if it is slower than a free peer each time.
+
+    Without a free peer it is unknown, which is no pass.
+    """
     heard = iter(looks)
 
     class Again(SimulatedCluster):

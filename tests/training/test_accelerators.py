@@ -1,5 +1,7 @@
-"""Tests on a real accelerator, which trains like a CPU and measures itself. Off by default: `-m gpu`. Sharded layouts
-need several accelerators; a layout of a single rank uses the same code."""
+"""Tests on a real accelerator, which trains like a CPU and measures itself.
+
+Off by default: `-m gpu`. Sharded layouts need several accelerators; a layout of a single rank uses the same code.
+"""
 
 from __future__ import annotations
 

@@ -111,8 +111,10 @@ def killed_in_the_middle(name: str, folder: Path, after: int, programs: Path = O
 
 
 def workers_of_ray(folder: str) -> list[int]:
-    """Return the training processes of the Ray cluster with this folder. Its raylet starts them. Their children have
-    the same name for a moment."""
+    """Return the training processes of the Ray cluster with this folder.
+
+    Its raylet starts them. Their children have the same name for a moment.
+    """
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,6 +1,8 @@
-"""A change that removes or loses something: a preview reports it, and an `up` waits for an approval. The engine and the
-state of the stamped stack are real, but the cluster does not run, so that no `up` here may get further than the
-program."""
+"""A change that removes or loses something: a preview reports it, and an `up` waits for an approval.
+
+The engine and the state of the stamped stack are real, but the cluster does not run, so that no `up` here may get
+further than the program.
+"""
 
 from __future__ import annotations
 

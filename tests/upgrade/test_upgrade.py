@@ -1,6 +1,9 @@
 """An `up` of this version on a stack stamped by an earlier version replaces no group and rolls no node. record.py
-recorded the states at the last commit of the earlier version. A change with other effects extends the lists here on
-purpose, with the reason, and the changelog describes the next `up`."""
+recorded the states at the last commit of the earlier version.
+
+A change with other effects extends the lists here on purpose, with the reason, and the changelog describes the next
+`up`.
+"""
 
 from __future__ import annotations
 

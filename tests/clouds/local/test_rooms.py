@@ -1,5 +1,7 @@
-"""Parts of a plan for the machine room: rooms of an earlier version stay unchanged. The files in `earlier` were written
-by commit c83051ef, whose rooms stored parts of the plan, for the plans below."""
+"""Parts of a plan for the machine room: rooms of an earlier version stay unchanged.
+
+The files in `earlier` were written by commit c83051ef, whose rooms stored parts of the plan, for the plans below.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""A stand-in for a cluster: a `reach` command that plays ssh, and Slurm's programs that print files. It covers the
-toolkit's side: requests, parsed answers, and missing answers."""
+"""A stand-in for a cluster: a `reach` command that plays ssh, and Slurm's programs that print files.
+
+It covers the toolkit's side: requests, parsed answers, and missing answers.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Reports in all forms, for certificates with any content. `pytest tests/views/report --regenerate` records the
-certificate and the golden reports again."""
+"""Reports in all forms, for certificates with any content.
+
+`pytest tests/views/report --regenerate` records the certificate and the golden reports again.
+"""
 
 from __future__ import annotations
 
