@@ -9,8 +9,8 @@ from stampworks import catalog
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "addons.md"
 HEADER = "| add-on | what it is | version | Kubernetes | part of a cluster |\n| --- | --- | --- | --- | --- |\n"
-WORDS = {"always": "always", "needed": "where another one needs it", "asked": "where it is switched on"} | {
-    "brought": "where the cloud has it"
+WORDS = {"always": "always", "needed": "if another one needs it", "asked": "if switched on"} | {
+    "brought": "if the cloud has it"
 }
 
 
