@@ -69,7 +69,7 @@ class Project:
             "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_SKIP_UPDATE_CHECK": "1",
-            # the SDKs of clouds are installed here, and the engine would fetch their plugins, used or not
+            # the SDKs of clouds are installed here, and the engine would fetch all of their plugins
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         }
 

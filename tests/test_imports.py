@@ -109,7 +109,7 @@ RULES = (
     Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
     Rule("stampworks.clouds.local.rooms", ours=("plan", "machine_room"), pure=True),
-    *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is our own machine room
+    *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is the machine room
     Rule("stampworks.machine_room.kubernetes", ours=("machine_room",), others=("cryptography", "yaml")),
     Rule("stampworks.machine_room", ours=("machine_room.kubernetes",)),
     Rule("stampworks.clouds.faults"),

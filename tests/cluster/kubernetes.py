@@ -51,7 +51,7 @@ class KubernetesStack(Stack):
     plugin: Path = STAND_IN
     warned: ClassVar[tuple[str, ...]] = (
         "warning: using pulumi-resource-kubernetes from $PATH at",
-        "warning: resource plugin kubernetes is expected to have version >=",  # the own one is of no release
+        "warning: resource plugin kubernetes is expected to have version >=",  # the built-in one belongs to no release
     )
 
     @classmethod

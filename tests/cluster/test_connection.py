@@ -42,7 +42,7 @@ run: |
   sleep 1
   exit 6
 """
-# Python may lie below a home that is root's alone: in a mount namespace of hers it can be read, and nothing else there
+# Python may be below a home that only root can enter: a mount namespace lets her read it, and nothing else there
 AS_NOBODY = """
 mount --bind "$1" "$2/base"; mount -t tmpfs -o mode=755 none /root
 mkdir -p "$1"; mount --bind "$2/base" "$1"; cd "$2/hers"; shift 2
@@ -83,7 +83,7 @@ class Alice:
 @pytest.fixture
 def alice(slurm: Stack) -> Iterator[Alice]:
     """Her key is declared, and the file that an administrator wrote is where it is looked for."""
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own are below one that is root's alone
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are below a folder that only root can enter
         yield _alice(slurm, Path(folder))
 
 

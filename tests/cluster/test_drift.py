@@ -129,7 +129,7 @@ def test_every_kind_of_drift_is_found_and_repaired(stamped: Stack) -> None:
         unplug = ["ip", "link", "set", network.port("gpu-001", "rail0"), "down"]
         subprocess.run([*room.reach(stamped.cluster), *unplug], check=True, timeout=30)
     before = {node: {*stamped.shell(node, NODE).splitlines()} for node in FAULTS}
-    # a preview keeps nothing of what it has looked at: a plain `up` after it knows only what the cloud says
+    # a preview stores nothing of its look: a plain `up` after it knows only the cloud's state
     assert "system: head: /etc/slurm/slurm.conf differs" in stamped.passes("preview", "--refresh")
     assert "system: head: /etc/slurm/slurm.conf differs" not in stamped.preview()
     shown = refresh(stamped)

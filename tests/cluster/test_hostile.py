@@ -271,7 +271,7 @@ def test_a_head_that_lies_is_shown_as_it_is(watched: Watched) -> None:
         assert all(line.isprintable() for line in done.stdout.split("\n"))
 
 
-# node -> how it begins to lie, how it ends that, and what is said of it
+# node -> start of its lie, end of its lie, and the message about it
 LIARS = {
     "gpu-002": (
         f"mv /usr/bin/python3 /usr/bin/python3.real; {endless('/usr/bin/python3')}",

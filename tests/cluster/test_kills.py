@@ -61,7 +61,7 @@ def test_ctrl_c_ends_an_up(stamped: Stack, times: int) -> None:
     """The first Ctrl-C ends running operations cleanly, with a correct state; the second ends them at once. `up`
     continues."""
     unlocked(stamped, "destroy")
-    before = pending(stamped)  # a kill before this one may have left some, which a destroy keeps
+    before = pending(stamped)  # an earlier kill may have left some, which a destroy keeps
     said = typed(stamped, "stampworks:local:LocalGroup", "\x03" * times)
     assert lingering(stamped) == [], said
     if times == 1:

@@ -294,7 +294,7 @@ def let_certificates_end(stack: KubernetesStack) -> None:
     then = datetime.now(UTC) - timedelta(days=366)
     with stack.entered(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificates, "_now", lambda: then)
-        patch.setattr(Kubectl, "until", _not_waited_for)  # the server is never ready for this client
+        patch.setattr(Kubectl, "until", _not_waited_for)  # the server never gets ready for this client
         (stack.state / "rooms" / stack.cluster / "kubernetes/pki/ca.crt").unlink()
         with pytest.raises(StopIteration):
             control_plane.ensure(stack.cluster, inputs["claim"], addresses, print, inputs["kueue"])

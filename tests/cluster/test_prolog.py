@@ -38,7 +38,7 @@ def test_a_job_never_starts_on_a_node_that_just_broke(stack: Stack) -> None:
     job = stack.shell("head", f"cd /tmp; sbatch --parsable --exclusive --output=/dev/null {wrapped}")
     broken = "drained proof: lockable memory: 65536, where this node can give "
     wait_for(lambda: stack.node_states()["gpu-001"].startswith(broken), WAIT_S)
-    stack.shell("head", f"scontrol update jobid={job} starttime=now")  # Slurm puts it off for two minutes
+    stack.shell("head", f"scontrol update jobid={job} starttime=now")  # Slurm delays it for two minutes
     wait_for(lambda: stack.shell("head", "cat /shared/ran 2>/dev/null || true"), WAIT_S)
     assert stack.shell("head", "cat /shared/ran") == "gpu-002"
     assert stack.node_states()["gpu-001"].startswith(broken)  # the health check does not return what a proof holds

@@ -36,7 +36,7 @@ def alices(stack: Stack) -> Stack:
 @pytest.fixture(scope="module")
 def packed(alices: Stack) -> Stack:
     """Install the packages of the recipes in her home, as their README says."""
-    uv = Path.home() / ".cache" / "stampworks" / "uv" / "bin"  # the one of `make prepare`, where none is on PATH
+    uv = Path.home() / ".cache" / "stampworks" / "uv" / "bin"  # the one of `make prepare`, if PATH has none
     environment = {**os.environ, "PATH": f"{os.environ['PATH']}:{uv}", "UV_SYSTEM_CERTS": "true"}
     there = [sys.executable, "-m", "stampworks.cli.main", "ssh", "-s", "test", "head", "--", UNPACK]
     with subprocess.Popen([str(RECIPES / "pack.sh")], env=environment, stdout=subprocess.PIPE) as pack:

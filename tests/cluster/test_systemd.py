@@ -297,7 +297,7 @@ def test_a_head_that_lost_power_comes_back_by_itself(stamped: Machines) -> None:
     assert hosts(stamped) == ["gpu-001", "gpu-002"]
     job = begun(stamped)
     saved = f"find /var/lib/stampworks/state/slurmctld/job_state -newer /shared/alice/{job}.1"
-    wait_for(lambda: stamped.shell("head", saved), WAIT_S)  # slurmctld does not know yet what has just begun
+    wait_for(lambda: stamped.shell("head", saved), WAIT_S)  # slurmctld does not know new jobs yet
     known = accounted(stamped)
     assert {"COMPLETED", "RUNNING"} <= {state for _, state in known}
     comes_back(stamped, "head", runs(stamped, "head"))

@@ -121,12 +121,12 @@ def test_logins_of_users(slurm: Stack) -> None:
         for command in (said["ssh"], said["logins"]["alice"]):
             assert "Permission denied" in heard(login(command, user, key), "hostname").stderr
     assert "no active jobs on this node" in Person(slurm, "alice").fails("ssh -o BatchMode=yes gpu-001 hostname")
-    # a key that she brings herself is none that was declared
+    # a key that she installs herself is not declared
     alice = Person(slurm, "alice")
     alice.says("install -d -m 700 .ssh; cat >.ssh/authorized_keys", his.with_suffix(".pub").read_text())
     assert "Permission denied" in heard(login(said["ssh"], "alice", his), "hostname").stderr
     alice.says("rm -r .ssh")
-    # nor is one in the home of a user whose list of keys is empty; without the list it would count
+    # nor does one in the home of a user with an empty list of keys; without the list it would count
     home = "/shared/home/dave"
     slurm.shell("head", f"runuser -u dave -- install -d -m 700 {home}/.ssh")
     public = shlex.quote(his.with_suffix(".pub").read_text())

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from stampworks.configuration import PlaybookFailed, Recap, play, playbooks_dir
 
-# ssh as Ansible calls it: options, the address, the command. What a node answers is a file of its address.
+# ssh as Ansible calls it: options, the address, the command. A node's answer is a file named by its address.
 SSH = """#!/bin/sh
 for word; do case "$word" in 192.0.2.*) node=$word;; esac; done
 echo "$node" >> "{here}/asked"

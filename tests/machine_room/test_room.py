@@ -334,7 +334,7 @@ def test_a_link_on_a_node_leads_nowhere_on_this_host(
         wait_for(lambda: not stamp.state("gpu-001").alive, 10)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "new"], check=True, timeout=30)
     stamp.private_key, stamp.public_key = (tmp_path / "new").read_text(), (tmp_path / "new.pub").read_text()
-    with contextlib.suppress(room.RoomError):  # a node that runs may refuse; it loses by that alone
+    with contextlib.suppress(room.RoomError):  # a running node may refuse; only it is affected
         stamp.up(1)
     assert list((tmp_path / "victim").iterdir()) == []
 

@@ -389,7 +389,7 @@ def test_a_long_measurement_extends_the_lease(cluster: StandIn, said: Any) -> No
     """The lease is extended by the maximum duration."""
     lease = reservation.take(cluster.roster, ["gpu-001"])
     assert lease
-    assert reservation.take(cluster.roster, ["gpu-001"]) is None  # Slurm makes it once
+    assert reservation.take(cluster.roster, ["gpu-001"]) is None  # Slurm creates it once
     lease.extend(30)
     assert not [line for line in log(cluster) if "endtime" in line]
     lease.extend(600)

@@ -39,7 +39,7 @@ def the_plan(count: int = 8, level: str = "quick", **more: Any) -> Plan:
     return planning.plan(load_value(declared, "test"))
 
 
-# -- whose turn it is
+# -- order
 
 
 def test_a_wave_is_of_one_leaf() -> None:
@@ -75,7 +75,7 @@ def test_one_node_may_always_be_out() -> None:
     assert dict(the_plan(8).roll.unavailable_max) == {"gpu": 2}
 
 
-# -- how it goes
+# -- progress
 
 
 class Cloud:
@@ -533,7 +533,7 @@ def test_nodes_that_join_at_the_same_time_count_for_nothing(world: World) -> Non
     world.cluster.nodes(node("gpu-001"), node("gpu-002"))
 
     def play(_roster: Roster, hosts: Collection[str]) -> None:
-        if "head" in hosts:  # Slurm hears of them with the head's new configuration
+        if "head" in hosts:  # Slurm learns of them with the head's new configuration
             new = [node(name, "UNKNOWN", "DRAIN", "NOT_RESPONDING", reason=written(UNPROVEN)) for name in NAMES[2:]]
             world.cluster.nodes(*world.nodes(), *new)
 

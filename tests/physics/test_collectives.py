@@ -35,7 +35,7 @@ sizes = st.one_of(st.none(), st.integers(1, 1 << 35))
 @pytest.mark.parametrize("ranks", [2, 3, 4, 7, 8, 16, 72])
 def test_bus_bandwidth_is_what_a_link_of_a_ring_carries(ranks: int) -> None:
     """A count by steps: each rank passes a part to its neighbour until all ranks are done."""
-    held = [{(rank, rank)} for rank in range(ranks)]  # (part, whose share of it): each rank begins with its own part
+    held = [{(rank, rank)} for rank in range(ranks)]  # (part, owner of the share): each rank begins with its own part
     sent = 0
     while not all(len(parts) == ranks for parts in held):
         passed = [{max(parts, key=lambda part: (rank - part[0]) % ranks)} for rank, parts in enumerate(held)]
@@ -128,7 +128,7 @@ def test_more_nodes_are_never_faster(
     """The busbw of a rank never grows with the number of nodes."""
     assume(nodes * machine.accelerators > 1)
     fewer, more = (collective_on_machines(operation, count, size_bytes, machine) for count in (nodes, nodes + 1))
-    slack = 1 + 1 / (nodes * machine.accelerators)  # a small message's busbw counts (n-1)/n of it
+    slack = 1 + 1 / (nodes * machine.accelerators)  # the busbw of a small message counts (n-1)/n of it
     assert more.ceiling.value <= slack * fewer.ceiling.value
     assert more.floor.value <= slack * fewer.floor.value
 

@@ -140,7 +140,7 @@ def test_capacity_that_was_bought_before(purchase: str) -> None:
     assert not found(elastic(purchase="spot"), "elastic.purchase")
     assert not found(planned({"purchase": purchase, "reservation": "cr-1"}), "elastic.purchase")
     later = elastic(purchase=purchase, reservation="cr-1", fallbacks=[{"purchase": "spot"}])
-    assert not found(later, "elastic.purchase")  # fall-backs are for those that start with the work
+    assert not found(later, "elastic.purchase")  # fallbacks are for elastic nodes
 
 
 @pytest.mark.parametrize(("count_min", "outcome"), [(0, "unknown"), (1, "unknown"), (2, "pass"), (15, "pass")])

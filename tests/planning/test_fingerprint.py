@@ -192,7 +192,7 @@ OF_DIRECTORY = {path for path in fields() if path.startswith("directory.")}
 NO_MEANING_OF_ITS_OWN = {"extends", "release"}
 """Fields without an effect of their own: the source of a declaration; and the software, which the fingerprint leaves
 out."""
-FOLLOW: dict[str, list[tuple[str, Any]]] = {  # fields that have to change with a field, for they name it
+FOLLOW: dict[str, list[tuple[str, Any]]] = {  # fields that have to change with a field, because they name it
     "pools[].name": [
         ("scheduler.queues[].pools", ["train", "cpu"]),
         ("extras.roles[].groups", ["train"]),

@@ -33,7 +33,7 @@ def test_the_database_is_only_there_for_accounting(plan_of: Any, accounting: boo
     release = plan_of(pools=[GPU], scheduler={"accounting": accounting}).release
     assert ("database" in dict(release.packages)) is accounting
     assert ("mariadb" in dict(release.versions)) is accounting
-    # nodes of a Kubernetes, those whose logs a cloud keeps, and those that ask a directory have more
+    # nodes of a Kubernetes, nodes with shipped logs, and nodes with a directory have more
     everything = [
         role for role in releases()[release.name].packages if role not in ("kubernetes_node", "logs", "directory")
     ]

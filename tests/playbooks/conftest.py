@@ -46,7 +46,7 @@ DECLARATION = {
             {"name": "urgent", "pools": ["gpu"], "priority": "high"},
         ],
     },
-    "proof": {"level": "none"},  # playbooks alone prove nothing, and what waits for a proof takes no jobs
+    "proof": {"level": "none"},  # playbooks prove nothing, and unproven nodes take no jobs
 }
 CLAIM = "stack test of project test"
 Edit = Callable[[dict[str, Any]], None]

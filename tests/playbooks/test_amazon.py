@@ -276,7 +276,7 @@ def test_a_version_that_no_repository_has_is_said(amazon: Amazon) -> None:
 def test_removed_hold_is_restored(amazon: Amazon) -> None:
     """A removed hold on a package is drift."""
     amazon.shell("sed -i '/^!kernel6.12-devel$/d' /etc/dnf/plugins/versionlock.list")
-    # both roles that build modules say it, and the first of them holds it
+    # both roles that build modules need it, and the first one holds it
     assert {*amazon.look().drift} == {(NODE, f"package kernel6.12-devel-{KERNEL} is not held")}
     assert amazon.play().changed == 1
     assert amazon.look().drift == ()

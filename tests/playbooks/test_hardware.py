@@ -402,7 +402,7 @@ def test_a_node_that_runs_a_job_is_not_started_anew(equipped: Equipped) -> None:
     equipped.shell("kill $(cat /tmp/keeper)")
     assert found["ansible_facts"]["pending_reboot"] == {"needed": True, "why": why}
     equipped.shell("cp /tmp/right /sys/module/nvidia/version")
-    assert equipped.play().changed == 1  # the note goes, and nothing else
+    assert equipped.play().changed == 1  # only the note is removed
 
 
 PROGRAM = {"program": "/usr/local/libexec/stampworks/pci-direct"}

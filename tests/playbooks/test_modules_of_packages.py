@@ -131,7 +131,7 @@ def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
     assert word.startswith("unknown: which packages belong here: there is no ")
 
 
-# --- pinned, kernel_module
+# -- pinned, kernel_module
 
 
 @pytest.mark.parametrize(

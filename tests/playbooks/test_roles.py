@@ -69,7 +69,7 @@ def test_sshd_is_told_of_its_settings_where_one_runs(role: str, settings: str) -
     commands = [argv for task in tasks for argv in task.get("stampworks.node.files", {}).get("then", ())]
     [told] = [argv for argv in commands if "sshd" in argv[-1]]
     changed = f"/etc/ssh/sshd_config.d/{settings}.conf"
-    # a shell hears nothing that was ignored where it was started from, as below nohup
+    # a shell cannot trap a signal that was ignored at its start, as below nohup
     hears, alone = ["env", "--default-signal=HUP"], ["unshare", "--user", "--map-root-user", "--mount"]
     command = [*hears, *alone, "sh", "-c", SSHD, "sh", changed, *told]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)

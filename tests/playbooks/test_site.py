@@ -179,7 +179,7 @@ def test_the_head_comes_back_by_itself(cluster: Cluster) -> None:
     """Jobs survive, because slurmctld keeps its state on disk; no other node needs a playbook."""
     job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'")
     cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
-    # slurmctld writes down all jobs at once, late: with one that came after, that this one runs is there
+    # slurmctld writes all jobs at once, with a delay: when a later job is written, this one is, too
     after = cluster.shell("head", "sbatch --parsable --hold --job-name=came-after --output=/dev/null --wrap true")
     state = "/var/lib/stampworks/state/slurmctld/job_state"
     cluster.until("head", f"if grep --quiet came-after {state}; then echo saved; fi", "saved")

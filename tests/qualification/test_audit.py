@@ -162,7 +162,8 @@ def test_published_thresholds(
         ("p5", 1, "matmul_bf16", 0, "TFLOP/s", 1979, "no healthy machine passes"),
         ("p5en", 1, "storage_read", 0, "GB/s", 500, "what a client on p5en reaches at most"),
         ("ND96isr_H100_v5", 1, "storage_read", 0, "GB/s", 1000, "all NICs of the fabric together"),
-        # too low to find anything; the first is of ai-infrastructure-on-azure a01b073, written for ports of 400 Gb/s
+        # too low to find anything; the first one, of ai-infrastructure-on-azure a01b073, was written for ports of 400
+        # Gb/s
         ("ND128isr_GB300_v6", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 180, "half of the NICs could be dead"),
         (
             "p5",
@@ -406,7 +407,7 @@ def test_verdict_is_monotonic(
     """With a rising value the verdict goes from too low to fine to impossible, and never back."""
     unit = "TFLOP/s" if quantity == "matmul_bf16" else "GB/s"
     here, above = (judged(machine, nodes, quantity, size_bytes, unit, each) for each in (value, value * more))
-    if quantity == "nic_bandwidth":  # may be about one of them, or about all of them
+    if quantity == "nic_bandwidth":  # may mean one of them, or all of them
         assume("NICs of a node" in here.reason)
     if "no healthy machine passes" in here.reason:
         assert above.verdict == "refused"
@@ -496,7 +497,7 @@ def test_slips_are_refused() -> None:
     assert len(of) == 17
     not_storage = [each.threshold for each in missed if not each.threshold.quantity.startswith("storage")]
     assert len(not_storage) < 0.003 * len(wrong)
-    # a start of 40 us is healthy, one of 5 us is possible, and small payloads are little else
+    # a start of 40 us is healthy, one of 5 us is possible, and dominates small payloads
     assert all(row.size_bytes <= 2 * MIB for row in not_storage)
     # The size of a file system is unknown, so that only impossible values are noticed.
     of_files = {each.how for each in missed if each.threshold.quantity.startswith("storage")}

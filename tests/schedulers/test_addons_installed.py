@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
 def test_a_second_time_changes_nothing(server: ApiServer, name: str, example: str) -> None:
     plan, one = planned(example), of(planned(example), name)
     chart(one)
-    for needed in one.needs:  # whose kinds it has objects of
+    for needed in one.needs:  # with objects of their kinds
         install(server, plan, of(plan, needed))
     before = server.objects()
     install(server, plan, one)

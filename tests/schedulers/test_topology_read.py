@@ -70,7 +70,7 @@ def tiers(levels: dict[str, int], nodes: int, name: str = "gpu-{:04d}") -> Topol
         tiers({"unit": 256, "leaf": 32}, 2048),
         tiers({"core": 1024, "unit": 256, "leaf": 32}, 2048),
         topology.of_places(("leaf",), {"gpu-1": ("leaf1",), "gpu-2": ("leaf1",), "cpu-1": ()}),
-        # names as a cloud gives them: numbers of any width, and none that follow each other
+        # names as given by a cloud: numbers of any width, without sequences
         tiers({"unit": 256, "leaf": 32}, 2048, "ip-10-0-{0}7-9{0}"),
         topology.of_places(("spine", "leaf"), {"a1": ("3e30", "RACK 1"), "a01": ("3e30", "nn-12345678901234567")}),
     ],

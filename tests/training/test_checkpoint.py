@@ -149,7 +149,7 @@ def test_only_the_newest_few_are_kept(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000004", "step-00000005"]
 
 
-# -- what is not whole
+# -- incomplete checkpoints
 
 
 @pytest.fixture(scope="module")
@@ -364,7 +364,7 @@ def test_a_save_clears_what_a_killed_one_left(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [f"step-0000000{step}" for step in (1, 2, 3, 4)]
 
 
-# -- what is read
+# -- reading
 
 
 def test_a_checkpoint_of_the_version_before_is_read(folder: Path) -> None:

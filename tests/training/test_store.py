@@ -274,7 +274,7 @@ def test_without_a_usable_cache_it_goes_on(
         monkeypatch.setattr(tempfile, "mkstemp", _failing(OSError(30, why)))
     else:
         why = "No space left on device"
-        monkeypatch.setattr(os, "utime", _failing(OSError(28, why)))  # this is not needed
+        monkeypatch.setattr(os, "utime", _failing(OSError(28, why)))  # this part is not needed
         monkeypatch.setattr(Path, "replace", _failing(OSError(28, why)))
     found, notices = steps_of(remote, cache)
     assert np.array_equal(found, steps_of(str(tmp_path / "shards"), "")[0])
@@ -334,7 +334,7 @@ def test_a_cache_keeps_to_its_room(tmp_path: Path) -> None:
     for number, file in enumerate(files[:3]):
         held.append(there.open(*file))
         os.utime(tmp_path / f"{file[2]}.shard", (number, number))
-    there.open(*files[0])  # is wanted again
+    there.open(*files[0])  # is needed again
     there.open(*files[3])
     assert set(cached(tmp_path)) == {f"{file[2]}.shard" for file in (files[0], files[2], files[3])}
     assert held[1].read(0, 1000) == bytes([1]) * 1000

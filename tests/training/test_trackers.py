@@ -278,7 +278,7 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        start_new_session=True,  # its workers end with it
+        start_new_session=True,  # workers of the server end with it
     )
     try:
         url = f"http://127.0.0.1:{port}"

@@ -64,6 +64,6 @@ def add_role_and_check(environment: Environment, variables: dict[str, str]) -> N
     assert "DRAIN" in reason
     assert "Reason=health: datasets: /datasets is not there [" in reason
     environment.run(*on_node, "mkdir /datasets; stampworks-health", **variables)
-    # slurmctld counts a node that is given back as silent until it has asked it
+    # slurmctld counts a returned node as silent until it has asked it
     well = "for _ in $(seq 60); do stampworks status -s plan.json && exit; sleep 1; done; exit 1"
     assert "cluster demo on local: pass" in environment.run("bash", "-c", well, **variables)

@@ -43,7 +43,7 @@ def test_pairs_over_loopback(start: Starter) -> None:
         if value.unit == "%":
             assert 0 <= value.value < 100
         else:
-            assert 0 <= value.low <= value.value <= value.high  # in 30 ms of a busy machine nothing may arrive
+            assert 0 <= value.low <= value.value <= value.high  # in 30 ms nothing may arrive on a busy machine
             assert value.value > 0
 
 

@@ -76,7 +76,7 @@ class Children:
         try:
             yield process
         finally:
-            # Shielded: a call that the engine cancels must still see its process gone.
+            # Shielded: a cancelled call must still wait for the end of its process.
             await asyncio.shield(_end(process))
             self._running.discard(process)
 

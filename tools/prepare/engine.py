@@ -49,7 +49,7 @@ def pinned_version(root: Path) -> Version:
 
 
 def _own_pulumi(cache: Path, at_least: Version) -> Path | None:
-    # tools/env.sh of any clone may have put an engine of ours on PATH, which does not count as the user's.
+    # tools/env.sh of any clone may have put the project's engine on PATH, which does not count as the user's.
     folders = os.environ.get("PATH", "").split(os.pathsep)
     path = os.pathsep.join(folder for folder in folders if not Path(folder).resolve().is_relative_to(cache.resolve()))
     pulumi = shutil.which("pulumi", path=path)

@@ -38,7 +38,7 @@ def _build(step: Step, source: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="plugin-unfinished-") as temporary:
         target = Path(temporary, "plugin")
         target.mkdir()
-        golang.build(step, go, source, ["."], target, _FLAGS)  # called as its module ends
+        golang.build(step, go, source, ["."], target, _FLAGS)  # named by the end of its module path
         target.rename(folder)
 
 

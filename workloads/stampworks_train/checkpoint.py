@@ -422,7 +422,7 @@ def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -
         stream.wait_event(queued)
     others = []
     for mine, theirs in pairs:
-        if theirs.is_cpu and theirs.is_contiguous():  # half as fast again as a copy of torch, which fills caches
+        if theirs.is_cpu and theirs.is_contiguous():  # half as fast again as a copy by torch, which fills caches
             ctypes.memmove(mine.data_ptr(), theirs.data_ptr(), theirs.nbytes)
         else:
             others.append((mine, theirs))
@@ -566,7 +566,7 @@ class Sink(Protocol):
 def written(stream: Sink, name: str, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
     """Write the items of a plan into one file, each in the form of torch.distributed.checkpoint."""
     before = torch.serialization.get_crc32_options()
-    torch.serialization.set_crc32_options(False)  # the digest of the file says more, and a second sum costs as much
+    torch.serialization.set_crc32_options(False)  # the file's digest says more, and a second checksum costs as much
     spans = []
     try:
         for item in plan.items:

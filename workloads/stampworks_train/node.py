@@ -128,7 +128,7 @@ def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,  # the end of the ranks' group shall not end it
+        start_new_session=True,  # the end of the ranks' process group must not end it
     )
     assert process.stdin is not None  # noqa: S101 (a pipe was asked for)
     process.stdin.write(json.dumps(told).encode() + b"\n")

@@ -23,8 +23,8 @@ TORCH = str(torch.__version__)
 GATHERS_AGAIN = True
 """Whether weights are gathered a second time for the backward pass, which saves memory."""
 if not hasattr(torch.cpu.Stream, "record_event"):
-    # torch 2.6 asks this of a processor's stream in fully_shard, and has it not; there is nothing to wait for. Weights
-    # that it gathers again on a processor count as changed, so that it refuses the backward pass.
+    # torch 2.6 calls this on a CPU's stream in fully_shard, where it does not exist; there is nothing to wait for.
+    # Weights gathered again on a CPU count as changed, so that torch refuses the backward pass.
     GATHERS_AGAIN = False
     torch.cpu.Stream.record_event = lambda _: torch.cpu.Event()
     torch.cpu.Stream.wait_event = lambda *_: None
@@ -122,7 +122,7 @@ def clipped(model: nn.Module, most: float) -> float:
             alike.setdefault(_copies(gradient), []).append(part)
     total = torch.zeros((), dtype=torch.float64, device=parts[0].device)
     for copies, those in alike.items():
-        norms = torch._foreach_norm(those, 2, torch.float64)  # summed as such, without a copy of any of them
+        norms = torch._foreach_norm(those, 2, torch.float64)  # sum without copies
         total += torch.stack(norms).square().sum() / copies
     dist.all_reduce(total)
     norm = float(total.sqrt())

@@ -53,7 +53,7 @@ class Order:
     def _layout(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """The shards in the order of this epoch, and where each of them ends."""
         if epoch not in self._laid:
-            while len(self._laid) > 1:  # a step and one that is looked ahead to may lie in two
+            while len(self._laid) > 1:  # the current step and a prefetched one may lie in two epochs
                 del self._laid[min(self._laid)]
             shards = np.argsort(key(self.seed, epoch, SHARD, np.arange(len(self.counts))), kind="stable")
             self._laid[epoch] = shards, np.cumsum(self.counts[shards])

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # otherwise layouts would import it in each rank for seconds: the process that forks ranks has it
+import torch._dynamo  # otherwise each rank would import it for seconds: the process that forks ranks does it once
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
 from stampworks_train.checkpoint import Checkpoints
@@ -304,7 +304,7 @@ class Rank:
         for start in starts:
             part = tokens[start : start + size]
             with self.laid.accumulating(start + size >= rows):
-                # gradients become the mean over all ranks, and shall be the mean over all tokens
+                # gradients are averaged over all ranks, and must be averaged over all tokens
                 loss = self._loss(part)
                 (loss * (self.laid.parts / whole)).backward()
             total += loss.detach()

@@ -210,7 +210,7 @@ class Store:
             path.unlink(missing_ok=True)
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # the one that was wanted longest ago is the first to go
+            os.utime(path)  # remove the least recently used file first
         return Held(f"{self.shown}/{name}", file, size, path)
 
     @contextlib.contextmanager

@@ -72,7 +72,7 @@ def _move_near(device: torch.device) -> None:
         near = cpus((PCI / place / "local_cpulist").read_text()) & os.sched_getaffinity(0)
         if near:
             os.sched_setaffinity(0, near)
-    except (AttributeError, OSError, ValueError):  # neither every torch nor every host says where it is
+    except (AttributeError, OSError, ValueError):  # some versions of torch and some hosts do not report its place
         return
 
 

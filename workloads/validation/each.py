@@ -40,7 +40,7 @@ def on_each(devices: Mapping[str, str], work: Work, answer: Answer, seconds: flo
 
     `seconds` is the duration of the work after the common start. A device without an answer is reported as a problem.
     """
-    context = multiprocessing.get_context("spawn")  # a driver that is awake does not survive a fork
+    context = multiprocessing.get_context("spawn")  # an initialized driver does not survive a fork
     children = dict[str, _Child]()
     for name, device in devices.items():
         ours, theirs = context.Pipe()

@@ -57,7 +57,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         before = [nic.moved() for nic in nics]
         meeting.exchange("counted")  # wait until all ranks have counted
         reduce(options.rounds)
-        meeting.exchange("done")  # data that has not arrived may not be sent yet
+        meeting.exchange("done")  # data that has not arrived may not have been sent
         for nic, earlier in zip(nics, before, strict=True):
             for way, now, then in zip(("sent", "received"), nic.moved(), earlier, strict=True):
                 answer.value(f"{nic.use}_{way}", "bytes", float(now - then), device=nic.name, bytes=4 * count)

@@ -98,7 +98,7 @@ def _accelerators(wait: float, answer: Answer) -> None:
             strange = re.search(r'Field "([^"]+)" is not a valid field', done.stdout + done.stderr)
             if strange is None or strange[1] not in known:
                 break
-            known.remove(strange[1])  # an older driver has fewer
+            known.remove(strange[1])  # older drivers have fewer fields
     except OSError as error:
         answer.problem(f"nvidia-smi: {error}")
         return

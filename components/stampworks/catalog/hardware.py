@@ -60,7 +60,7 @@ class Machines(Mapping[str, Machine]):
                 return machines_of(cloud)[name]
         raise KeyError(name)
 
-    def __contains__(self, name: object) -> bool:  # Mapping's own method would look the row up, and parse its file
+    def __contains__(self, name: object) -> bool:  # Mapping's own method would read the row, and parse its file
         return any(name in names(cloud) for cloud in CLOUDS)
 
     def __iter__(self) -> Iterator[str]:

@@ -113,7 +113,7 @@ class Cluster(pulumi.ComponentResource):
         # A cluster that is declared in Python has no stack file that the command line could read.
         self._where = pulumi.get_stack() if isinstance(what, Plan) else "plan.json"
         self.plan, self._base, self._cloud = plan, name, cloud
-        self._content = configuration.install_digest()  # reads every role, so once and not for each group
+        self._content = configuration.install_digest()  # reads every role: do it once, and not for each group
         self.verdict, self.certificate, self.verification_key = map(Output.from_input, ("unknown", "", ""))
         # Children's names are part of every stack's state: a change here replaces clusters, unless it carries an alias.
         keyring = Keyring(name, cluster=plan.name, opts=self._child(protect=plan.scheduler.protect))
@@ -438,7 +438,7 @@ class Cluster(pulumi.ComponentResource):
 
     def _facts(self, roster: RosterData, attached: Attached) -> _NodeFacts:
         """Return the facts about nodes for their configuration."""
-        from stampworks.operations.schedulers import port_of  # takes long to import: not before there is one
+        from stampworks.operations.schedulers import port_of  # takes long to import: only if there is one
 
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
         files = port_of(plan.scheduler.kind).files(plan, roster)

@@ -70,8 +70,8 @@ def assemble(
     }
     server, manifests = maker.server(control_plane), kubernetes.objects(plan)
     where: dict[str, Any] = {"cluster": plan.name, "cloud": plan.cloud, "region": plan.region}
-    # The plugin asks once, and a server that does not answer then is out of reach for all that it is given in the same
-    # `up` (pulumi-kubernetes 4.32, provider.go, clusterUnreachable).
+    # The plugin asks once: a server that does not answer then counts as out of reach for all objects of the same `up`
+    # (pulumi-kubernetes 4.32, provider.go, clusterUnreachable).
     heard = KubernetesServer(
         base, **where, server=control_plane.identity, opts=pulumi.ResourceOptions(parent=parent, depends_on=[server])
     )

@@ -29,7 +29,7 @@ def plan_of_stack(directory: Path) -> Plan:
     every problem names the user's own line.
     """
     try:
-        # Problems name files as one would from where `pulumi` is called.
+        # Name files in problems relative to the directory of the `pulumi` call.
         directory = directory.absolute()
         with contextlib.chdir(pulumi.runtime.get_root_directory()):
             made = _judged(_source(directory), directory / f"Pulumi.{pulumi.get_stack()}.yaml")
@@ -70,7 +70,7 @@ def _source(directory: Path) -> DeclarationSource:
     value = pulumi.Config(_NAMESPACE).get_object(_KEY)
     if value is None or value == _written(directory / f"Pulumi.{stack}.yaml"):
         return load_stack(stack, directory)
-    # The configuration was set in another way, for instance by the Automation API: it counts, and has no lines.
+    # The configuration was set in another way, for instance by the Automation API: it counts, but has no lines.
     lock = read_lock(directory / f"Pulumi.{stack}.yaml")
     return load_value(value, f"{_NAMESPACE}:{_KEY} of stack {stack}", directory, lock)
 

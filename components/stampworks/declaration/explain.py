@@ -25,7 +25,7 @@ NEEDS = {
     "model_type": "a mapping",
     "dict_type": "a mapping",
 }
-# Other languages' words for true and false, and YAML's own of old.
+# Words for true and false of other languages, and of old versions of YAML.
 BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "y", "1"), "true"),
     **dict.fromkeys(("false", "no", "off", "n", "0"), "false"),

@@ -88,7 +88,7 @@ def _named(entry: ValueNode, kind: str) -> ValueNode | None:
 def _with_keys(user: ValueNode, directory: Path, found: Mapping[str, Sequence[str]] | None) -> ValueNode:
     if not (entries := _entries(user)) or not isinstance(user.value, dict):
         return user
-    # A person may publish one key at two places. Only keys that are written here can be there twice by mistake.
+    # A user may publish a key at two places. Only keys that are written here can be repeated by mistake.
     texts = {identity(entry.value) for entry in entries if isinstance(entry.value, str)}
     read: Any = [key for entry in entries for key in _keys_of(entry, directory, found, texts)]
     return replace(user, value={**user.value, "keys": replace(user.value["keys"], value=read)})

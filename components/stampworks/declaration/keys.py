@@ -24,7 +24,7 @@ KEY_TYPES = (
     "sk-ecdsa-sha2-nistp256@openssh.com",
     "ssh-rsa",
 )
-# A comment goes into files of nodes and into templates: plain letters, so that it means nothing there.
+# A comment is written into files of nodes and into templates: allow plain letters only, which have no meaning there.
 COMMENT_PATTERN = r"[A-Za-z0-9@._+:/ -]{0,100}"
 KEY_PATTERN = rf"^({'|'.join(map(re.escape, KEY_TYPES))}) +[A-Za-z0-9+/]+={{0,2}}( {COMMENT_PATTERN})?$"
 EXAMPLE = "ssh-ed25519 AAAAC3... alice@laptop"

@@ -68,7 +68,7 @@ def _extent(text: str, config: yaml.Node | None, cluster: yaml.MappingNode) -> t
     end = text.find("\n", max(_ends(cluster)) - 1)
     end = len(text) if end < 0 else end
     for line in text[end + 1 :].splitlines(keepends=True):
-        # comments that stand as deep as the entries are still about them
+        # comments with the indentation of the entries still belong to them
         if not line.lstrip().startswith("#") or len(line) - len(line.lstrip()) < cluster.start_mark.column:
             break
         end += len(line)

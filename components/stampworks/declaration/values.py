@@ -51,7 +51,7 @@ OWN_CHECK_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
 OUR_ROLES = frozenset(role.name for role in ROLES)
 OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "storage"])
-# A role's name becomes that of a group of Ansible's, which must not be one of these or of a host.
+# A role's name becomes an Ansible group, which must not be one of these or a host.
 TAKEN_GROUPS = frozenset(["all", "builder", "head", "localhost", "ungrouped"])
 
 # File systems mounted here would hide files that the node needs.

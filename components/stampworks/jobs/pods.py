@@ -151,14 +151,14 @@ def node(job: Job, plan: Plan) -> str:
     """Return the script of each pod."""
     file = job.file
     values = exports(variables(job, plan))
-    if job.home:  # else that of all pods, which goes with them
+    if job.home:  # else that of all pods, which is deleted with them
         values += f'export HOME={shlex.quote(job.home)}\nmkdir -p -m 700 -- "$HOME" || exit 1\n'
     head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"
     values += f'export STAMPWORKS_ACCELERATORS="$folder/{ACCELERATORS}"\n' if _is_simulated(job) else ""
     return head + values + _NODE.replace("@SIGNAL@", file.checkpoint.signal)
 
 
-# Everybody may make a folder beside the runs, and so one that is called as the home of another user.
+# Any user may create a folder next to the runs, and could take the name of another user's home.
 _HOME = """\
 export HOME=@HOME@
 mkdir -p -m 700 -- "$HOME" || exit 1

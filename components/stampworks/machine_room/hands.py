@@ -119,7 +119,7 @@ def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None =
             argv = [*inside, sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())]
             hands = _start(argv, theirs.fileno(), room.name, what)
         orders, _, errors = streams(hands)
-        with hands, ours:  # ours goes first: a reader that stops before the end must not wait for it
+        with hands, ours:  # stop sending first: a reader that stops before the end must not wait for it
             _order(orders, {"batches": [], "forget": [], "boots": [], **request})
             for message, pid in _messages(ours, room.name, what):
                 if message.get("failed") == "":
@@ -142,7 +142,7 @@ def _start(argv: list[str], descriptor: int, where: str, what: str) -> subproces
 
 
 def _order(orders: IO[bytes], what: Any) -> None:
-    # a program that hangs up gives its reason on the other line
+    # a program that ends early gives its reason on the other line
     with contextlib.suppress(BrokenPipeError):
         orders.write(json.dumps(what).encode() + b"\n")
         orders.flush()

@@ -216,7 +216,7 @@ def _prepare(room: Room, wanted: Commission) -> None:
     disk = disk_of(room, wanted.node.name)
     key = room.public_key_file.read_text()
     if disk.commission is None:
-        files.remove_tree(disk.folder, wanted.node.name)  # a half-made disk
+        files.remove_tree(disk.folder, wanted.node.name)  # an incomplete disk
         disks.make(disk, wanted, key)
     else:
         disks.authorize(disk.upper, key)

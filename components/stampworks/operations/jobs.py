@@ -382,7 +382,7 @@ def _found_whole(plan: Plan, roster: Roster, name: str) -> Job:
     run = re.sub(r"^[a-z0-9-]+/", "", name)
     of_name = [job for job in known if job.name == run]
     meant = [job for job in known if str(job.id) == name] or [job for job in of_name if run == name]
-    if not roster.is_administered:  # a user means her own
+    if not roster.is_administered:  # a user means their own
         meant = [job for job in meant if job.user == roster.user] or meant
     if len(meant) > 1:
         several = ", ".join(sorted(str(job.id) for job in meant))

@@ -31,7 +31,9 @@ def connect(plan: Plan, roster: Roster, user: str) -> Connection:
     expect_user(plan, user, besides=())
     port, own = port_of(plan.scheduler.kind), replace(plan, reasons=())
     if roster.members:
-        with contextlib.suppress(InputError):  # the first storage may be none that runs can use, and all else works
+        with contextlib.suppress(
+            InputError
+        ):  # the first storage may be unusable for runs, and everything else still works
             runs.make(plan, roster)
     if port.asks_members:
         return Connection(user, own, _as_user(plan, roster, user))

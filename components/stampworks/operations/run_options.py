@@ -48,7 +48,7 @@ def merged(declared: Mapping[str, Any], file: str, set_by_hand: Sequence[str]) -
         _set(asked, setting)
     if own := [name for name in asked if name in OWN]:
         raise InputError(f"{own[0]} is not an option of a run: submit sets it", f"leave {own[0]} out")
-    if asked.get("layout", "tp") != "tp":  # the declared degree is of the declared layout
+    if asked.get("layout", "tp") != "tp":  # the declared degree belongs to the declared layout
         found.pop("tensor_parallel", None)
     _merge(found, asked)
     return found

@@ -224,7 +224,7 @@ def _spellings(plan: Plan) -> Iterator[str]:
     """Yield the paths of declared fields, with the names of this plan's entries."""
     for field in fields():
         if field.startswith("groups"):
-            continue  # in a plan these are teams, and its groups are of nodes
+            continue  # a plan calls these teams, and its groups are of nodes
         section, bracket, below = field.partition("[]")
         if not bracket:
             yield field

@@ -105,7 +105,7 @@ class PluginServer(Plugin):
             changes=pb.DiffResponse.DIFF_SOME if detailed else pb.DiffResponse.DIFF_NONE,
             diffs=sorted({top(path) for path in detailed}),
             replaces=replaces,
-            deleteBeforeReplace=bool(replaces),  # the new one would meet the old under the same name
+            deleteBeforeReplace=bool(replaces),  # the new resource would collide with the old one of the same name
             detailedDiff=detailed,
             hasDetailedDiff=True,
         )

@@ -104,7 +104,7 @@ def _accelerators(plan: Plan, one: AddOn) -> Values:
         "driver": driver,
         "cdi": {"enabled": True},  # the chart's default: with CDI the plugin sets no variables
         "toolkit": {**parts["toolkit"], "enabled": bool(one.driver), "env": believed},
-        "mig": {"strategy": one.mig_strategy},  # the profile is a label of nodes: as its default no other one is taken
+        "mig": {"strategy": one.mig_strategy},  # the profile is a label of nodes: the default allows no other profile
     }
 
 

@@ -63,7 +63,7 @@ def script(batch: BatchJob) -> str:
         f"--output={batch.folder}/{LOG}",
         "--open-mode=append",
         "--requeue",
-        # a node that is lost is for the programs to bear, and two jobs of one run never work at a time
+        # programs must tolerate a lost node, and two jobs of a run never run at once
         "--no-kill",
         "--dependency=singleton",
         f"--signal=B:USR1@{batch.notice_s}",
@@ -92,7 +92,7 @@ job() {{
     done
 }}
 """
-# A TERM comes when the job has to go: the programs get it from Slurm itself.
+# TERM comes when the job has to end: Slurm itself signals the programs.
 _BEFORE = f"""\
 rm -f "$folder/{EXIT}" "$folder/{ENDED}-"*
 export BATCH_NODE="$SLURMD_NODENAME"

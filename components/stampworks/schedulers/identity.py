@@ -116,7 +116,7 @@ def validations(addons: Sequence[str]) -> list[tuple[str, str]]:
     alike = " && ".join(
         f"each.?{context}.?{field}.orValue(variables.uid) == variables.uid" for field in ("runAsUser", "runAsGroup")
     )
-    # a Secret that is no job's is the team's
+    # a Secret without a job belongs to the team
     own = f"(!{{0}}.matches('-u[0-9]+{SECRETS}$') || {{0}}.endsWith(variables.mark + '{SECRETS}'))"
     env = own.format("one.?valueFrom.?secretKeyRef.?name.orValue('')")
     whole = own.format("one.?secretRef.?name.orValue('')")
@@ -129,7 +129,7 @@ def validations(addons: Sequence[str]) -> list[tuple[str, str]]:
     whose = "metadata.?annotations[?'" + USER + "'].orValue(request.userInfo.username) == request.userInfo.username"
     is_secret = "request.resource.resource == 'secrets'"  # noqa: S105
     ends = f"request.name.endsWith(variables.mark + '{SECRETS}')"
-    # Kueue adds a patch with the queue to each TrainJob that is made, and one of pods when it lets that start.
+    # Kueue patches each new TrainJob with its queue, and patches its pods on admission.
     patches = "object.spec.?runtimePatches.orValue([])"
     template = "each.?trainingRuntimeSpec.?template"
     no_pods = f"{template}.?spec.?replicatedJobs.orValue([]).size() == 0"

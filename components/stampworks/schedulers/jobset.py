@@ -237,9 +237,9 @@ def script(pods: PodJob) -> str:
     return f'#!/bin/sh\nfolder={folder}\n{before}{meet}{command} >"$pipe" 2>&1 &\n{after}'
 
 
-# The lines of an array's tasks, which share a log, begin with the task.
-# Kubernetes forgets pods, so that output also goes to the run's folder, with the rank. The first run may be a printed
-# one: then it creates the folder of all runs, in which everybody may have one.
+# Lines of an array's tasks, which share a log, begin with the task. Kubernetes forgets pods, so that output also goes
+# to the run's folder, with the rank. If the first run is a printed manifest, it creates the folder of all runs, in
+# which any user may have one.
 _BEFORE = f"""\
 runs="${{folder%/*}}"
 if [ ! -d "$runs" ]; then mkdir -p "$runs" && chmod 1777 "$runs"; fi
@@ -261,8 +261,8 @@ for second in $(seq 300); do
 done
 export MASTER_ADDR="$(cat "$first")"
 """
-# The shell's `wait` returns when a signal comes: it is called again until the program has ended. Where the first one is
-# stays written when it is through: it may be before others have begun.
+# The shell's `wait` returns at a signal: call it again until the program has ended. The address of the first rank stays
+# after its end, because others may start later.
 _AFTER = f"""\
 program=$!
 trap 'kill -TERM "$program" 2>/dev/null' TERM

@@ -172,8 +172,8 @@ if [ "$(id -u)" = 0 ]; then mkdir -p /run/sshd; fi
 exec /usr/sbin/sshd -De -f /dev/null -p {_PORT} -h {_KEYS}/id_rsa -o PidFile=none -o StrictModes=no \\
     -o AuthorizedKeysFile={_KEYS}/authorized_keys -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \\
 """
-# A job that has waited for its quota has its launcher before its workers, and these may be fetching their image.
-# One that cannot start never has a name.
+# A job that has waited for its quota may have its launcher before its workers, which may still fetch their image. A
+# worker that cannot start never has a name.
 _MPIRUN = """\
 while read -r host slots; do
     for second in $(seq 300); do

@@ -354,7 +354,7 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
         )
     inside = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]}
     yield _object("networking.k8s.io/v1", "NetworkPolicy", "team", team.name, spec=inside)
-    # Ways in from outside would be a load balancer, which may be public, or a port of every node.
+    # Access from outside would be a load balancer, which may be public, or a port of every node.
     doors = {"services.loadbalancers": "0", "services.nodeports": "0"}
     yield _object("v1", "ResourceQuota", "team", team.name, spec={"hard": doors})
 
@@ -443,7 +443,7 @@ def _admission(plan: Plan) -> Iterator[Manifest]:
     found = "".join(f"request.resource.resource == '{each}' ? {pods} : " for _, _, each, _, pods in first)
     rules = [(group, version, resource, verbs) for group, version, resource, verbs, _ in made]
     yield from _policy(plan, "teams", rules, _ADMITTED, variables=[{"name": "pods", "expression": found + last}])
-    if _TRAINER in added:  # Trainer makes missing parts, also of a job that has ended
+    if _TRAINER in added:  # Trainer recreates missing parts, even of an ended job
         yield from _policy(plan, "ended", [("jobset.x-k8s.io", "v1alpha2", "jobsets", ["DELETE"])], [_STAYS])
     users = [{"name": "users", "expression": f"!{_CONTROLLER}"}]
     judged = {"matchConditions": users, "variables": identity.variables(plan)}

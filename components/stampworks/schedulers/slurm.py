@@ -191,7 +191,7 @@ def _health_settings(plan: Plan) -> list[Setting]:
     # nodes are idle, and exist to be broken.
     silent_s, look_s = (300, 300) if on_machines(plan) else (30, 20)
     return [
-        # 2 would also return a node that a person has set down
+        # 2 would also return a node that a user has drained
         ("ReturnToService", 1),
         ("SlurmdTimeout", silent_s),
         ("HealthCheckProgram", HEALTH),
@@ -205,7 +205,7 @@ def _health_settings(plan: Plan) -> list[Setting]:
         ("TaskProlog", f"{HELPERS}/task-environment"),
         # The prolog waits for the user's checks. A job whose script has not started by then is requeued.
         ("BatchStartTimeout", 60),
-        # a shell's limits say nothing about a job: memory for RDMA must stay lockable
+        # a shell's limits do not matter to a job: memory for RDMA must stay lockable
         ("PropagateResourceLimitsExcept", "MEMLOCK,NOFILE"),
     ]
 
@@ -260,7 +260,7 @@ def accounting(plan: Plan, roster: Roster) -> list[Setting]:
         return []
     return [
         ("AccountingStorageType", "accounting_storage/slurmdbd"),
-        # people ask for records from every node, and slurmdbd is on the head
+        # users query records on every node, and slurmdbd is on the head
         ("AccountingStorageHost", controller(plan, roster).address),
         ("AccountingStoragePort", DATABASE_PORT),
         ("AccountingStorageTRES", "gres/gpu"),

@@ -158,7 +158,7 @@ def _thing(way: Sequence[PathStep]) -> str:
 
 
 def _step(step: PathStep, key: str) -> str:
-    words = FIELDS | THINGS if step.key else FIELDS  # the groups of the plan are pools; those of a role are its groups
+    words = FIELDS | THINGS if step.key else FIELDS  # the plan's groups are pools; a role has its own groups
     name = words.get(step.field, step.field)
     if step.field == "groups" and step.key in NO_POOLS:
         name = "group"
@@ -173,7 +173,7 @@ def shown(value: Any, field: str, unit: str) -> str:
     """Return a value in words, with its unit. None is `unknown`."""
     if field == "pods":
         return value.way if value else "none"
-    if field == "directory" and not isinstance(value, str):  # the one of people, and not that of checkpoints
+    if field == "directory" and not isinstance(value, str):  # the retention of people's records, not of checkpoints
         return value.uri if value else "none"
     if value is None:
         return "unknown"

@@ -218,7 +218,7 @@ class Simulated:
     def parameter(self, name: str, value: str, region: str = REGION) -> None:
         """Set a public parameter, which callers of the API cannot write."""
         kept = ssm_backends[DEFAULT_ACCOUNT_ID][region]._parameters[name]
-        made: Any = Parameter  # declared abstract, and is not
+        made: Any = Parameter  # declared abstract, but it is not
         kept.append(made(DEFAULT_ACCOUNT_ID, name, value, "String", None, None, None, utcnow(), 1, "text"))
 
     def answer(self, inner: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

@@ -108,7 +108,7 @@ def test_nothing_of_the_owners_is_made_changed_or_deleted(
     theirs = {id_ for _, id_ in existing_parts(plan)}
     assert len(theirs) == 11
     written = json.dumps([each for each in calls if each["call"] == "Delete" and each["type"].startswith("aws:")])
-    # a resource that names one of theirs, as an instance its subnet, is not theirs
+    # a resource that names an existing part, as an instance its subnet, is not that part
     assert not [type_ for type_, name in deleted if name in theirs]
     assert "fs-0123456789abcdef5" not in written
 

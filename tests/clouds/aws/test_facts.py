@@ -488,7 +488,7 @@ def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Cal
     called |= {"eks:DescribeAddonVersions", "iam:GetRole"}  # for a lock, and for a role
     assert called == {*reading.actions()}
     permitted = {*read["Action"], published["Action"]}
-    assert called - permitted == {"ec2:RunInstances"}  # tried without starting anything; whether it may be is the fact
+    assert called - permitted == {"ec2:RunInstances"}  # a dry run: its answer is the fact
     assert permitted - called == {*reading.BEHIND, "sts:DecodeAuthorizationMessage"}
     assert all(re.fullmatch(r"[a-z0-9-]+:(Decode|Describe|Get|List|Simulate)[A-Za-z]+", each) for each in permitted)
 

@@ -264,7 +264,7 @@ def test_machine_that_hangs_terminates(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         path.chmod(0o755)
-    # all that needs AWS is there at once
+    # all services that need AWS are simulated
     found = f"""
 FOLDER = Path({str(tmp_path / "folder")!r})
 packages = str

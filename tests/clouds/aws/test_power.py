@@ -287,7 +287,7 @@ def test_a_program_that_waits_loses_no_node(head: Head, cloud: Cloud, killed: bo
             while not locked(head.settings.parent / "resuming"):
                 assert time.monotonic() < until
                 WAIT(0.05)
-            waiting.send_signal(signal.SIGSTOP)  # stop the others, so that the watch gets the book
+            waiting.send_signal(signal.SIGSTOP)  # stop the others, so that the watch gets the record
             book.close()
             head.watch_on(lambda: None, lambda: None)
             assert head.returned() == {}

@@ -24,7 +24,7 @@ def nics(plan: Plan) -> list[tuple[int, int, bool, bool]]:
     return [(each.card, each.device, each.fabric, each.address) for each in pool.launch.interfaces]
 
 
-# 256 addresses less the five that AWS keeps and the head's: 250.
+# 256 addresses, without the five that AWS reserves and the head's: 250.
 @pytest.mark.parametrize(
     ("machine", "each", "most"),
     [("p4d", 4, 62), ("p5", 32, 7), ("p5en", 16, 15), ("p6-b200", 8, 31), ("p6-b300", 17, 14), ("p6e-gb200", 5, 50)],

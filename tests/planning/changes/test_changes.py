@@ -37,7 +37,7 @@ def test_every_declared_field_has_its_change(path: str, value: Any) -> None:
     wanted = path.rpartition("[]")[0] if path in RENAMED else path
     found = {each.field: each.policy for each in of(path, value).changes}
     assert wanted in found
-    if path != "storage[].name":  # a protected one may not go
+    if path != "storage[].name":  # a protected one cannot be removed
         assert found[wanted] == change_of(wanted)
 
 
@@ -445,7 +445,7 @@ def test_other_leaves_are_cabled_anew() -> None:
     [change] = found.changes
     assert (change.field, change.policy, change.restarts) == ("fabric.oversubscription", "roll", 256)
     assert change.why == "a leaf has 40 nodes instead of 32: nodes are cabled anew"
-    [first, *_] = found.order  # the head has no rails, and no disk has to do with a cable
+    [first, *_] = found.order  # the head has no rails, and disks do not depend on cables
     assert (first.stage, first.text) == (
         "roll",
         "gpu-[001-256] in waves of at most 64, each within one leaf: their jobs end first, then other cables and a "

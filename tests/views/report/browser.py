@@ -59,7 +59,7 @@ class Page:
             self.session = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
             for domain in ("Page", "Network", "Log", "Runtime"):
                 self.ask(f"{domain}.enable")
-            self.ask("Emulation.setScrollbarsHidden", hidden=True)  # pictures have none: nothing shall move for them
+            self.ask("Emulation.setScrollbarsHidden", hidden=True)  # screenshots need no animations
         self.resize(width)
         loads = self._loads() + 1
         self.ask("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
@@ -103,7 +103,7 @@ def browser(folder: Path, timeout_s: int = TIMEOUT_S) -> Iterator[Page]:
     assert program, f"{BROWSER} is not on PATH: python3 -m tools.prepare --long"
     inbound, to = os.pipe()
     from_, outbound = os.pipe()
-    # the browser reads from 3 and writes to 4; of numbers above 9 dash knows nothing
+    # the browser reads from 3 and writes to 4; dash supports no numbers above 9
     script = f'exec 3<&{inbound} 4>&{outbound}; exec timeout {timeout_s} "$@"'
     command = ["bash", "-c", script, "bash", program, "--headless", "--no-sandbox", "--disable-gpu"]
     command += ["--disable-dev-shm-usage", "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"]

@@ -378,7 +378,7 @@ def may_start(
         "StringEquals": {f"aws:ResourceTag/{key}": value for key, value in own.items()},
         "Null": {f"aws:ResourceTag/{tags.ELASTIC}": "false"},
     }
-    # the documentation does not say that a reservation group counts as a resource of the template (Service
+    # the documentation does not say whether a reservation group counts as a resource of the template (Service
     # Authorization Reference, "Actions, resources, and condition keys for Amazon EC2", read 2026-11-27)
     by_group = {each.reservation for group in groups for each in group.offers if each.reservation.startswith("arn:")}
     kinds = sorted({each.launch.instance_type for each in groups if each.launch})

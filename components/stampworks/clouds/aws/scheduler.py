@@ -123,7 +123,7 @@ class ControlPlane(pulumi.ComponentResource):
     def _cluster(self, opts: ResourceOptions) -> eks.Cluster:
         name, plan, place = self._name, self.plan, self.place
         own = place.tags("control-plane")
-        logs = cloudwatch.LogGroup(  # EKS would create it without an end of retention
+        logs = cloudwatch.LogGroup(  # EKS would create it with unlimited retention
             f"{name}-control-plane",
             name=f"/aws/eks/{plan.name}/cluster",
             retention_in_days=_LOG_DAYS,
@@ -154,8 +154,8 @@ class ControlPlane(pulumi.ComponentResource):
             enabled_cluster_log_types=[*_LOGS],
             upgrade_policy={"support_type": "EXTENDED"},  # an upgrade is a declared change; do not let EKS decide
             tags=own,
-            # EKS keeps a cluster in its VPC (UpdateClusterConfig in botocore 1.44.5, read 2026-11-28). Another one has
-            # its name, and comes after it.
+            # EKS keeps a cluster in its VPC (UpdateClusterConfig in botocore 1.44.5, read 2026-11-28). A replacement
+            # has the same name, and comes after it.
             opts=ResourceOptions.merge(
                 opts,
                 ResourceOptions(

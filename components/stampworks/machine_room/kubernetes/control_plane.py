@@ -219,7 +219,7 @@ def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
 def _state(folder: Path, drift: tuple[str, ...]) -> ControlPlaneState:
     bootstrap = folder / "bootstrap.conf"
     said = bootstrap.read_text() if bootstrap.exists() else ""
-    # The signing key of service accounts is made once, and goes with all other data of the cluster.
+    # The signing key of service accounts is created once, and deleted with all other data of the cluster.
     authority, identity = (_digest(folder / "pki" / name) for name in ("ca.crt", "accounts.key"))
     return ControlPlaneState((folder / "admin.conf").read_text(), said, authority, identity, drift)
 

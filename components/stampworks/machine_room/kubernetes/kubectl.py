@@ -77,7 +77,7 @@ class Kubectl:
 
 def command(config: Path) -> tuple[str, ...]:
     """Return the start of a command for the server that a file names."""
-    # a cache of its own: what kubectl caches of this server is wrong for the next one at the same port
+    # a separate cache: kubectl's cached answers of this server are wrong for the next one at the same port
     return program("kubectl"), f"--kubeconfig={config}", f"--cache-dir={config.parent / 'run' / 'kubectl'}"
 
 

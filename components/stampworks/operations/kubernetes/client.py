@@ -76,7 +76,7 @@ def user_config(plan: Plan, user: str) -> str:
 def kubectl_with(config: Path) -> tuple[str, ...]:
     """Begins a command that asks the server that a file names."""
     if program := shutil.which("kubectl"):
-        # answers that kubectl has kept of another server at the same address is wrong for this one
+        # kubectl's cached answers of another server at the same address are wrong for this one
         return (program, f"--kubeconfig={config}", f"--cache-dir={config.with_suffix('.cache')}")
     raise UnknownError("there is no kubectl on this machine", "install it")
 
@@ -127,7 +127,7 @@ class KubernetesApi:
 
     def awaited(self, progress: Callable[[str], None]) -> None:
         """Wait until the server answers. A cloud reports a new one before its name resolves, or before it listens."""
-        _ = self._kubectl  # waiting does not help where it is missing
+        _ = self._kubectl  # waiting does not help if it is missing
         until = time.monotonic() + _NEW_S
         while True:
             try:

@@ -72,7 +72,7 @@ _PULLS = ("ErrImagePull", "ImagePullBackOff")
 _NOT_TO_BE_HAD = re.compile(
     r"not ?found|does not exist|unauthorized|forbidden|denied|authorization failed|no basic auth credentials", re.I
 )
-# An object that containerd could not make under load ("CreateContainerError") succeeds another time.
+# An object that containerd could not create under load ("CreateContainerError") may succeed another time.
 _CANNOT_START = ("CreateContainerConfigError", "ErrImageNeverPull", "ImageInspectError", "InvalidImageName")
 _OTHER_IMAGE = (
     "set scheduler.workloads_image to an image that these nodes may pull and can start, or permit the pull; for "

@@ -71,7 +71,7 @@ class KubernetesJobs:
         of = self._own(job)
         self._make_room(of.team, of.name, *self._tasks_of(of.team, of.name, job.user))
         secret = pods.secret_name(of.name)
-        # a user may delete a secret and not look at it: kubectl would, to wait
+        # a user may delete a secret but not read it, which kubectl would do to wait
         gone = ["delete", "secret", secret, f"--namespace={of.team}", "--ignore-not-found", "--wait=false"]
         self._server.said(gone)
         whole = pods.manifests(job, of)
@@ -241,7 +241,7 @@ def _team(plan: Plan, user: User | None) -> str:
     if user and plan.scheduler.accounts:
         what = f"{user.name} has no account, and so no team whose nodes a run could use"
         raise InputError(what, f"write accounts: [{plan.scheduler.accounts[0].name}] at the user, and run pulumi up")
-    return min(team.name for team in scheduling.teams(plan))  # the order of accounts says nothing
+    return min(team.name for team in scheduling.teams(plan))  # the order of accounts has no meaning
 
 
 def _devices(plan: Plan, wanted: JobRequest) -> dict[str, str]:

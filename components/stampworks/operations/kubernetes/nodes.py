@@ -261,7 +261,7 @@ def hold(server: KubernetesApi, reasons: Mapping[str, DrainReason]) -> None:
     """Cordon nodes with a reason each. The caller decides whose reasons may be replaced."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
-        if reason.by == "proof" and reason.text.startswith(UNPROVEN.text):  # a taint keeps no more of it
+        if reason.by == "proof" and reason.text.startswith(UNPROVEN.text):  # a taint keeps no more data
             server.said(["taint", "node", *names, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"])
             _uncordon(server, names)
         else:
@@ -333,7 +333,7 @@ def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
     """Return whether a pod runs a job. Pods of daemon sets, bucket drivers and Kubernetes itself do not count, nor do
     pods older than their node: they ran on an earlier node of that name."""
     began, made = pod["status"].get("startTime", ""), born.get(pod["spec"].get("nodeName", ""), "")
-    if began and began < made:  # both in UTC and of one form
+    if began and began < made:  # both are in UTC and in the same format
         return False
     metadata = pod["metadata"]
     daemons = any(each["kind"] in ("DaemonSet", "Node") for each in metadata.get("ownerReferences", ()))

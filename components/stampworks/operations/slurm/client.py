@@ -232,7 +232,7 @@ def _job(item: dict[str, Any]) -> SlurmJob:
     if type(number) is not int:
         raise UnknownError("squeue listed a job without a number", "look there: stampworks ssh head")
     nodes = item.get("nodes")
-    nodes = nodes if isinstance(nodes, str) else ""  # whole, for a part of the names would be a wrong answer
+    nodes = nodes if isinstance(nodes, str) else ""  # all or nothing, because some of the names would be a wrong answer
     return SlurmJob(id=number, user=_text(item.get("user_name")) or "unknown", nodes=expand(nodes))
 
 

@@ -123,14 +123,14 @@ def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> lis
         f"--nodes={len(nodes)}",
         "--ntasks-per-node=1",
         "--exclusive",
-        # a job that has a node for itself has its accelerators too, but its programs see none that were not asked for
+        # a job with a whole node has its accelerators, too, but its programs see only requested ones
         *([f"--gres=gpu:{accelerators}"] if accelerators else []),
         "--chdir=/tmp",
         "--input=none",
         "--label",
         "--kill-on-bad-exit=0",
         f"--immediate={_START_S:.0f}",
-        "--wait=0",  # a rank may end long before the last one; the limit of all is set elsewhere
+        "--wait=0",  # a rank may end long before the last one; another setting limits all ranks
         "--",
     ]
 

@@ -155,9 +155,7 @@ def _whole(number: int, jobs: list[Job]) -> Job:
 
 def _job(job: slurm.Queued) -> Job:
     workload = job.comment.removeprefix(batch.COMMENT) if job.comment.startswith(batch.COMMENT) else ""
-    state: State = next(
-        (_STATES[each] for each in job.states if each in _STATES), "failed"
-    )  # flags may stand before it
+    state: State = next((_STATES[each] for each in job.states if each in _STATES), "failed")  # flags may precede it
     if "completing" in job.states:
         state = "ending"
     why = _why(job.reason) if state == "waiting" else ""

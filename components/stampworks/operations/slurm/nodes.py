@@ -119,7 +119,7 @@ def hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
     """Drain nodes with a reason each. The caller decides whose drains may be replaced."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
-        # scontrol takes one quotation mark off either end, which would otherwise be one of the reason's own
+        # scontrol removes a quotation mark at either end, which could be part of the reason
         _set_state(roster, names, "drain", f'reason="{written(reason)}"')
 
 

@@ -129,7 +129,7 @@ def _judged(
     rows += [
         _missing(group, node, known.get(node.name))
         for group in groups
-        for node in group.nodes[: group.count_min]  # others start with the work
+        for node in group.nodes[: group.count_min]  # other nodes are elastic
         if node.name not in present
     ]
     order = {group.name: position for position, group in enumerate(groups)}

@@ -255,7 +255,7 @@ def _capacity(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterat
             if getattr(options, need) is None:
                 text = f"{title} with EFA needs {need}"
                 yield OptionFinding("storage.efa", "fail", need, text, f"write {need}: automatic, or a number")
-        ranges = row.capacity_efa if row.capacity != () else ()  # none when it grows automatically
+        ranges = row.capacity_efa if row.capacity != () else ()  # none if it grows automatically
         title += " with EFA"
     yield from _number("storage.capacity", "capacity", options.capacity, ranges, title, kind.capacity_unit)
 

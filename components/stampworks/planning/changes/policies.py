@@ -160,7 +160,7 @@ def _policy(each: Difference, field: str) -> Policy | None:
     if field == "pools" and each.way[-1].field in ("order", "zone"):
         return "replace"  # addresses follow the order of pools, and the head follows the first pool
     if field == "scheduler.addons" and each.a is None:
-        return "in place"  # an add-on that comes takes no objects away, as one that goes does
+        return "in place"  # adding an add-on removes no objects, unlike its removal
     return change(fields()[field]) if field else _looked_up(each)
 
 

@@ -170,7 +170,7 @@ def rooms(plan: Plan, facts: Facts) -> Iterator[Finding]:
         place = f"{WHERE}.subnets[{declared.entry}].id"
         if (one := there.get(declared.id)) is None or each.needed is None:
             continue
-        # nodes that run have theirs already, and so have file systems that nodes run with
+        # running nodes and their file systems have addresses already
         coming = max(0, each.needed - held) if each.name == NODES else 0 if held else each.needed
         text = f"{one.id} has {one.free} addresses free, and {each.name} may still take {coming}"
         if coming <= one.free:

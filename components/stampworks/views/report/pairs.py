@@ -90,7 +90,9 @@ def _figure(nodes: tuple[str, ...], rail: str, measured: Sequence[Pair]) -> Elem
     room = _NUMBERED if len(nodes) <= _NUMBERS_MAX else _CROWDED
     side, place = min(_SIDE, room / len(nodes)), {name: at for at, name in enumerate(nodes)}
     margin = _LETTER * max(len(short(name)) for name in nodes) + 8
-    height, width = (f"{margin + side * len(nodes) + more:.0f}" for more in (1, margin / 2))  # the last name leans out
+    height, width = (
+        f"{margin + side * len(nodes) + more:.0f}" for more in (1, margin / 2)
+    )  # the last name leans outwards
     every = -(-10 // side)  # a label is ten points high
     labels = [
         label for name, at in place.items() if not at % every for label in _labels(name, margin, side * (at + 0.5))
