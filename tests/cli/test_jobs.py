@@ -154,7 +154,7 @@ def test_cancelling(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["cancel", "demo"]) == exits.FINE
     assert (cluster.folder / "scancel").read_text() == "7\n"
     assert capsys.readouterr().out == (
-        "run demo is cancelled: job 7; its checkpoints stay, and submit goes on from them\n"
+        "run demo is cancelled: job 7; its checkpoints stay, and submit continues from them\n"
     )
     at_work(cluster, ("COMPLETED", "None"))
     assert main(["cancel", "demo"]) == exits.FINE

@@ -271,7 +271,7 @@ def test_ssh_to_a_job(asked: str, cluster: StandIn, project: Path) -> None:
         (
             "demo",
             exits.NO,
-            "job demo is on no node now: it is waiting\n  hint: stampworks jobs lists those that run\n",
+            "job demo is on no node now: it is waiting\n  hint: stampworks jobs lists running jobs\n",
         ),
     ],
 )

@@ -386,7 +386,7 @@ def test_effects_that_fail_a_review(repository: Repository, capsys: Capsys) -> N
     repository.edit("stacks/base/all.yaml", "machine: sim-h100", "machine: sim-a100-small")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".", "--fail-on", "data")
     assert (found["verdict"], found["effects"]) == ("pass", ["replace", "restart"])
-    assert "Needs approval: parts are taken down and made anew." in found["headline"]
+    assert "Needs approval: parts are removed and created again." in found["headline"]
     assert main(["review", "-s", "one", "--base", "HEAD", "--head", ".", "--fail-on", "replace"]) == exits.NO
     assert capsys.readouterr().err == "the change has an effect that --fail-on names: replace\n"
     assert main(["review", "--base", "HEAD", "--head", ".", "--fail-on", "money"]) == exits.WRONG_INPUT

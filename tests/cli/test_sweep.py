@@ -61,9 +61,7 @@ def test_removed_rooms_as_json(rooms: Path, capsys: pytest.CaptureFixture[str]) 
 def test_a_word_alone_removes_nothing(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--yes` without a name is refused, and no option can be abbreviated."""
     assert main(["sweep", "--yes"]) == 2
-    assert capsys.readouterr().err == (
-        "--yes removes one room, and none is named\n  hint: write stampworks sweep CLUSTER --yes\n"
-    )
+    assert capsys.readouterr().err == ("--yes removes a room: name it\n  hint: write stampworks sweep CLUSTER --yes\n")
     assert main(["sweep", "mine", "--ye"]) == 2
     assert len(list(rooms.iterdir())) == 2
 

@@ -47,7 +47,7 @@ def planned() -> Plan:
     [
         (None, True, "the stack has no password for it"),
         ("", True, "the stack has no password for it"),
-        ("open", False, "its password stands in the stack's file in the clear"),
+        ("open", False, "its password is unencrypted in the stack's file"),
         ("two\nlines", True, "its password has characters that settings of SSSD cannot have"),
         (" blank", True, "its password has characters that settings of SSSD cannot have"),
         ("good enough", True, ""),

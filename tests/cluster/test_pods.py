@@ -203,7 +203,7 @@ def test_a_job_that_is_deleted_while_it_is_waited_for(stack: KubernetesStack) ->
         said, why = waits.communicate(timeout=120)
     assert waits.returncode not in (0, 2), said + why
     assert "0: begun" in said
-    assert why.endswith("as of one that is ended from outside: somebody has cancelled or deleted it\n"), why
+    assert why.endswith("as of one that is ended from outside: it was cancelled or deleted\n"), why
     assert "no run is called" not in why
 
 

@@ -208,8 +208,8 @@ def test_an_image_that_no_node_would_boot(
     managed = case_of(cloud="aws", region="us-east-1", pools=POOLS, scheduler={"kind": "kubernetes"})[0]
     for made, file, words in (
         (plan, None, "images built here are for nodes on this machine, and those of cluster "),
-        (managed, None, " boot the image that aws has for them: no image of ours is made"),
-        (managed, str(tmp_path / "image.json"), " boot the image that aws has for them: no image of ours is made"),
+        (managed, None, " boot the image that aws has for them: no image is built"),
+        (managed, str(tmp_path / "image.json"), " boot the image that aws has for them: no image is built"),
     ):
         monkeypatch.setattr("stampworks.cli.stacks.plan_of", lambda _, made=made: made)
         with pytest.raises(exits.CliError, match=words):

@@ -106,7 +106,7 @@ def test_all_failures_are_in_one_message() -> None:
         "  gpu-003: cannot be reached\n"
         "    No route to host\n"
         "    check: does the node run (stampworks status), and does it answer (stampworks ssh NODE)?\n"
-        "Tasks that were done stay done; the next run goes on from there."
+        "Finished tasks stay finished; the next run continues from there."
     )
 
 

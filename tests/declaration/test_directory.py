@@ -100,9 +100,9 @@ def test_a_password_never_goes_in_the_clear(tmp_path: Path) -> None:
 
 def test_jobs_need_an_account_where_there_are_accounts(tmp_path: Path) -> None:
     """Slurm refuses other jobs, and only groups assign users to accounts."""
-    needed = "Slurm runs jobs of people with an account alone, and people of the directory have none"
+    needed = "Slurm runs jobs only of people with an account, and people of the directory have none"
     assert said(tmp_path, LDAP, scheduler=ACCOUNTS) == f"directory.account: {needed}"
-    nobody = "whose jobs are charged to it nobody says: a directory is never listed as a whole"
+    nobody = "no rule assigns its jobs: a directory is never listed as a whole"
     assert said(tmp_path, {**LDAP, "account": "research"}, scheduler=ACCOUNTS) == f"directory.account: {nobody}"
     fine = planned(tmp_path, {**LDAP, "account": "research", "access_groups": ["ml"]}, scheduler=ACCOUNTS)
     assert fine.directory
@@ -115,7 +115,7 @@ def test_homes_need_storage(tmp_path: Path) -> None:
 
 
 def test_pods_know_no_people_of_a_node(tmp_path: Path) -> None:
-    why = "people of a directory log in to nodes, and in a pod there is no account of its node"
+    why = "people of a directory log in to nodes, and pods do not have the accounts of their node"
     assert said(tmp_path, LDAP, scheduler={"kind": "kubernetes"}).startswith(f"directory.kind: {why}")
 
 

@@ -71,7 +71,7 @@ def test_a_host_that_is_no_debian_is_told_so(etc: Path) -> None:
     with pytest.raises(RoomError) as refused:
         sources_of("trixie", etc)
     assert str(refused.value) == (
-        "node image: cannot find a Debian mirror: it is made from the mirror of this host's apt, and this host is "
+        "node image: cannot find a Debian mirror: it uses the mirrors of this host's apt, and this host is "
         "Fedora Linux 44\n  hint: run the local cloud on Debian 12 or newer"
     )
 

@@ -65,7 +65,7 @@ def test_one_that_nothing_waits_for_and_that_ends_at_once_is_told(ensured: Calla
         ensured(PODS, name)
     assert str(caught.value) == (
         f"cluster k: {name} has ended: Listen: listen tcp :53: bind: in use\n"
-        "  hint: run the same command again: what was done stays"
+        "  hint: run the same command again: it continues"
     )
 
 

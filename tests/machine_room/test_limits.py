@@ -133,7 +133,7 @@ def left_of(home: Path) -> list[str]:
 def test_a_limit_of_open_files_is_named(tmp_path: Path, limit: int) -> None:
     """Root has such a limit as well."""
     refused = said(tmp_path, "ensure", "prlimit", f"--nofile={limit}:")
-    hint = rf"  hint: raise the limit \(ulimit -n says {limit}\) and run the same command again: what was done stays\n"
+    hint = rf"  hint: raise the limit \(ulimit -n says {limit}\) and run the same command again: it continues\n"
     assert re.fullmatch(rf"cluster limited: cannot .*: Too many open files\n{hint}", refused), refused
     assert said(tmp_path, "ensure") == "done\n"
     assert said(tmp_path, "remove") == "done\n"

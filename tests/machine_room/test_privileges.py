@@ -201,7 +201,7 @@ def test_a_user_without_subordinate_ids_reads_so_for_real(tmp_path: Path, verb: 
         return
     assert done.returncode == 4, done.stderr
     assert re.search(
-        r"^node image: cannot make namespaces, in which it is made: .*\n"
+        r"^node image: cannot create the namespaces for it: .*\n"
         r"  hint: nobody has no subordinate ids in /etc/subuid; "
         r"as root: usermod --add-subuids \d+-\d+ nobody$",
         done.stderr,

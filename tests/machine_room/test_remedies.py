@@ -19,12 +19,12 @@ from stampworks.machine_room.remedies import remedy
         (
             "write error: Disk quota exceeded",
             "remove files of this user's or ask for a larger quota (quota -s says how much it is), "
-            "then run the same command again: what was done stays",
+            "then run the same command again: it continues",
         ),
         (
             "rm: cannot remove '/a': Device or resource busy",
             "something is mounted there (findmnt shows what): unmount it, "
-            "then run the same command again: what was done stays",
+            "then run the same command again: it continues",
         ),
         ("mount overlay on /a: No such device", "the kernel may lack it; as root: modprobe overlay"),
         ("RTNETLINK answers: Device or resource busy", ""),
@@ -53,7 +53,7 @@ def test_a_full_disk_is_told_in_bytes_and_in_files(
     found = SimpleNamespace(f_bavail=3, f_frsize=1 << 20, f_files=files_total, f_favail=7)
     monkeypatch.setattr(os, "statvfs", lambda path: found)
     assert remedy("No space left on device", "", place=tmp_path / "not/there") == (
-        f"make room: {tmp_path} has {left} left; then run the same command again: what was done stays"
+        f"make room: {tmp_path} has {left} left; then run the same command again: it continues"
     )
 
 

@@ -265,7 +265,7 @@ def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
     stamp.run("gpu-001", "sh", "-c", "echo kept >/var/lib/state/file; touch /root/mine")
     assert (volume / "file").read_text() == "kept\n"
     stamp.run("gpu-001", "umount", "/var/lib/state")
-    assert stamp.drift(1) == ["gpu-001: the node has lost what is mounted on /var/lib/state"]
+    assert stamp.drift(1) == ["gpu-001: the node has lost the mount on /var/lib/state"]
     stamp.ensure_nodes(1, volumes=state)
     assert stamp.run("gpu-001", "cat", "/var/lib/state/file", "/root/mine") == "kept\n"
     stamp.image = room.NodeImage("another", stamp.image.layers, stamp.image.packages)

@@ -44,11 +44,11 @@ def test_an_amount_is_the_same_however_the_server_writes_it(
     "said", [{"memory": "2G"}, {"memory": "2048"}, {"memory": "2Ti"}, {"nvidia.com/gpu": "8k"}, {"cpu": "none of ours"}]
 )
 def test_another_amount_is_another_machine(said: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert drift(monkeypatch, {**CAPACITY, **said}) == [("gpu-001", "without what its machine has")]
+    assert drift(monkeypatch, {**CAPACITY, **said}) == [("gpu-001", "without the resources of its machine")]
 
 
 def test_missing_parts_are_drift(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert drift(monkeypatch, {"cpu": "1k", "memory": "2Gi"}) == [("gpu-001", "without what its machine has")]
+    assert drift(monkeypatch, {"cpu": "1k", "memory": "2Gi"}) == [("gpu-001", "without the resources of its machine")]
 
 
 def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,7 @@ def test_something_else_of_the_same_name(cluster: StandIn, plan: Plan) -> None:
         "run demo exists with other options:\n"
         "  steps: 20 before, 30 now\n"
         "  model.width: 128 before, 64 now\n"
-        "  hint: take another name, or give the same options, and the run goes on"
+        "  hint: take another name, or give the same options, and the run continues"
     )
     assert (folder(plan) / "options.json").read_text() == before
 

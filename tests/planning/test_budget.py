@@ -118,7 +118,7 @@ def test_block_needs_mail_addresses() -> None:
     """The nodes of the block are terminated with their jobs."""
     [it] = found(on_aws({}, pools=[BLOCK]), "purchase.end")
     assert (it.outcome, it.place, it.subject) == ("warn", "budget.notify", "gpu")
-    assert it.text == "the nodes of pool gpu end half an hour before their block does, and nobody gets mail about it"
+    assert it.text == "the nodes of pool gpu end half an hour before their block, and no mail address is declared"
     assert found(on_aws({"notify": ["ops@example.com"]}, pools=[BLOCK]), "purchase.end") == []
     assert found(on_aws({}), "purchase.end") == []
 

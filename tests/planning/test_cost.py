@@ -74,7 +74,7 @@ def test_the_page_says_what_the_first_cluster_costs() -> None:
 
 def test_items_outside_of_a_sum() -> None:
     """Items that are billed by use are listed beside the total."""
-    last = "traffic to other zones and to the world, requests, and what is written to logs"
+    last = "traffic to other zones and to the internet, requests, and logs"
     plan = on_aws({"count": 2})
     assert cost(plan).usd_per_hour is not None
     assert cost(plan).uncounted == ("each GB that passes through the NAT gateway", last)
@@ -83,5 +83,5 @@ def test_items_outside_of_a_sum() -> None:
     kubernetes = cost(on_aws({"count": 2}, scheduler={"kind": "kubernetes"})).uncounted
     assert "the control plane of Kubernetes" in kubernetes
     google = cost(planned("google", "a3-ultragpu-8g", region="us-central1")).uncounted
-    assert google == ("whatever else is billed, as disks and traffic may be",)
+    assert google == ("other billed items, such as disks and traffic",)
     assert cost(planned("hosts", "dgx-h100")).uncounted == ()

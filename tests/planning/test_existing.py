@@ -240,7 +240,7 @@ def test_the_plan_takes_the_subnets_of_its_zone() -> None:
 def test_costs_of_network_owners_are_not_counted() -> None:
     counted = {each.what for each in cost(plan()).charges}
     assert not counted & {"NAT gateway", "public address", "endpoints"}
-    assert "what its owners bill for the existing network" in cost(plan()).uncounted
+    assert "the owners' bill for the existing network" in cost(plan()).uncounted
 
 
 def test_another_network_is_the_same_cluster_once_more() -> None:

@@ -37,7 +37,7 @@ def queues_of(plan: Plan) -> list[Finding]:
             {"preemption": "cancel", "priorities": PRIORITIES},
             "kueue.preemption",
             "scheduler.preemption",
-            "Kueue ends no job that has to make room: it suspends it, and the job starts again when there is room",
+            "Kueue does not cancel a preempted job: it suspends it, and the job starts again when there is room",
             "write preemption: requeue, or off",
         ),
         (

@@ -232,7 +232,7 @@ def test_all_hosts_that_fail_are_named_at_once(cluster: Cluster) -> None:
         "site.yml failed on 2 hosts.\n"
         "  gpu-001, gpu-003: base : Make the users\n"
         "    user dora: uid 3001 is taken by carol on this node\n"
-        "Tasks that were done stay done; the next run goes on from there."
+        "Finished tasks stay finished; the next run continues from there."
     )
     for node in ("gpu-001", "gpu-003"):
         cluster.shell(node, "userdel -r carol 2>/dev/null")

@@ -253,10 +253,10 @@ def test_an_interrupt_ends_the_work_at_once_and_keeps_what_exists(project: ToyPr
     seconds = time.monotonic() - begun
     engine.send_signal(signal.SIGINT)
     shown, _ = engine.communicate(timeout=60)  # undisturbed it takes ten minutes
-    assert "* interrupted; the next `pulumi up` goes on from here" in shown
+    assert "* interrupted; the next `pulumi up` continues from here" in shown
     lines = [one for one in shown.splitlines() if f" {line} " in one]
     assert 2 <= len(lines) <= seconds / 2 + 3, "progress is shown, a line every two seconds"
-    assert project.state()["one"]["initErrors"] == ["interrupted; the next `pulumi up` goes on from here"]
+    assert project.state()["one"]["initErrors"] == ["interrupted; the next `pulumi up` continues from here"]
 
 
 def test_a_killed_engine_leaves_no_plugin(project: ToyProject) -> None:

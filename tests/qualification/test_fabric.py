@@ -45,7 +45,7 @@ def test_the_words_of_a_collective_that_is_past_the_fabric() -> None:
     )
     assert failed.derivation == (
         "at least: 8 times: in a ring each of 4 ranks sends 2 x 3/4 of 2 MiB; at most over the network for management: "
-        "half of what its share would be if it were used as each of 2 rails is: 1/6 of 24 MiB"
+        "half of its share if it were used like each of 2 rails: 1/6 of 24 MiB"
     )
 
 

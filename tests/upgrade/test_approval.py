@@ -121,7 +121,7 @@ def test_each_change_says_what_it_does(stamped: Stamped) -> None:
     asked, _, _ = stamped.refused().partition("  hint: ")
     assert asked.splitlines() == [
         "2 changes need a person's yes:",
-        "  pool gpu machine: sim-h100 in the cluster, sim-a100-small in the declaration: taken down and made anew",
+        "  pool gpu machine: sim-h100 in the cluster, sim-a100-small in the declaration: removed and created again",
         "  user alice uid: 2001 in the cluster, 2999 in the declaration: data or state would be lost",
     ]
 

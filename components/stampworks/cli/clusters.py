@@ -37,7 +37,7 @@ def workers_of(stack: str) -> tuple[Plan, Roster]:
             f"nodes of cluster {plan.name} lack the programs of Stampworks, and scheduler.workloads_image "
             "names no image"
         )
-        raise exits.CliError(what, "build one from workloads/Containerfile, and write its name there")
+        raise exits.CliError(what, "build an image from workloads/Containerfile, and write its name there")
     return plan, kubernetes_nodes.roster(plan.name, plan.cloud, plan.region, [pool.name for pool in plan.pools])
 
 

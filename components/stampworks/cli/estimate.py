@@ -48,7 +48,7 @@ def add_verbs(verbs: Any) -> None:
     )
     estimate.add_argument("--mfu", metavar="F", type=_share, help="share of the machine's peak, as in 0.4")
     estimate.add_argument("--tflops-per-gpu", metavar="X", type=_positive, help="TFLOP/s of one accelerator instead")
-    estimate.add_argument("--usd-per-gpu-hour", metavar="P", type=_usd, help="price of one accelerator for an hour")
+    estimate.add_argument("--usd-per-gpu-hour", metavar="P", type=_usd, help="price of an accelerator for an hour")
     estimate.add_argument(
         "--checkpoints", metavar="N", type=_count(10**6), help="number of checkpoints that are kept (default: 1)"
     )

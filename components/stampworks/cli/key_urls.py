@@ -21,7 +21,7 @@ TIMEOUT_S = 30
 """Seconds for all URLs together."""
 AT_A_TIME = 16
 AGAIN = "see whether it can be reached from here, and look again"
-REFUSED = "see what is published there, or take the entry out"
+REFUSED = "check the URL, or remove the entry"
 
 
 class _UnansweredError(Exception):

@@ -46,7 +46,7 @@ class Named:
                 self._bytes += min(file.stat().st_size, SIZE_MAX_KIB << 10)
             if self._bytes > TOTAL_MAX_MIB << 20:
                 what = f"{file}: with it the stacks and what they extend are larger than {TOTAL_MAX_MIB} MiB"
-                raise exits.CliError(what, "put what is common into one base")
+                raise exits.CliError(what, "put common parts into a base")
 
     def chain(self, file: Path, inside: Path) -> list[Path]:
         """Return a file and its bases, as far as they exist and can be read."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Any) -> None:
     """Add the verb `new` and its options."""
-    new = verbs.add_parser("new", help="declare a sibling of a stack, in a file of its own", allow_abbrev=False)
+    new = verbs.add_parser("new", help="declare a sibling of a stack, in a separate file", allow_abbrev=False)
     new.add_argument("name", metavar="NAME", help="name of the new stack and cluster")
     new.add_argument("--from", metavar="STACK", dest="source", required=True, help="the stack to copy")
     new.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -69,7 +69,7 @@ def add_verbs(verbs: Any) -> None:
 
 def _add_command(verb: argparse.ArgumentParser) -> None:
     """Take everything from the first word that is no option of the verb, with or without `--` before it."""
-    verb.add_argument("command", metavar="COMMAND ...", nargs=argparse.REMAINDER, help="the command, word by word")
+    verb.add_argument("command", metavar="COMMAND ...", nargs=argparse.REMAINDER, help="the command and its arguments")
     verb.set_defaults(takes_command=True)
 
 
@@ -125,7 +125,7 @@ def _node_of(plan: Plan, roster: Roster, asked: str) -> str:
             return job.nodes[0]
     if found:
         what = f"job {asked} is on no node now: it is {found[0].state}"
-        raise exits.CliError(what, "stampworks jobs lists those that run", exits.NO)
+        raise exits.CliError(what, "stampworks jobs lists running jobs", exits.NO)
     raise exits.CliError(f"no job is called {asked!r}", nearest(asked, [job.name for job in known]))
 
 

@@ -25,7 +25,7 @@ _NOT_MADE = ("stampworks:cluster:Cluster", _QUALIFICATION)
 
 def add_verbs(verbs: Any) -> None:
     """Add the verb `report` and its options."""
-    report = verbs.add_parser("report", help="write the results of a proof as one page", allow_abbrev=False)
+    report = verbs.add_parser("report", help="write the results of a proof as a page", allow_abbrev=False)
     of = report.add_mutually_exclusive_group()
     stacks.add_stack_option(of)
     of.add_argument("certificate", metavar="CERT", nargs="?", help="instead of a stack: the file of a certificate")
@@ -49,7 +49,7 @@ def add_verbs(verbs: Any) -> None:
         metavar="CERT",
         action="append",
         default=[],
-        help="with the certificate of an earlier proof beside those that the backend keeps; may be said again",
+        help="add the certificate of an earlier proof to those in the backend; may be repeated",
     )
     report.add_argument("--key", metavar="PUB", help="file of the public key (default: the one in the stack's state)")
     report.add_argument("--format", metavar="FORMAT", choices=FORMATS, default="html", help="html, markdown or json")

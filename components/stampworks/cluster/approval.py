@@ -118,5 +118,5 @@ def _lines(changes: list[DeclaredChange]) -> Iterator[str]:
     for each in changes:
         [said] = sentences([each.difference], "the cluster", "the declaration")
         lost = f"{', '.join(each.loses)} is lost with all it holds" if each.loses else ""
-        does = "taken down and made anew" if each.policy == "replace" else "data or state would be lost"
+        does = "removed and created again" if each.policy == "replace" else "data or state would be lost"
         yield f"{said}: {each.why or lost or does}"

@@ -316,7 +316,7 @@ def describe(playbook: str, recap: Recap, note: str = "") -> str:
         parts.append(f"  {', '.join(sorted(hosts))}: {task or 'cannot be reached'}\n{indented(message)}")
         if not task:
             parts.append("    check: does the node run (stampworks status), and does it answer (stampworks ssh NODE)?")
-    parts.append("Tasks that were done stay done; the next run goes on from there.")
+    parts.append("Finished tasks stay finished; the next run continues from there.")
     return "\n".join(parts)
 
 

@@ -199,7 +199,7 @@ def node_drift(state: NodeState, rails: Sequence[RailSpec]) -> tuple[str, ...]:
     if state.state != "up":
         return (f"the node is {state.state}",)
     drift = []
-    drift += [f"the node has lost what is mounted on {point}" for point in state.lost]
+    drift += [f"the node has lost the mount on {point}" for point in state.lost]
     for rail, found in zip(rails, state.rails, strict=False):
         if not found.up:
             drift.append(f"{rail.interface} is down")

@@ -103,7 +103,7 @@ class Room:
         """Outer process of a room that must run."""
         if process := self.process:
             return process
-        raise RoomError(self.name, "the machine room is not running", "its outer process is gone", "run: pulumi up")
+        raise RoomError(self.name, "the machine room is not running", "its outer process has ended", "run: pulumi up")
 
     def failed(self, what: str, why: str) -> RoomError:
         """Return the error for a failure in the room, with a remedy."""

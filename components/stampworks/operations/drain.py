@@ -45,7 +45,7 @@ def said_by(who: str, text: str) -> DrainReason:
     """Return a person's reason for a drain, if Slurm can keep it as it is."""
     reason = DrainReason("person", re.sub(r"[^A-Za-z0-9._-]", "-", who) or "unknown", text.strip())
     if not reason.text:
-        raise InputError("the reason is empty", "give a short reason, for people who find the node drained")
+        raise InputError("the reason is empty", "give a short reason, for other users of the node")
     if odd := next((char for char in reason.text if not char.isprintable()), ""):
         raise InputError(f"the reason has the character U+{ord(odd):04X} in it", "write it in one line of plain text")
     if (size := len(written(reason).encode())) > BYTES_MAX:

@@ -216,10 +216,10 @@ def _vanished(plan: Plan, roster: Roster, last: Job) -> Job:
         found = {**found, "exit": found.get("tasks", {}).get(str(last.task))}
     job = _of_folder(folder.rpartition("/")[2], found, None)
     if job is None or job.state == "unknown":
-        why = "its scheduler knows it no more, and it has left no exit code: somebody has cancelled or deleted it"
+        why = "its scheduler knows it no more, and it has left no exit code: it was cancelled or deleted"
         return replace(last, state="cancelled", why=why)
     if job.exit_code in _SIGNALLED:
-        why = f"exit code {job.exit_code}, as of one that is ended from outside: somebody has cancelled or deleted it"
+        why = f"exit code {job.exit_code}, as of one that is ended from outside: it was cancelled or deleted"
         job = replace(job, why=why)
     return replace(job, id=last.id, task=last.task)
 
@@ -326,7 +326,7 @@ def _check_free(
     others = run_options.differences({"workload": before.get("workload"), **_compared(earlier)}, now)
     if others:
         lines = "".join(f"\n  {line}" for line in others)
-        hint = "take another name, or give the same options, and the run goes on"
+        hint = "take another name, or give the same options, and the run continues"
         raise UsedError(f"run {name} exists with other options:{lines}", hint)
     return True
 

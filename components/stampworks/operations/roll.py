@@ -149,7 +149,7 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
         raise
     except (OperationError, configuration.PlaybookFailed, renewal(plan.cloud).Failure) as error:
         what, _, hint = str(error).partition("\n  hint: ")
-        hint = f"{hint or 'repair the named problem and run pulumi up, which goes on'}; {_BACK}"
+        hint = f"{hint or 'repair the named problem and run pulumi up, which continues'}; {_BACK}"
         raise _stopped(work, what, [], hint) from error
 
 

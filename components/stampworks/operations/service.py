@@ -101,4 +101,4 @@ def vacate_for_good(
             return
     service.give_back_own(reasons)
     what = f"{', '.join(free)} did not stay held, {_TIMES} times: {AS_BEFORE}"
-    raise OperationError(what, "find out who returns them, and run it again")
+    raise OperationError(what, "find the user or program that returns them, and run it again")

@@ -75,10 +75,10 @@ def reachable(storage: Bound | catalog.Unknown, clients: Sequence[tuple[int, Bou
     reached = [(nodes, each) for nodes, each in clients if isinstance(each, Bound)]
     if len(reached) < len(clients):
         if isinstance(storage, catalog.Unknown):
-            raise UnknownFactError("the catalog knows neither what the storage has nor what a client of it reaches")
-        return Bound(storage.value, f"{storage.why}; what its clients reach is unknown, and may be less")
+            raise UnknownFactError("the catalog has neither the rate of the storage nor that of its clients")
+        return Bound(storage.value, f"{storage.why}; the rate of its clients is unknown, and may be lower")
     total = sum(nodes * each.value for nodes, each in reached)
     why = " + ".join(f"{nodes} x {figure(each.value)} GB/s, {each.why}" for nodes, each in reached)
     if isinstance(storage, catalog.Unknown):
-        return Bound(total, f"{why}; what the storage has is unknown, and may be less")
+        return Bound(total, f"{why}; the rate of the storage is unknown, and may be lower")
     return min(storage, Bound(total, why), key=lambda bound: bound.value)

@@ -91,7 +91,7 @@ def _all_to_all_link(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog
 
 def _healthy(operation: Operation) -> str:
     if operation in HEALTHY_SHARES:
-        return "streams that take turns on a link leave sound ones more than half of the ceiling"
+        return "streams that take turns on a healthy link get more than half of the ceiling"
     return "healthy ones come within 4 % of the ceiling"
 
 

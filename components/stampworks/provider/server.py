@@ -220,7 +220,7 @@ class PluginServer(Plugin):
             here = asyncio.current_task()
             if here is not None and here.cancelling():  # the engine has ended, so that no answer is needed
                 raise
-            raise InterruptedByUserError("interrupted; the next `pulumi up` goes on from here") from None
+            raise InterruptedByUserError("interrupted; the next `pulumi up` continues from here") from None
         finally:
             self._running.discard(task)
 

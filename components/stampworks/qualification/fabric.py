@@ -106,7 +106,7 @@ def _bounds(subject: Subject, ranks: int, heard: Heard) -> _Bounds:
     once = all_reduce_moves(ranks, whole, ring=backends == {"gloo"})
     demanded = Bound(ROUNDS * once.value, f"{ROUNDS} times: {once.why}")
     nics = len(subject.fabric.rails) + 1
-    share = f"half of what its share would be if it were used as each of {nics - 1} rails is"
+    share = f"half of its share if it were used like each of {nics - 1} rails"
     return _Bounds(demanded, Bound(demanded.value / nics / 2, f"{share}: 1/{2 * nics} of {size(int(demanded.value))}"))
 
 

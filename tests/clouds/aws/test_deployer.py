@@ -293,6 +293,6 @@ def test_the_policy_of_a_stack(aws: Simulated, declared: Path, facts: Call) -> N
 def test_rights_are_those_of_a_stack(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["facts", "--policy"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "rights are those of a stack",
+        "--policy needs a stack, whose rights it prints",
         "  hint: name it: `stampworks facts -s STACK`",
     ]

@@ -107,7 +107,7 @@ def test_each_does_with_the_account_what_it_says(done: list[Done]) -> None:
     plan, rehearsed, submitted = (" ".join(each.said.split()) for each in others)
     assert "WARN account account 123456789012 in us-east-1, as it was on" in plan
     assert "no account was asked, nothing was created" in rehearsed
-    assert "nothing was submitted, and neither a cluster nor an account was asked" in submitted
+    assert "nothing was submitted, and neither a cluster nor an account was contacted" in submitted
 
 
 @pytest.mark.engine

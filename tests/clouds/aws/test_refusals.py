@@ -58,7 +58,7 @@ def test_why_there_are_too_few_is_said(aws: Simulated, monkeypatch: pytest.Monke
         gathered(monkeypatch)
     assert str(caught.value) == (
         f"{SHORT} after -1 s\n  {line}\n"
-        "  hint: run pulumi up again: it goes on from here, when there are some; sooner may do another zone, "
+        "  hint: run pulumi up again: it continues from here, when there are some; sooner may do another zone, "
         "capacity that was "
         "bought before (purchase, reservation), or a count_min with fallbacks, whose nodes start when a job wants them"
     )
@@ -81,19 +81,19 @@ def test_lasting_refusal_ends_the_wait(aws: Simulated, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("said", "lasting", "hint"),
     [
-        (STOCK_OUT, False, "run pulumi up again: it goes on from here, when there are some"),
+        (STOCK_OUT, False, "run pulumi up again: it continues from here, when there are some"),
         (
             "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that "
             "matches your request. Launching EC2 instance failed.",
             False,
-            "run pulumi up again: it goes on from here, when there are some",
+            "run pulumi up again: it continues from here, when there are some",
         ),
         (
             "The requested reservation does not have sufficient compatible and available capacity for this request.",
             False,
             "aws ec2 describe-capacity-reservations shows its free capacity",
         ),
-        ("RequestLimitExceeded - Request limit exceeded.", False, "run pulumi up again: it goes on from here"),
+        ("RequestLimitExceeded - Request limit exceeded.", False, "run pulumi up again: it continues from here"),
         (
             "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: "
             "Client.InternalError: Client error on launch",
@@ -176,7 +176,7 @@ def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
     found = of_health("AccessDenied", f"so\n it \u202eis, AccessDenied {'x' * 5000}")
     assert found.why.startswith("AccessDenied: so it \\u202eis, AccessDenied xxx")
     assert len(found.why) == 403
-    assert found.hint == "run pulumi up again: it goes on from here", "what a launch was denied is another thing"
+    assert found.hint == "run pulumi up again: it continues from here", "what a launch was denied is another thing"
     eks_backends[DEFAULT_ACCOUNT_ID][REGION].clusters[CLUSTER].nodegroups["c-gpu-1"].status = "CREATE_FAILED"
     why, never = members.node_refusals(CLUSTER, REGION, ["gpu"])
     assert why == found
@@ -213,7 +213,7 @@ def test_suspended_group_is_reported(aws: Simulated) -> None:
     assert found.words == "gpu: it does not start machines any more"
     assert found.hint == (
         "aws autoscaling resume-processes --region us-east-1 --auto-scaling-group-name gpu --scaling-processes Launch; "
-        "run pulumi up again: it goes on from here"
+        "run pulumi up again: it continues from here"
     )
 
 
@@ -225,7 +225,7 @@ def test_stopped_head_is_reported(aws: Simulated, plan: Plan) -> None:
     [found] = members.refusals(CLUSTER, REGION, ["gpu", "head"])
     assert found.words == f"head: {head} is stopped"
     assert found.hint == (
-        f"aws ec2 start-instances --region us-east-1 --instance-ids {head}; run pulumi up again: it goes on from here"
+        f"aws ec2 start-instances --region us-east-1 --instance-ids {head}; run pulumi up again: it continues from here"
     )
     aws.client("ec2").terminate_instances(InstanceIds=[head])
     ALONE.clear()

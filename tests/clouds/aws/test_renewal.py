@@ -162,7 +162,7 @@ def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monke
     assert f"waiting for gpu-001; gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}" in said
     why = f"AWS {REGION}: gpu-001 have not come back: gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}\n"
     assert str(caught.value).startswith(
-        f"{why}  hint: run pulumi up again: it goes on from here, when there are some; sooner may"
+        f"{why}  hint: run pulumi up again: it continues from here, when there are some; sooner may"
     )
 
 
@@ -239,7 +239,7 @@ def test_a_disk_that_aws_does_not_make_is_said(aws: Simulated, plan: Plan, monke
         renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
     task = booting.TASKS[-1]["ReplaceRootVolumeTaskId"]
     assert str(caught.value) == (
-        f"AWS us-east-1: gpu-001 got no new disk: gpu-001: AWS says of {task}, which was to replace it: failed\n"
+        f"AWS us-east-1: gpu-001 got no new disk: gpu-001: AWS says of {task}, the replacement: failed\n"
         "  hint: check that the image exists and fits the machine, and run pulumi up, which tries again; for "
         "another machine first: stampworks roll gpu-001 --machine --reason TEXT"
     )

@@ -24,7 +24,7 @@ REACH = (
     "connect from a place that reaches the cluster's network, or write your public range into scheduler.api_from: "
     "see docs/how-to/aws-eks.md"
 )
-MAKE = "run `pulumi up` from a machine that reaches its server: it makes the missing parts"
+MAKE = "run `pulumi up` from a machine that reaches its server: it creates the missing parts"
 
 
 class Kubectl:

@@ -190,7 +190,7 @@ def test_without_its_namespace_there_is_no_proof(
     with pytest.raises(OperationError) as caught:
         ground.take(["n1"])
     assert str(caught.value) == (
-        "Kubernetes has no namespace stampworks-proof, where proofs run\n  hint: `pulumi up --refresh` makes it anew"
+        "Kubernetes has no namespace stampworks-proof, where proofs run\n  hint: `pulumi up --refresh` creates it again"
     )
 
 

@@ -75,7 +75,7 @@ def test_return_of_a_node_held_by_a_proof_needs_force(server: StandIn, kubernete
     [
         ("head", "head is the controller and runs no jobs"),
         ("gpu-009", "no node is called 'gpu-009' in cluster"),
-        ("gpu-002", "Kubernetes does not know gpu-002 yet\n  hint: `pulumi up` makes it a part of the cluster"),
+        ("gpu-002", "Kubernetes does not know gpu-002 yet\n  hint: `pulumi up` adds it to the cluster"),
     ],
 )
 def test_unknown_node_is_refused(server: StandIn, kubernetes_plan: Plan, name: str, what: str) -> None:

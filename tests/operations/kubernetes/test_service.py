@@ -90,7 +90,7 @@ def test_wait_for_a_node_that_is_resumed_each_time_ends(monkeypatch: pytest.Monk
         vacate_for_good(told, dict.fromkeys(("gpu-001", "gpu-002"), RENEWED), 1, print)
     assert str(caught.value) == (
         "gpu-001 did not stay held, 5 times: nothing was removed, the nodes take jobs again\n"
-        "  hint: find out who returns them, and run it again"
+        "  hint: find the user or program that returns them, and run it again"
     )
     assert [each["spec"]["unschedulable"] for each in server.there] == [False, False]
 

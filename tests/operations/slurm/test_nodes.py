@@ -204,7 +204,7 @@ def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (" ", "the reason is empty\n  hint: give a short reason, for people who find the node drained"),
+        (" ", "the reason is empty\n  hint: give a short reason, for other users of the node"),
         ("a\nb", "the reason has the character U+000A in it\n  hint: write it in one line of plain text"),
         ("\x1b[2J", "the reason has the character U+001B in it\n  hint: write it in one line of plain text"),
         ("\u202egnihton", "the reason has the character U+202E in it\n  hint: write it in one line of plain text"),
@@ -247,7 +247,7 @@ def test_a_person_takes_over_from_the_health_check(cluster: StandIn) -> None:
         ("gpu-001,head", "no node is called 'gpu-001,head' in cluster local\n  hint: did you mean gpu-001 or "),
         ("head", "head is the controller and runs no jobs\n  hint: there are: gpu-001, gpu-002, gpu-003"),
         ("login-001", "login-001 is a login node and runs no jobs\n  hint: did you mean gpu-001?"),
-        ("gpu-003", "Slurm does not know gpu-003 yet\n  hint: `pulumi up` makes it a part of the cluster"),
+        ("gpu-003", "Slurm does not know gpu-003 yet\n  hint: `pulumi up` adds it to the cluster"),
     ],
 )
 def test_a_wrong_node_is_told_its_neighbours(

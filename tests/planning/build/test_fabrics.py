@@ -92,7 +92,7 @@ def test_a_model_is_trained_on_nodes_of_one_accelerator(nodes: int, layout: str)
         training={"layout": layout, "batch": 200, "model": {"tokens": "1T", **shape}},
     )
     [fastest] = [each for each in plan.expectations if each.name == "training.gpu.step_seconds_min"]
-    said = {1: "one rank says nothing", 2: "which hides behind it", 100: "at 12.3"}
+    said = {1: "a single rank sends nothing", 2: "which hides behind it", 100: "at 12.3"}
     assert said[nodes] in fastest.why
     if nodes == 1:
         [fit] = found(plan, "memory.fit")

@@ -330,7 +330,7 @@ def test_client_rate_may_be_unknown(trained_on: Callable[..., Plan]) -> None:
     """The limit of the storage still counts, and missing limits are reported."""
     lustre = {"name": "s", "kind": "azure-managed-lustre", "mbps_per_tib": 500, "capacity": 16384, "mount": "/s"}
     plan = trained_on("ND96isr_H100_v5", LLAMA_8B, storage=[lustre], batch=256)
-    assert "neither what the storage has nor what a client of it reaches" in expected(plan)[1]["training.gpu"]
+    assert "neither the rate of the storage nor that of its clients" in expected(plan)[1]["training.gpu"]
 
 
 def test_without_storage_nothing_is_saved(trained_on: Callable[..., Plan]) -> None:

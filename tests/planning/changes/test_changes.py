@@ -444,7 +444,7 @@ def test_other_leaves_are_cabled_anew() -> None:
     found = review("test", on_premises(1), on_premises(2))
     [change] = found.changes
     assert (change.field, change.policy, change.restarts) == ("fabric.oversubscription", "roll", 256)
-    assert change.why == "a leaf has 40 nodes instead of 32: nodes are cabled anew"
+    assert change.why == "a leaf has 40 nodes instead of 32: nodes get other cables"
     [first, *_] = found.order  # the head has no rails, and disks do not depend on cables
     assert (first.stage, first.text) == (
         "roll",
@@ -453,7 +453,7 @@ def test_other_leaves_are_cabled_anew() -> None:
     )
     [change] = review("test", on_premises(1, leaf_nodes=32), on_premises(1, leaf_nodes=16)).changes
     assert (change.policy, change.restarts) == ("roll", 256)
-    assert change.why == "a leaf has 16 nodes instead of 32: nodes are cabled anew"
+    assert change.why == "a leaf has 16 nodes instead of 32: nodes get other cables"
     [change] = review("test", on_premises(1, leaf_nodes=32), on_premises(2, leaf_nodes=32)).changes
     assert (change.field, change.policy) == ("fabric.oversubscription", "in place")
 

@@ -15,7 +15,7 @@ SHARED = {"name": "shared", "kind": "directory", "mount": "/shared"}
 DATA = {"name": "data", "kind": "directory", "mount": "/data"}
 HERE, THERE = {**SHARED, "homes": True}, {**DATA, "homes": True}
 MOVED = (
-    "homes and folders of groups are on shared, and people would find empty ones on data: write homes: true at shared"
+    "homes and folders of groups are on shared, and users would find empty ones on data: write homes: true at shared"
 )
 PEOPLE = [{"name": "alice", "uid": 2001}]
 

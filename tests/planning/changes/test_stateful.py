@@ -141,7 +141,7 @@ def test_another_way_out_moves_the_subnet_of_storage(back: bool) -> None:
     found = reviewed(*(reversed(sides) if back else sides))
     change = one(found, "network.egress")
     assert (change.policy, change.loses, change.restarts) == ("replace", (), 21)
-    assert change.why == "its subnets get other ranges: the network is made anew, with all nodes"
+    assert change.why == "its subnets get other ranges: the network is created again, with all nodes"
     assert change.needs_approval
     assert ("network", "is replaced, with its subnets") in [(each.stage, each.text) for each in found.order]
 

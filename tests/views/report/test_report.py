@@ -207,7 +207,7 @@ def test_earlier_proofs_are_compared_with_this_one(recorded: Certificate) -> Non
     [matmul] = [each for each in found.proofs.changes if each.name.startswith("matmul")]
     assert matmul.percent == 100.0
     page, markdown = Page(report_html(found)).text, report_markdown(found)
-    for said in ("2026-11-18T09:00:00Z", "+100.0 %", "This proof and the one before"):
+    for said in ("2026-11-18T09:00:00Z", "+100.0 %", "This proof and the previous one"):
         assert said in page
         assert said in markdown
 

@@ -190,7 +190,7 @@ def test_a_change_that_rolls() -> None:
     """The number of stopped nodes is beside the change."""
     lines = pages("fabric.leaf_nodes", 4).splitlines()
     assert lines[2].startswith("**1 change, by rolling. 6 nodes restart.")
-    assert "| `fabric.leaf_nodes` | `2` | `4` | roll | nodes one wave after the other; 6 nodes restart |" in lines
+    assert "| `fabric.leaf_nodes` | `2` | `4` | roll | nodes in waves; 6 nodes restart |" in lines
 
 
 def test_the_most_severe_change_comes_first() -> None:
@@ -333,4 +333,4 @@ def test_uncounted_costs_are_listed() -> None:
     assert "each GB that passes through the NAT gateway" in said["not_counted_before"]
     assert said["not_counted_before"] != said["not_counted_after"]
     same = dataclasses.replace(closed, before=dataclasses.replace(closed.before, charges=closed.after.charges))
-    assert "Cost: the same, but for what is not counted." in review_markdown(same)
+    assert "Cost: the same, without uncounted items." in review_markdown(same)

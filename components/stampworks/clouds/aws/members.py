@@ -52,7 +52,7 @@ _GOING = "Terminat"
 _ACTIVITIES_MAX, _WHY_CHARACTERS_MAX = 100, 400
 _AT_ONCE = timedelta(minutes=1)
 """Launches that begin within this time are one attempt of a group. Some of its instances may have started."""
-_AGAIN = "run pulumi up again: it goes on from here"
+_AGAIN = "run pulumi up again: it continues from here"
 # Auto Scaling explains failures in text for people: EC2 error codes, or sentences. The patterns match texts that users
 # have published (kubernetes/autoscaler 1263, 1402 and 3241, kubernetes/kops 15778, hashicorp/terraform-provider-aws
 # 35745, read 2026-11-25). The first match counts. A text without a match may be transient.

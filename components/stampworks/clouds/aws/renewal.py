@@ -231,7 +231,7 @@ def _lost(api: Api, away: Mapping[str, ClusterInstance], disks: Mapping[str, _Di
     what = f"cannot read the state of the new disks of {', '.join(waiting.values())}"
     found = _tasks(api, what, [away[name].id for name in waiting.values()])
     return {
-        waiting[task]: f"{waiting[task]}: AWS says of {task}, which was to replace it: {each['TaskState']}"
+        waiting[task]: f"{waiting[task]}: AWS says of {task}, the replacement: {each['TaskState']}"
         for each in found
         if each["TaskState"] in _FAILED and (task := each["ReplaceRootVolumeTaskId"]) in waiting
     }

@@ -133,7 +133,7 @@ class Roll(Section):
         default=25,
         ge=1,
         le=100,
-        description="Largest part of a pool's nodes out of service at once, in percent; one always may be.",
+        description="Largest part of a pool's nodes out of service at once, in percent; one node is always allowed.",
         json_schema_extra=IN_PLACE,
     )
     jobs: Literal["wait", "requeue"] = Field(

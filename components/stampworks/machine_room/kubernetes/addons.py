@@ -193,7 +193,7 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
         asked.apply(f"cannot install {name}", _kinds(name, authority))
     # kubectl gives up at once on a kind that the server does not list yet
     wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]
-    asked.until(room, (), f"the server does not take the kinds of {' and '.join(there)}", wait)
+    asked.until(room, (), f"the server does not accept the kinds of {' and '.join(there)}", wait)
     _remove(room, folder, asked, [name for name in ASKED if name not in asked_for])
     for daemon in parts(folder, asked_for):
         if daemon.name == _KWOK and not daemons.runs(room, daemon):
@@ -229,7 +229,7 @@ def _let_go(room: Room, asked: Kubectl) -> None:
     give up the node and its gang earlier. Kubelets renew their leases within seconds.
     """
     daemons.end(room, [_KWOK])
-    asked.said("cannot have other hands take the simulated nodes", ["delete", "--raw", _LEASES])
+    asked.said("cannot hand over the simulated nodes to another controller", ["delete", "--raw", _LEASES])
 
 
 def _hook(name: str, kind: str) -> str:

@@ -151,7 +151,7 @@ class KubernetesGround:
         except kubernetes.RefusedError as error:
             if verb == "create" and _GONE in str(error):
                 what = f"Kubernetes has no namespace {PROOF_NAMESPACE}, where proofs run"
-                raise OperationError(what, "`pulumi up --refresh` makes it anew") from error
+                raise OperationError(what, "`pulumi up --refresh` creates it again") from error
             if _NOT_OURS.search(str(error)):
                 return False
             raise
@@ -172,7 +172,7 @@ class KubernetesGround:
         if time.monotonic() + seconds + 60 > self._until:
             lasts, lease = int(seconds) + LEASE_S, self._lease()
             if not lease or _holder(lease) != self._holder:
-                what = f"this proof stood still so long that another one has taken its nodes of {self._server.cluster}"
+                what = f"this proof did not run for so long that another has taken its nodes of {self._server.cluster}"
                 raise OperationError(what, "run it again")
             renewed = _lease(self._holder, lasts)
             renewed["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]

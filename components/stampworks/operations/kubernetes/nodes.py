@@ -348,4 +348,4 @@ def check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> No
     ours = {name for name, node in known.items() if node["metadata"].get("labels", {}).get(POOL) in of_pools}
     check_names(plan, names, ours if plan.managed else {node.name for pool in pools(plan) for node in pool.nodes})
     if missing := [name for name in names if name not in known]:
-        raise InputError(f"Kubernetes does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")
+        raise InputError(f"Kubernetes does not know {missing[0]} yet", "`pulumi up` adds it to the cluster")

@@ -41,7 +41,7 @@ _REASONS = {
     "PartitionInactive": "its queue is closed",
     "PartitionNodeLimit": "its queue has fewer nodes",
     "PartitionTimeLimit": "its queue does not let jobs run so long",
-    "ReqNodeNotAvail": "nodes that it needs take no jobs now: `stampworks status` says why",
+    "ReqNodeNotAvail": "nodes that it needs take no jobs now: `stampworks status` shows the reason",
     "Reservation": "nodes are reserved, for a proof as a rule",
     "AssocGrpGRES": "its account may hold no more accelerators",
     "AssocGrpGRESMinutes": "its account has used up its accelerators",
@@ -163,7 +163,7 @@ def _job(job: slurm.Queued) -> Job:
         why = {
             "timeout": "its time limit was reached",
             "node_fail": "its first node was lost",
-            "preempted": "it made room for a more urgent job",
+            "preempted": "it was preempted by a more urgent job",
         }.get(job.states[0], "" if job.exit_code else job.states[0].replace("_", " "))
     over = state not in AT_WORK
     hours = _hours(job, state)

@@ -76,7 +76,7 @@ def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping
     nodes = {node.name for pool in plan.pools for node in pool.nodes}
     check_names(plan, names, nodes | {member.name for member in roster.members if member.group in pools})
     if missing := [name for name in names if name not in known]:
-        raise InputError(f"Slurm does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")
+        raise InputError(f"Slurm does not know {missing[0]} yet", "`pulumi up` adds it to the cluster")
 
 
 def _known(roster: Roster, names: Iterable[str]) -> dict[str, slurm.SlurmNode]:

@@ -126,7 +126,7 @@ def _is_busy(node: slurm.SlurmNode, gpus: int) -> bool:
 
 def _too_few(of: str, able: int, wanted: int, left_out: Mapping[str, str], hint: str) -> TooFewNodesError:
     what = f"{able or 'none'} of the nodes of {of} can take it now" + (f", not {wanted}" if wanted else "")
-    return TooFewNodesError("\n  ".join([what, *_lines(left_out)]), hint or "stampworks status says more")
+    return TooFewNodesError("\n  ".join([what, *_lines(left_out)]), hint or "stampworks status shows more")
 
 
 def _lines(left_out: Mapping[str, str]) -> tuple[str, ...]:

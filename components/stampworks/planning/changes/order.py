@@ -174,7 +174,7 @@ def _nodes(changes: Sequence[DeclaredChange], gone: set[str], a: Plan, b: Plan) 
 
 def _roll(rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[str]:
     at_most = dict(b.roll.unavailable_max)
-    jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start anew elsewhere"
+    jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start again elsewhere"
     for each in restarted(rolled, a, b):
         if b.managed:
             proven = each.group != b.controller.name and b.proof.level != "none"

@@ -140,9 +140,9 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Decla
         policy, why = "refuse", _protected_text(kept)
     elif field in RECABLING and a.fabric.leaf_nodes != b.fabric.leaf_nodes and b.fabric.kind != "simulated":
         policy = change(fields()["fabric.leaf_nodes"])
-        why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
+        why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes get other cables"
     elif policy == "in place" and stateful.renews_network(each.way, a, b):
-        policy, why = "replace", "its subnets get other ranges: the network is made anew, with all nodes"
+        policy, why = "replace", "its subnets get other ranges: the network is created again, with all nodes"
     restarts = sum(nodes.count for nodes in order.staying(order.restarting(each, policy, a, b), a, b))
     return DeclaredChange(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
 
@@ -187,7 +187,7 @@ def _homes_change(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, st
     before, after = stateful.moved_homes(a, b)
     if not before or not (len(each.way) == 1 or each.way[-1].field in ("homes", "order")):
         return None
-    what = f"homes and folders of groups are on {before}, and people would find empty ones on {after}"
+    what = f"homes and folders of groups are on {before}, and users would find empty ones on {after}"
     return "refuse", f"{what}: write homes: true at {before}"
 
 

@@ -26,7 +26,7 @@ def _jobs(plan: Plan) -> Iterator[Finding]:
     """Judge Kueue's treatment of single jobs."""
     scheduler = plan.scheduler
     if scheduler.preemption == "cancel":
-        text = "Kueue ends no job that has to make room: it suspends it, and the job starts again when there is room"
+        text = "Kueue does not cancel a preempted job: it suspends it, and the job starts again when there is room"
         yield _fail("preemption", text, "write preemption: requeue, or off", "scheduler.preemption")
     if scheduler.accounting:
         text = "the usage of users is recorded by Slurm's database, and nothing records it on Kubernetes"

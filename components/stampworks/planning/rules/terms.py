@@ -98,7 +98,7 @@ def profiles(plan: Plan, facts: Facts) -> Iterator[Finding]:
             yield Finding(id_, "pass", f"there is an instance profile {name}", "", place, subject=field)
         else:
             text = f"the account has no instance profile {name}"
-            yield Finding(id_, "fail", text, "write one that there is, or take it out", place, subject=field)
+            yield Finding(id_, "fail", text, "write an existing one, or remove it", place, subject=field)
 
 
 def boundary(plan: Plan, facts: Facts) -> Iterator[Finding]:

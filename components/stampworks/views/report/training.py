@@ -21,7 +21,7 @@ _SIMULATED = (
     "says nothing about accelerators."
 )
 _EXPLAINED = "A dashed line with a triangle is a failure; a square below the curve is a checkpoint."
-_LAST_TWO = "The latest run and the one before"
+_LAST_TWO = "The latest run and the previous one"
 _BINS = ("use of time", "time", "part", "meaning")
 _FAILURES = (
     *("when", "what", "where", "after step", "steps lost", "time lost", "restart", "to next step", "state from"),
@@ -41,7 +41,7 @@ _CURVES = {
     "share_of_peak": "share of the accelerators' peak, %,",
     "memory": "memory of the first accelerator, GiB,",
 }
-_STATES = {"open": "open: it goes on, or was killed", "": "unknown"}
+_STATES = {"open": "open: it is running, or was killed", "": "unknown"}
 
 
 @dataclass(frozen=True)
