@@ -33,7 +33,7 @@ SMALL = {"TIMES": 1, "CLEAN": 1, "COUNT": 2}
 NODES, RAIL_MBPS, LEAF_NODES = 4, 200, 2
 COMMAND_S, NOTICED_S, WELL_S = 1200.0, 90.0, 180.0
 DECIDED = (0, 1, 3)
-"""Exit statuses of commands that came to a verdict."""
+"""Exit statuses of commands with a verdict."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _fault_rows(found: Sequence[Outcome], what: str) -> Iterator[Row]:
 
 
 class _NotWellError(Exception):
-    """The cluster is not as it was, or does not answer."""
+    """The cluster has changed, or does not answer."""
 
 
 def _carried_out(cluster: Stack, case: Case, level: Level) -> Outcome:

@@ -209,7 +209,7 @@ def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str
     """Names of components that register all their children, as Pulumi's guide requires."""
     variables: dict[str, str] = {}
     outputs: dict[str, str] = {}
-    """Placeholders for outputs of resources that were made before."""
+    """Placeholders for outputs of earlier resources."""
     for number, each in enumerate(made):
         urn, name, variable = each["urn"], each["urn"].rpartition("::")[2], f"r{number}"
         place = f"parent={variables.get(each['parent'])}, depends_on=[{_after(each, variables)}]"
@@ -255,7 +255,7 @@ def _snake(name: str) -> str:
 
 
 def _same(made: Sequence[Mapping[str, Any]], previewed: Sequence[ResourceStep]) -> None:
-    """The two programs make the same things, or nothing is compared."""
+    """Both programs must create the same resources to be compared."""
     ours = Counter(each["type"] for each in made)
     by_hand = Counter(each.type for each in previewed if each.type != "pulumi:pulumi:Stack")
     if ours != by_hand:

@@ -133,7 +133,7 @@ def _until(at: float) -> None:
 
 
 def productive(steps: list[dict[str, Any]], begin: float, end: float) -> float:
-    """Seconds between two times that steps computed which did not come again."""
+    """Seconds between two computed steps that were not repeated."""
     counts = {event["step"]: event for event in steps}.values()
     within = [event for event in counts if begin <= event["at"] < end]
     return float(sum(event["seconds"] - sum(event["stalled"].values()) for event in within))

@@ -122,7 +122,7 @@ def reaching(file: str) -> list[str]:
 
 
 def caught(mutation: Mutation, copy: Path, long: bool, limit_s: float) -> str:
-    """Return the suite and the test that catch a mutation; empty where none does."""
+    """Return the suite and the test that catch a mutation; empty if none does."""
     file = copy / mutation.file
     before = file.read_text(encoding="utf-8")
     file.write_text(mutation.applied(before), encoding="utf-8")
@@ -145,7 +145,7 @@ def caught(mutation: Mutation, copy: Path, long: bool, limit_s: float) -> str:
 
 
 def _failed(files: list[str], marks: str, copy: Path, limit_s: float) -> str:
-    """Return the first test that fails; empty where all pass or the time is up."""
+    """Return the first failing test; empty if all pass or the time is up."""
     environment = {**os.environ, "PYTHONPATH": str(copy / "components"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--hypothesis-profile=ci", "-m", marks, *files]
     try:

@@ -1,4 +1,4 @@
-"""Commands of a benchmark that is interrupted end themselves, and are ended where they do not."""
+"""Commands of an interrupted benchmark end themselves, or are ended."""
 
 from __future__ import annotations
 

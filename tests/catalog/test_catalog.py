@@ -156,7 +156,7 @@ def test_every_full_name_of_a_provider_is_an_alias() -> None:
 
 @pytest.mark.parametrize("cloud", catalog.CLOUDS)
 def test_a_file_says_nothing_twice(cloud: str) -> None:
-    """The last of two rows, or of two facts, would win in silence; and names are found as they are parsed."""
+    """Otherwise the last of two rows, or of two facts, would win silently. Names are found during parsing."""
     document = yaml.compose(text(f"machines/{cloud}.yaml"))
     assert isinstance(document, yaml.MappingNode)
     tables = [document, *(row for _, row in document.value)]
@@ -202,7 +202,7 @@ def test_accelerators_are_faster_than_anybody_measured() -> None:
 
 
 def test_fp8_is_twice_bf16_where_there_is_any() -> None:
-    """Peaks of another precision, or with sparsity, are four times as high; chips made before fp8 have none."""
+    """Peaks of another precision, or with sparsity, are four times as high; chips older than fp8 have none."""
     for row in catalog.accelerators().values():
         if isinstance(row.bf16_dense_tflops, float) and isinstance(row.fp8_dense_tflops, float):
             share = row.fp8_dense_tflops / row.bf16_dense_tflops

@@ -39,7 +39,7 @@ def test_the_exit_code(
 
 
 def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A list in the file's order, and nothing beside it."""
+    """The list has the file's order, and no other entry."""
     file.write_text(HEAD + UNKNOWN + OK)
     main(["audit-thresholds", str(file), "--json"])
     assert json.loads(capsys.readouterr().out) == [

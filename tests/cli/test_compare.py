@@ -37,7 +37,7 @@ def now() -> str:
 
 
 def test_siblings(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Equal, whether they were stamped or not, and the backend was asked where the project is."""
+    """The stacks are equal, stamped or not, and the backend was queried in the project's folder."""
     mark = now()
     (backend / "local.json").write_text(state(fingerprint=mark))
     assert main(["compare", "local", "other"]) == exits.FINE

@@ -50,7 +50,7 @@ def test_unknown_is_null(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """The numbers first, and at the end all that they rest on."""
+    """The numbers come first, their assumptions last."""
     lines = said(capsys, WHOLE).splitlines()
     assert lines[0] == "70B parameters on 15T tokens, 2048 x h100 of p5"
     assert "  accelerator-days  184,319" in lines
@@ -153,7 +153,7 @@ def test_pools_of_different_machines(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_without_params_and_without_a_declaration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A missing input comes first, not the place where it was looked for instead."""
+    """The error names the missing input, not the place of the search."""
     monkeypatch.chdir(tmp_path)
     assert refused(capsys, "--tokens 1T") == (
         f"no --params are given, and no declaration is found: no Pulumi.yaml in {tmp_path} or above it\n"

@@ -1,4 +1,4 @@
-"""`stampworks explain`: how a value of a plan came about."""
+"""`stampworks explain`: the origin of a value of a plan."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_declared_values(whole: str, capsys: pytest.CaptureFixture[str], path: s
     "path", ["pools.gpu.machin", "pools.gpu.cont", "roll.max_unavailable_percen", "fabric.oversub"]
 )
 def test_suggested_paths_exist(whole: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
-    """Suggested paths can be typed as they are, with existing names."""
+    """Suggested paths can be typed unchanged, with existing names."""
     _, offered, near = said(capsys, path, whole, code=2).rpartition("did you mean ")
     assert offered
     said(capsys, near.strip().removesuffix("?"), whole)

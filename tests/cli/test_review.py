@@ -111,7 +111,7 @@ def test_a_change_of_a_base(repository: Repository, capsys: Capsys) -> None:
 
 
 def test_a_change_of_one_stack_has_no_siblings(repository: Repository, capsys: Capsys) -> None:
-    """Others on the base stay as they are."""
+    """Other stacks on the base are unchanged."""
     repository.edit("stacks/Pulumi.one.yaml", "name: one", "name: one\n    proof: {level: quick}")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".")
     assert [each["written"] for each in found["changes"]] == ["proof.level"]
@@ -359,7 +359,7 @@ def test_siblings_that_take_long(repository: Repository, capsys: Capsys, monkeyp
 
 
 def test_a_change_that_breaks_another_stack(repository: Repository, capsys: Capsys) -> None:
-    """The review fails and names the stack with the first problem, also where its own stack does not change."""
+    """The review fails and names the stack with the first problem, even if its own stack does not change."""
     repository.write("stacks/base/other.yaml", BASE)
     repository.write("stacks/Pulumi.three.yaml", STACK.replace("NAME", "three").replace("all.yaml", "other.yaml"))
     repository.commit()

@@ -82,7 +82,7 @@ class Alice:
 
 @pytest.fixture
 def alice(slurm: Stack) -> Iterator[Alice]:
-    """Her key is declared, and the file that an administrator wrote is where it is looked for."""
+    """Her key is declared, and the administrator's file is in its expected place."""
     with tempfile.TemporaryDirectory() as folder:  # pytest's own are below a folder that only root can enter
         yield _alice(slurm, Path(folder))
 

@@ -69,7 +69,7 @@ def test_gang_larger_than_a_rack_waits_or_spreads(stack: KubernetesStack) -> Non
 
 @pytest.mark.long
 def test_gang_larger_than_a_rack_stays_in_a_block(stack: KubernetesStack) -> None:
-    """The racks of a block that are free, and no others, where a gang must and where it may; a block more does not."""
+    """A gang gets free racks of a block, required or preferred; a gang larger than the block does not."""
     whole = LEAF_NODES * SPINE_LEAVES
     stack.submit(gang("wide", OWN, whole + 1, required=True, level=SPINE))
     why = stack.seen("wide", "waiting")["why"]
@@ -186,7 +186,7 @@ def test_resources_beside_accelerators_need_no_quota(stack: KubernetesStack) -> 
 
 
 def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: int) -> None:
-    """Borrowers make room for the owner at the same priority, and learn the reason."""
+    """Borrowers are preempted for the owner at the same priority, and learn the reason."""
     stack.submit(gang("borrower", OTHER, 40 * times))
     stack.seen("borrower", "running")
     teams = team_rows(stack)

@@ -48,7 +48,7 @@ def submit(stack: Stack, command: str) -> str:
 
 
 def finished(stack: Stack) -> list[str]:
-    """The jobs that came to their end, as the accounting has them."""
+    """Return the ended jobs in the accounting."""
     said = stack.shell("head", "sacct --noheader --parsable2 --allusers --allocations --format=jobid,state")
     return [line.removesuffix("|COMPLETED") for line in said.splitlines() if line.endswith("|COMPLETED")]
 

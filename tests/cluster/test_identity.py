@@ -32,7 +32,7 @@ def pod_of(jobset: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked(stack: KubernetesStack, user: str, verb: str, *words: str, given: Any = None) -> str:
-    """Return the server's refusal; empty where it obeys. A dry run keeps nothing."""
+    """Return the server's refusal; empty if it accepts. A dry run stores nothing."""
     dry = ["--dry-run=server"] if verb in ("create", "apply") else []
     text = "" if given is None else json.dumps(given)
     done = stack.stampworks("kubectl", "--", verb, *words, *dry, f"--as={user}", text=text)

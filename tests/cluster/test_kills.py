@@ -79,7 +79,7 @@ def pending(stack: Stack) -> set[str]:
 
 
 def typed(stack: Stack, cue: str, keys: str) -> str:
-    """Runs `pulumi up` on a terminal, types the keys once the cue is on it, and returns all that was on it."""
+    """Run `pulumi up` on a terminal, type the keys after the cue, and return all output."""
     engine, terminal = pty.fork()
     if engine == 0:
         os.chdir(stack.folder)

@@ -184,7 +184,7 @@ def test_a_team_does_what_is_its_own_and_nothing_else(kubernetes: KubernetesStac
 
 @pytest.mark.parametrize(("kind", "counted"), [("LoadBalancer", "loadbalancers"), ("NodePort", "nodeports")])
 def test_no_team_opens_a_door_to_the_world(kubernetes: KubernetesStack, kind: str, counted: str) -> None:
-    """Services are for its own pods: of a type that leads in from outside the cloud may make a public address."""
+    """Services may only lead to its own pods: a type with access from outside could get a public address."""
     for type_, may in ((kind, False), ("ClusterIP", True)):
         service: dict[str, Any] = {
             "apiVersion": "v1",

@@ -70,7 +70,7 @@ def test_a_user_runs_a_program_from_there(folder: Stack) -> None:
 
 
 def test_a_user_submits_from_there(folder: Stack) -> None:
-    """Output of the job on shared storage is read where it was submitted."""
+    """Output of the job is read on shared storage, at the place of the submission."""
     job = as_alice(folder, "sbatch --parsable --nodelist=gpu-001 --output=said --wrap='hostname; sleep 1; echo done'")
     wait_for(lambda: "done" in as_alice(folder, "cat said 2>/dev/null || true"), WAIT_S)
     assert as_alice(folder, "cat said").splitlines() == ["gpu-001", "done"]

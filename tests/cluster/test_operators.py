@@ -1,4 +1,4 @@
-"""Runs as objects of Kubeflow's Trainer and MPI operator, where a cluster has them: as they were printed."""
+"""Runs as printed objects of Kubeflow's Trainer and MPI operator, on a cluster with them."""
 
 from __future__ import annotations
 

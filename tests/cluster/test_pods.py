@@ -251,7 +251,7 @@ def test_a_program_that_breaks_is_not_started_again(stack: KubernetesStack) -> N
 
 
 def test_pods_cannot_write_node_programs(stack: KubernetesStack) -> None:
-    """A pod has them from its node, and cannot write to them even as root where it mounts them to write."""
+    """A pod sees the node's programs, and cannot write to them even as root with a writable mount."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -133,7 +133,7 @@ VOLUME, TEAM = "PersistentVolume", "research"
 
 @pytest.fixture
 def measured(stack: KubernetesStack) -> str:
-    """The plan of the same cluster, as if its nodes had none of our programs: these come from an image."""
+    """Return the plan of the same cluster whose nodes lack the toolkit's programs: these come from an image."""
     module = MODULE.read_text().replace("from ansible_collections", "# from").replace("answer = ", "# answer = ")
     for node in NODES:
         stack.shell(node, f"python3 - <<'END'\n{module}\nIMAGE = {IMAGE!r}\n{MADE}\nEND")
@@ -286,7 +286,7 @@ def test_certificates_that_have_ended_are_made_anew(stack: KubernetesStack) -> N
 
 
 def let_certificates_end(stack: KubernetesStack) -> None:
-    """All of them were made 366 days ago, for a year, and the programs have been started with them."""
+    """All of them were created 366 days ago, for a year, and the programs run with them."""
     inputs = stack.resources()[f"LocalControlPlane {stack.cluster}"]["inputs"]
     addresses = control_plane.Addresses(
         inputs["address"], inputs["servicesCidr"], inputs["podsCidr"], int(inputs["podsOfNode"])

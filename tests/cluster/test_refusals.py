@@ -97,7 +97,7 @@ Cluster("demo", Declaration(version=1, name="demo", cloud="local", fabric=Fabric
 
 
 def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stack: Stack) -> None:
-    """The same texts as for a file, with a path where a file has a line."""
+    """The texts are those for a file, with a path instead of a line."""
     program = stack.folder / "stacks" / "__main__.py"
     before = program.read_text()
     program.write_text(IN_PYTHON)

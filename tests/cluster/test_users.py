@@ -52,7 +52,7 @@ if __name__ == "__main__":
     "train.py": "import sums\nsums.main()\n",  # only the job's environment has this module
     "job.sh": JOB + TORCHRUN,
 }
-"""Her repository, as it is on her own machine."""
+"""Her repository, as on her own machine."""
 
 
 def outputs(stack: Stack) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def test_her_first_five_minutes(slurm: Stack, tmp_path: Path) -> None:
 
 
 def test_an_output_that_cannot_be_written(slurm: Stack) -> None:
-    """Slurm reports only a signal; the reason is shown beside it, and is available later."""
+    """Slurm reports only a signal; the reason is shown with it, and stays available."""
     alice = Person(slurm, "alice")
     alice.fails("sbatch --wait --job-name=lost --output=/shared/home/bob/out-%j --wrap hostname")
     why = alice.says("sacct -X -n -P --name=lost -o state,admincomment")

@@ -101,7 +101,7 @@ def test_it_takes_jobs_last(case: Case, tmp_path: Path) -> None:
 
 
 def test_a_bundle_holds_no_secret_and_nobody_who_comes_and_goes(case: Case, tmp_path: Path) -> None:
-    """Secrets are kept by the cloud; a node that is there by chance makes no other bundle."""
+    """The cloud keeps secrets; the set of running nodes does not change the bundle."""
     plan, roster = case
     files = made(case, tmp_path)
     assert made((plan, replace(roster, members=(*roster.members, started(plan)))), tmp_path) == files

@@ -175,14 +175,14 @@ def test_answers_of_slurm_are_not_trusted(garbage: Any) -> None:
 
 @pytest.mark.parametrize("facts", [None, "idle", [], {}])
 def test_a_node_that_says_nothing_of_itself_is_unknown(facts: Any) -> None:
-    """Facts that did not come are not facts that are right."""
+    """Missing facts do not count as right."""
     found = said({**FACTS, "gpu-001": facts})
     assert found
     assert all(line.startswith("runtime: gpu-001: unknown: ") for line in found)
 
 
 def test_the_layers_and_what_could_not_be_seen() -> None:
-    """Changes that a playbook would make, answers of nodes, and silent nodes; each thing once."""
+    """Changes by a playbook, answers of nodes, and silent nodes are each reported once."""
     facts = put("gpu-001/services/slurmd", False)
     found = CheckModeResult(
         drift=(("gpu-001", "slurmd does not run"), ("gpu-001", "/etc/hosts differs"), ("head", "/etc/hosts differs")),

@@ -43,7 +43,7 @@ Lie = Callable[[Mapping[str, str]], Recap]
 
 @pytest.fixture
 def lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lie:
-    """Runs a playbook on nodes that each answer by a script of their own, and on `honest`, where everything is fine."""
+    """Run a playbook on nodes that each answer by their own script, and on `honest`, which answers correctly."""
     ssh = tmp_path / "bin" / "ssh"
     ssh.parent.mkdir()
     ssh.write_text(SSH.format(here=tmp_path))
@@ -107,7 +107,7 @@ def test_an_answer_that_is_none_is_quoted(lie: Lie) -> None:
 
 
 def test_a_node_commands_nothing_here(lie: Lie, tmp_path: Path) -> None:
-    """An answer adds no host, changes none, sets no variable and is no template: later tasks go where they should."""
+    """An answer adds no host, changes none, sets no variable and is no template: later tasks are unaffected."""
     proof = tmp_path / "owned"
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\ntouch {proof}\necho '{{}}'\n")

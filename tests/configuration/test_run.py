@@ -266,7 +266,7 @@ def test_the_digest_sees_every_file_but_prose(tmp_path: Path, monkeypatch: pytes
 def test_the_digest_sees_the_programs_that_nodes_run(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A changed program reaches the nodes by the next up, and makes no new image."""
+    """A changed program reaches the nodes by the next `up`, and needs no new image."""
     for folder in ("playbooks", "workloads"):
         shutil.copytree(playbooks_dir().parent / folder, tmp_path / folder)
     monkeypatch.setattr(sources, "playbooks_dir", lambda: tmp_path / "playbooks")

@@ -56,7 +56,7 @@ def test_planned_directory(tmp_path: Path) -> None:
 
 
 def test_only_its_clusters_have_its_packages(tmp_path: Path) -> None:
-    """The image of every other cluster stays as it is."""
+    """Images of all other clusters are unchanged."""
     packages = {"libnss-sss", "libpam-sss", "sssd-ldap"}
     with_it, without = planned(tmp_path, LDAP).release, planned(tmp_path, {}).release
     assert dict(with_it.packages)["directory"] == tuple(sorted(packages))

@@ -1,4 +1,4 @@
-"""Tricks in every text that can be declared: refused where they stand, or carried to the end as nothing but text."""
+"""Hostile text in every declarable field: refused at its place, or passed on as plain text."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_a_base_that_is_none(make: Any, expected: str, monkeypatch: pytest.Monke
 
 
 def test_the_height_of_bases_is_bounded() -> None:
-    """A tower of files is refused where it gets too high."""
+    """A long chain of files is refused at the limit."""
     for index in range(2000):
         Path(f"b{index}.yaml").write_text(f"extends: b{index + 1}.yaml\n")
     with pytest.raises(DeclarationError, match=r"b8\.yaml:1:10: extends: more than 8 bases extend one another"):

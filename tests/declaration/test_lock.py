@@ -1,4 +1,4 @@
-"""The lock: which images were looked up for a stack, beside its file."""
+"""The lock: looked-up images of a stack, next to its file."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_no_cluster_of_an_example(file: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_example_of_another_release_or_region_is_looked_up(tmp_path: Path) -> None:
-    """Images to make are no help: the lock has none."""
+    """Locks of images do not help: the lock is empty."""
     example = {IMAGE: {**FOUND, "id": "example"}}
     file = locked(tmp_path, json.dumps({**LOCK, "region": "us-west-2", "images": example, "made_with": "2020.01"}))
     text = refusal(file)

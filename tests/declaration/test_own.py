@@ -52,7 +52,7 @@ def with_check(entry: str) -> str:
 
 
 def test_our_names_are_known() -> None:
-    """A role or check of ours that is added is refused to users from then on."""
+    """A new role or check of the toolkit is refused to users from then on."""
     assert {"base", "driver", "slurm_worker"} < OUR_ROLES
     program = (playbooks_dir() / "roles/health/files/stampworks-health").read_text()
     [names] = re.findall(r"^CHECKS = \((.*)\)$", program, re.MULTILINE)

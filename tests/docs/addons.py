@@ -20,7 +20,7 @@ def table() -> str:
 
 
 def page() -> str:
-    """The whole page, with the table as it has to be."""
+    """Return the whole page, with the expected table."""
     text, found = PAGE.read_text(), re.compile(rf"^{re.escape(HEADER)}(\|.*\n)*", re.MULTILINE)
     assert found.search(text), f"{PAGE.name} has no table of add-ons"
     return found.sub(lambda _: table(), text)

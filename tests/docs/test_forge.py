@@ -37,7 +37,7 @@ def unsafe(script: str) -> list[str]:
 
 
 def unknown_programs(script: str) -> list[str]:
-    """Return make targets and files of the repository that a script calls and that do not exist."""
+    """Return missing make targets and files of the repository that a script calls."""
     lines = re.findall(r"(?:^|[;&|]) *make ([^|&;\n]+)", script, re.MULTILINE)
     called = {word for line in lines for word in shlex.split(line) if "=" not in word}
     files = set(re.findall(r"(?<![\w/.-])((?:\.ci|tools)/[\w./-]+)", script))

@@ -94,7 +94,7 @@ def test_a_failed_installation_leaves_no_image(cache: Path, spec: ImageSpec) -> 
 
 
 def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, spec: ImageSpec) -> None:
-    """The builder ends with the command that made it, and the next command starts afresh."""
+    """The builder ends with the command that started it, and the next command starts again."""
     program = (
         "import time; from stampworks.machine_room import ensure_image\n"
         "from stampworks.machine_room.specs import ImageSpec\n"

@@ -42,7 +42,7 @@ def test_a_trunk_is_known_by_its_name() -> None:
 
 
 def test_one_leaf_needs_no_spine() -> None:
-    """A network from nothing: the management bridge and its address; leaves come with their nodes."""
+    """A network from scratch: the management bridge and its address; leaves are created with their nodes."""
     assert switches(NETWORK, rails(2), {}).ip == (
         "link add mgmt type bridge stp_state 0 mcast_snooping 0",
         "link set mgmt up",

@@ -36,7 +36,7 @@ except RoomError as error:
 
 @pytest.fixture
 def alice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ordinary user on a machine where all programs are there."""
+    """An ordinary user on a machine with all programs."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="alice"))

@@ -207,7 +207,7 @@ def test_the_end_of_the_outer_process_is_the_end_of_everything(stamp: Stamp) -> 
 
 
 def test_growing_and_shrinking_leaves_the_other_nodes_alone(stamp: Stamp) -> None:
-    """Nodes come, with the leaf and the trunks they need, and go with their disks."""
+    """Nodes are created with their leaf and trunks, and deleted with their disks."""
     instances = stamp.up(2)
     assert stamp.up(3).items() > instances.items()
     assert stamp.drift(3) == []

@@ -233,7 +233,7 @@ def as_alice(instances: Instances, command: str) -> str:
 
 
 def failed(instances: Instances) -> list[str]:
-    """Services that are not as they should be, on any node."""
+    """Return unexpected services on any node."""
     return [each for node in instances.machines for each in instances.shell(node, FAILED).splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""Connections of users to clusters of clouds, as far as they can be shown without an account."""
+"""Connections of users to clusters of clouds, as far as they work without an account."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_unsafe_files_are_not_read(shared: Shared, cluster: StandIn, tmp_path: P
 
 
 def test_a_run_may_have_no_record_yet(shared: Shared, cluster: StandIn) -> None:
-    """A missing record is reported where it was asked for; an unknown name is an error with its neighbours."""
+    """A missing record is reported at its request; an unknown name is an error with similar names."""
     shared.run("begun", None, 0)
     shared.run("demo", "{}", 0)
     assert records(shared.plan, cluster.roster) == (Found("demo", "{}"),)

@@ -92,7 +92,7 @@ def of_size(bound: Bound) -> tuple[float, float, float]:
 def test_the_words_of_a_ceiling_are_its_arithmetic(
     machine: catalog.Machine, nodes: int, operation: Operation, size_bytes: int | None
 ) -> None:
-    """Link, share, factor; and where the size matters, the bytes over the time."""
+    """The text has link, share and factor; if the size matters, the bytes over the time."""
     assume(nodes * machine.accelerators > 1)
     large = collective_on_machines(operation, nodes, None, machine).ceiling
     assert ceiling_in_words(large.why) == pytest.approx(large.value, rel=2e-3)
@@ -138,7 +138,7 @@ def test_more_nodes_are_never_faster(
 def test_nvlink_that_is_used_has_the_higher_floor(
     machine: catalog.Machine, nodes: int, operation: Operation, size_bytes: int | None
 ) -> None:
-    """The ceiling is the same, and the floor stays below it; where only latency counts, both floors are similar."""
+    """The ceiling is the same, and the floor stays below it; if only latency counts, both floors are similar."""
     assume(nodes * machine.accelerators > 1)
     plain, used = (collective_on_machines(operation, nodes, size_bytes, machine, nvlink) for nvlink in (False, True))
     assert used.ceiling == plain.ceiling

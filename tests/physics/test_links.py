@@ -35,7 +35,7 @@ def test_loads_of_leaves() -> None:
 
 
 def test_efficiency_of_full_packets() -> None:
-    """A packet of 1500 bytes has 1448 of data, and the link counts an Ethernet header beside them."""
+    """A packet of 1500 bytes has 1448 of data, and the link counts an Ethernet header in addition."""
     assert links.efficiency(SIMULATED).value == pytest.approx(1448 / 1514)
     assert links.efficiency(SIMULATED).why == (
         "1448/1514, the part of the bytes on the link that is data (MTU 1500, less 52 of IP and TCP headers; "

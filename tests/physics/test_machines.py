@@ -50,7 +50,7 @@ def test_so_do_other_collectives(machine: str, operation: Operation, nodes: int,
     [("p5", 1, 16384, 483.4), ("p5", 2, 16384, 487.3), ("p5", 2, 1024, 441), ("p5", 1, 64, 359.7)],
 )
 def test_a_ceiling_is_no_more_than_what_it_takes(machine: str, nodes: int, mib: int, busbw_gbs: float) -> None:
-    """The best that was published comes near: a ceiling far above it would refuse nothing."""
+    """The best published value is close to it: a much higher ceiling would refuse nothing."""
     assert collective_on_machines("all_reduce", nodes, mib * MIB, NAMES[machine]).ceiling.value < 1.15 * busbw_gbs
 
 

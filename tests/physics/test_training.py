@@ -1,4 +1,4 @@
-"""Training speed beside published results."""
+"""Training speed compared with published results."""
 
 from __future__ import annotations
 

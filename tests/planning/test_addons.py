@@ -1,4 +1,4 @@
-"""Add-ons of a Kubernetes, their installers, and messages where they do not go together."""
+"""Add-ons of a Kubernetes, their installers, and messages about conflicts."""
 
 from __future__ import annotations
 

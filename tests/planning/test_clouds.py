@@ -50,7 +50,7 @@ def test_a_cloud_that_cannot_be_stamped_says_so(cloud: str) -> None:
 
 
 def test_required_and_fixed_fields_of_a_cloud() -> None:
-    """All of it at once, each where it is written."""
+    """All problems are reported at once, each at its place."""
     data = {
         "version": 1,
         "name": "test",

@@ -1,4 +1,4 @@
-"""Login nodes: where people submit jobs from, apart from the head."""
+"""Login nodes: users submit jobs there, apart from the head."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_cloud_starts_them_where_the_head_is() -> None:
 
 
 def test_a_pool_cannot_have_their_name() -> None:
-    """The group is there or may come."""
+    """The group exists or may be created."""
     assert problem({**LOCAL, "pools": [{"name": "login", "machine": "sim-cpu", "count": 1}]}) == (
         "test: pools[0].name: 'login' is the name of the login nodes\n"
         "  hint: write scheduler: {login_nodes: 1} for some, or name the pool after the use of its nodes\n"

@@ -1,4 +1,4 @@
-"""Declared settings that Kubernetes cannot follow are refused before anything is made."""
+"""Declared settings that Kubernetes cannot follow are refused before anything is created."""
 
 from __future__ import annotations
 

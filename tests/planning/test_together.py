@@ -109,7 +109,7 @@ scheduler: {kind: kubernetes, topology: block}
 
 
 def test_all_at_once(plan_text_of: PlanText) -> None:
-    """Problems of form and of meaning come in the order in which they are written."""
+    """Problems of form and of meaning are in the order of the file."""
     with pytest.raises(DeclarationError) as error:
         plan_text_of(WRONG)
     said = str(error.value)

@@ -1,4 +1,4 @@
-"""A real directory beside the nodes: Debian's slapd, in the network of a room, on the machine that the room is on."""
+"""A real directory near the nodes: Debian's slapd, in the network of a room, on the same machine."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Amazon:
         }
 
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
-        """The rented machine's, with the roles that bring something onto it, and no others."""
+        """The rented machine's inventory, with the roles that install something, and no others."""
         roster = self.cluster.roster
         files = slurm.files(self.plan, roster)
         inventory = configuration.inventory(self.plan, roster, files, content="amazon", attached=Attached())["all"]

@@ -1,4 +1,4 @@
-"""Images of containers that are made of a node's own files."""
+"""Container images built from a node's own files."""
 
 from __future__ import annotations
 

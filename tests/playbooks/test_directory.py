@@ -125,7 +125,7 @@ def test_the_password_is_nobodys(site: Site) -> None:
 
 
 def test_she_logs_in_with_the_key_of_the_directory(site: Site) -> None:
-    """Her home is made for her alone, and her jobs run as her on other nodes, charged to the account."""
+    """Her home is private, and her jobs run as her on other nodes, charged to the account."""
     assert site.says("dora", "pwd; stat -c '%a %U %G' .").splitlines() == ["/shared/home/dora", "700 dora dora"]
     said = site.says("dora", "srun --nodes=2 sh -c 'cd && echo $(id -un) $HOME $(stat -c %i .)' | sort -u")
     assert said == f"dora /shared/home/dora {site.says('dora', 'stat -c %i .')}"

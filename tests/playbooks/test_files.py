@@ -195,7 +195,7 @@ def test_a_directory_in_the_way_is_said(write: Writer, tmp_path: Path) -> None:
 
 
 def test_an_unknown_owner_is_said(write: Writer, tmp_path: Path) -> None:
-    """The error has the owner's name, which comes from a role."""
+    """The error has the owner's name, which a role sets."""
     result = write(entry(tmp_path / "file", "x", owner="nobody-here"))
     assert result["msg"] == "no user is called 'nobody-here' on this node"
 

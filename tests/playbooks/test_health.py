@@ -287,7 +287,7 @@ def test_accelerators(
 def test_storage_that_is_full(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str, problems: list[str]
 ) -> None:
-    """Bytes or inodes are used up; changes of the rest while jobs run make no other reason."""
+    """Bytes or inodes are used up; changes of the free space during jobs do not change the reason."""
     expect(tmp_path, disk_free_percent_min=2)
     monkeypatch.setattr(health.shutil, "disk_usage", lambda _: SimpleNamespace(total=1, free=1))
     monkeypatch.setattr(health, "output", lambda *_: f"1B-blocks Avail Inodes IFree\n{row}\n")

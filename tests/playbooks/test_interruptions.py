@@ -141,7 +141,7 @@ def test_nothing_is_done_without_a_notice(node: Node) -> None:
 
 
 def test_a_spot_interruption_drains_and_its_withdrawal_returns(node: Node) -> None:
-    """The reason has the form that all our programs read, and names the notice and its time."""
+    """The reason has the common form of all drains, and names the notice and its time."""
     held, reason = node.look(spot=SPOT)
     assert held
     assert reason == "cloud: spot instance: terminate at 2026-12-01T11:30:00Z"
@@ -186,7 +186,7 @@ def test_a_job_that_has_not_started_yet_gets_its_signal_later(node: Node) -> Non
 
 
 def test_a_job_is_told_again_when_the_end_is_certain(node: Node) -> None:
-    """A recommendation comes first, the interruption after it has its own time."""
+    """The interruption follows a recommendation, and has its own time."""
     node.jobs(job7="#SBATCH --signal=B:USR2@90")
     assert node.look(rebalance=REBALANCE) == (True, "cloud: rebalance recommendation of 2026-12-01T11:20:00Z")
     held, reason = node.look(rebalance=REBALANCE, spot=SPOT)

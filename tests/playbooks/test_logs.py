@@ -67,7 +67,7 @@ class Telling:
         self.cluster.shell(NODE, f"echo {text} | systemd-cat -t slurmd -p warning")
 
     def kept(self, until: str, limit_s: float = 60) -> list[dict[str, str]]:
-        """Return slurmd's kept messages, when the last of them has come."""
+        """Return slurmd's kept messages, after the last of them."""
         [instance] = (each.instance for each in self.cluster.roster.members if each.name == NODE)
         where = {"logGroupName": log_group(self.plan.name), "logStreamName": f"{NODE}/{instance}"}
         logs, end, found = self.aws.client("logs"), time.monotonic() + limit_s, []

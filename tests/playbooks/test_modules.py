@@ -287,7 +287,7 @@ def group(name: str, gid: int, *users: str) -> grp.struct_group:
 
 
 def test_groups_have_the_declared_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made with their number, changed only where others are in them, and no number is taken over."""
+    """Groups are created with their number, changed only if other users are in them, and take over no number."""
     commands: list[list[str]] = []
     monkeypatch.setattr(accounts, "RECORD", tmp_path / "users.json")
     monkeypatch.setattr(accounts, "GROUPS", tmp_path / "groups.json")

@@ -43,7 +43,7 @@ def test_slurmds_copy_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_is_on_its_way_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A controller with another configuration sends it a moment later: that is no change of ours."""
+    """A controller with another configuration sends it a moment later, which is no change by the module."""
     (tmp_path / "slurm.conf").write_text("old")
     monkeypatch.setattr(time, "sleep", lambda _: (tmp_path / "slurm.conf").write_text("right"))
     assert not cached(tmp_path, "right")["changed"]

@@ -196,7 +196,7 @@ def test_partial_array_is_stopped_first(node: Node) -> None:
 
 
 def test_mounted_array_is_not_formatted(node: Node) -> None:
-    """Two arrays of ours, of two machines, and something at the path."""
+    """Two arrays of the toolkit, of two machines, and a mount at the path."""
     for number, name in enumerate(("nvme1n1", "nvme2n1")):
         mark(node.devices / name, uuid.UUID(int=number + 1), "any:stampworks-scratch")
     node.mounts.write_text("2 1 0:2 / /scratch rw - ext4 x rw\n")

@@ -193,7 +193,7 @@ def test_a_service_that_is_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("clock", [0, 4_000_000_000])
 def test_a_clock_that_was_set_hides_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: int) -> None:
-    """Contents at the start of a service are compared, not times: files may come from the past or the future."""
+    """Contents at the start of a service are compared, not times: clocks may be wrong."""
     monkeypatch.setattr(services, "STARTED", tmp_path / "started")
     configuration = tmp_path / "conf"
     names = [str(configuration), "/not/there"]

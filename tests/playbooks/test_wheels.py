@@ -133,7 +133,7 @@ def numbers(version: str) -> list[int]:
 @pytest.mark.long
 @pytest.mark.parametrize("lock", sorted(LOCKS.iterdir()), ids=lambda file: file.stem)
 def test_the_real_wheels(lock: Path, tmp_path: Path) -> None:
-    """All of them come from an index, fit together, and compute, if only on a processor."""
+    """All of them come from an index, fit together, and compute on a CPU."""
     wheels.work(False, str(tmp_path / "torch"), str(lock), sys.executable)
     program = """
 import fsspec, json, numpy, torch
@@ -162,7 +162,7 @@ def test_every_release_has_the_lock_of_its_ansible() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("lock", sorted(OF_BOOT.iterdir()), ids=lambda file: file.stem)
 def test_the_real_ansible(lock: Path, tmp_path: Path) -> None:
-    """Ansible plays a module of ours as on a node that configures itself; the module runs with the system's Python."""
+    """Ansible runs a module of the toolkit as on a node that configures itself; the module uses the system's Python."""
     own = tmp_path / "boot/bin/python3"
     wheels.work(False, str(tmp_path / "boot"), str(lock), sys.executable)
     said = subprocess.run([own.with_name("ansible-playbook"), "--version"], capture_output=True, text=True, check=True)

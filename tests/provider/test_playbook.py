@@ -131,7 +131,7 @@ def test_elastic_nodes_that_leave_finish_their_jobs(monkeypatch: pytest.MonkeyPa
 
 
 def test_only_drift_is_a_reason_to_run_again() -> None:
-    """A cluster that is as it was left is left alone."""
+    """An unchanged cluster is left alone."""
     assert Playbook().drift({"changed": 0, "hosts": 2, "drift": []}) == {}
     assert Playbook().drift({}) == {}
     assert not Playbook.refresh, "a plain preview stays cheap"

@@ -94,7 +94,7 @@ class Fault:
     rail: str = ""
 
     def caught(self, findings: Sequence[CheckFinding]) -> bool:
-        """Whether something fails, or is unknown, where it is."""
+        """Whether something fails, or is unknown, at this place."""
         about = [each for each in findings if each.verdict != "pass"]
         return any(self.node in each.nodes if self.node else self._is_trunk(each) for each in about)
 

@@ -1,4 +1,4 @@
-"""Machines with several accelerators: each is measured and judged for itself, beside all others of its machine."""
+"""Machines with several accelerators: each is measured, and compared with all others of its machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Accelerated(SimulatedCluster):
     """A cluster with eight accelerators on each node, which answer individually."""
 
     rate: Mapping[Place, float] = field(default_factory=dict)
-    """TFLOP/s, where it is not 700."""
+    """TFLOP/s by accelerator; by default 700."""
     wrong: Mapping[Place, int] = field(default_factory=dict)
     digest: Mapping[Place, str] = field(default_factory=dict)
     broken: Mapping[Place, str] = field(default_factory=dict)

@@ -78,7 +78,7 @@ def test_the_quick_level_starts_once() -> None:
 
 
 def test_a_limit_among_peers_without_one() -> None:
-    """A small limit is wrong, also where all others have none."""
+    """A small limit is wrong, even if all other nodes have none."""
     texts = tuple(Text("memlock", name, "limit", "unlimited") for name in ("gpu-001", "gpu-002"))
     heard = Heard((answer("limits", [number("memlock", 65536, "gpu-003")], texts),), ())
     assert [*_limits(subject(4), heard)] == [("gpu-003", "lockable memory: 65536, where its peers have no limit")]

@@ -212,7 +212,7 @@ def test_a_second_look_is_beside_a_peer(looks: list[tuple[float, float]], verdic
 
 
 def test_nodes_of_another_kind_are_no_measure() -> None:
-    """A pool of slower machines is as it should be."""
+    """A pool of slower machines is healthy."""
     pools = [
         {"name": "gpu", "machine": "sim-h100", "count": 9},
         {"name": "old", "machine": "sim-a100-small", "count": 9},

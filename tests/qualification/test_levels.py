@@ -143,7 +143,7 @@ def test_failures_in_a_later_round() -> None:
 
 @pytest.mark.parametrize(("nodes", "part"), [(4, 0.995), (2, 0.99), (16, 0.997)])
 def test_a_node_that_gets_slower_is_found(nodes: int, part: float) -> None:
-    """The node is found in windows beside its peers, among few nodes and many, and no other is."""
+    """The node is found in windows of all its peers, among few nodes and many, and no other node is."""
     cluster = SimulatedCluster(subject(nodes), fades={"gpu-002": part})
     found = [each for each in burnt_in(cluster, 60).findings if each.verdict != "pass"]
     assert [(each.check, each.nodes) for each in found] == [("burn-in", ("gpu-002",))]

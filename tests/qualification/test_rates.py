@@ -52,7 +52,7 @@ def carried_out(step: Any, cluster: SimulatedCluster) -> Evidence:
 
 
 def of_machine(name: str, accelerators: int = 8) -> Subject:
-    """The same nodes, as if they were such machines."""
+    """Return the same nodes with other machines."""
     found = subject(4)
     [pool] = found.pools
     machine = dataclasses.replace(pool.machine, name=name, accelerators=accelerators, simulated=False)

@@ -65,7 +65,7 @@ def test_secrets_stay_secret(ruled: Ruled) -> None:
 
 
 def test_a_name_that_is_taken_is_refused_until_it_is_free(ruled: Ruled) -> None:
-    """Remains of a crash under its name make the next creation fail; generated names do not meet."""
+    """Remains of a crash under its name make the next creation fail; generated names do not collide."""
     made = created(ruled, name="mine")
     with pytest.raises(RuntimeError, match="rehearsed: there is a made-up:a/role:Role named mine already"):
         created(ruled, urn=f"{URN}2", name="mine")

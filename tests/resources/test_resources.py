@@ -1,4 +1,4 @@
-"""The Python faces of our resources against their tables, and the tables against the plugin."""
+"""The Python classes of the toolkit's resources against their tables, and the tables against the plugin."""
 
 from __future__ import annotations
 

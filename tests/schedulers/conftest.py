@@ -62,7 +62,7 @@ def case_of() -> Callable[..., Case]:
 def slurmctld(
     tmp_path_factory: pytest.TempPathFactory, case_of: Callable[..., Case]
 ) -> Callable[[Mapping[str, str], str], str]:
-    """Return the output of commands beside a real slurmctld with these files."""
+    """Return the output of commands with a real slurmctld and these files."""
     image = ensure_node_image(case_of()[0].release, configuration.install_digest(), print)
 
     def say(files: Mapping[str, str], commands: str) -> str:

@@ -1,4 +1,4 @@
-"""Values of add-ons: golden for review, and against the charts themselves where these can be had."""
+"""Values of add-ons: golden for review, and checked against the charts if available."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def project(tmp_path: Path, repository: str, control_plane: ApiServer) -> Releas
 
 
 def made(project: Releases, example: str, wanted: dict[str, AddOn]) -> None:
-    """Releases as they are wanted, which a refresh finds unchanged."""
+    """Declared releases, which a refresh finds unchanged."""
     project.configure(example=example, charts=" ".join(wanted))
     project.passes("up", "--yes", "--skip-preview")
     assert project.there() == {each: (f"{one.chart}-{one.version}", "deployed") for each, one in wanted.items()}

@@ -140,7 +140,7 @@ def test_all_kinds_start_the_same_pods() -> None:
 
 
 def test_a_trainjob_is_its_jobset_by_another_name() -> None:
-    """Trainer makes a JobSet with all that ours has; it finds its names there."""
+    """Trainer creates a JobSet with all fields of the toolkit's; it finds its names there."""
     jobset, trainjob = by_kind(rendered("local", "jobset"))["JobSet"], by_kind(rendered("local", "trainjob"))
     runtime, job = trainjob["TrainingRuntime"], trainjob["TrainJob"]
     assert job["metadata"] == jobset["metadata"]

@@ -172,7 +172,7 @@ def test_variables_of_nccl() -> None:
 
 
 def test_manifests_keep_to_what_their_schemas_say() -> None:
-    """The rules of the published schemas, as far as a manifest of ours could break them."""
+    """The rules of the published schemas that a manifest of the toolkit could violate."""
     made = three_tiers()
     levels = json.loads(kubernetes.kueue(made, POOLS, "test"))["items"]
     keys = [level["nodeLabel"] for level in levels[0]["spec"]["levels"]]

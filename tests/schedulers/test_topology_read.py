@@ -94,7 +94,7 @@ def test_a_tree_is_read_as_it_was_meant(ask: Ask, made: Topology) -> None:
     ids=["small", "nvlink", "two-sizes", "three-sizes", "no-power-of-two"],
 )
 def test_blocks_are_read_as_they_were_meant(ask: Ask, made: Topology, sizes: tuple[int, ...]) -> None:
-    """Every block has its nodes, and blocks are joined where the model has an outer domain."""
+    """Every block has its nodes, and blocks are joined as in an outer domain of the model."""
     assert slurm.block_sizes(made) == sizes
     said = ask(made, "block", slurm.block(made), "scontrol show topology")
     read = slurm.read_block(said)

@@ -496,7 +496,7 @@ def test_memory_to_share_is_memory(volume: dict[str, Any], memory: bool) -> None
 
 
 def test_pods_are_found_in_whatever_has_them() -> None:
-    """A Job, an MPIJob, a TrainJob's runtime: where a spec has containers."""
+    """Places of containers in the spec of a Job, an MPIJob, and a TrainJob's runtime."""
     spec = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "9"}}}]}
     job = {"kind": "Job", "spec": {"parallelism": 2, "template": {"spec": spec}}}
     mpi = {"kind": "MPIJob", "spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": spec}}}}}

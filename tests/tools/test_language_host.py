@@ -61,7 +61,7 @@ server.wait_for_termination()
 
 
 def test_a_program_gets_its_configuration_and_gives_its_outputs(project: SourcedProject) -> None:
-    """Configuration, secrets, folder and environment reach the program; outputs come back."""
+    """Configuration, secrets, folder and environment reach the program; outputs are returned."""
     project.program(
         "import os, sys, pulumi\n"
         "config = pulumi.Config()\n"

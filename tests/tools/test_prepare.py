@@ -186,7 +186,7 @@ def test_an_old_go_is_refused_by_its_version(programs: Path) -> None:
 
 
 def test_python_without_venv_says_the_command(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fresh Debian has Python, but not the part that makes virtual environments."""
+    """A fresh Debian has Python, but not the part that creates virtual environments."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(StepError) as raised:
         python_packages.ensure_uv(quiet(), tmp_path)

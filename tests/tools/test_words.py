@@ -26,7 +26,7 @@ def members() -> None:
 
 
 def test_clear_beginnings_pass() -> None:
-    """A later line of a comment, a later paragraph, and a string that is no docstring may begin as they like."""
+    """A later line of a comment, a later paragraph, and a string that is no docstring may have any beginning."""
     assert words.problems(Path("a.py"), CLEAN + '    print("What a day")\n') == []
 
 

@@ -124,7 +124,7 @@ def test_a_stopped_run_goes_on_wherever_it_is_started_again(
 
 
 def test_the_first_checkpoint_does_not_keep_it_waiting(tmp_path: Path) -> None:
-    """Memory for 0.6 GB was allocated beside the steps before."""
+    """Memory for 0.6 GB was allocated during earlier steps."""
     model = {"layers": 4, "width": 1024, "heads": 8, "length": 64}
     settings = {**SETTINGS, "steps": 8, "pace_s": 0.5, "model": model, "snapshots": False}
     run = finished(tmp_path, accelerated=True, **settings)

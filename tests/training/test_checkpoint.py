@@ -51,7 +51,7 @@ def saved_on(world: int, folder: Path, steps: int, keep: int = 3) -> str:
 
 
 def loaded_on(world: int, folder: Path, save_as: int = 0) -> Any:
-    """Return the checkpoint that so many ranks find and read, and its digest; save it again where a step is given."""
+    """Return the checkpoint that so many ranks find and read, and its digest; save it again if a step is given."""
 
     def work(rank: int) -> tuple[Found, str]:
         trained = Trained(world, seed=1)
@@ -649,7 +649,7 @@ def test_a_folder_that_ranks_do_not_share_is_located(tmp_path: Path) -> None:
 
 
 def killing(at: int) -> None:
-    """Let this process end itself, as if killed, before its n-th operation on a disk."""
+    """Let this process end itself, as if killed, before its n-th disk operation."""
     left = [at]
 
     def wrapped(work: Callable[..., Any]) -> Callable[..., Any]:

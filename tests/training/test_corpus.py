@@ -29,7 +29,7 @@ def test_pages_differ() -> None:
 
 
 def test_text_is_consistent() -> None:
-    """Sums come out, more is more, verbs follow their nouns, and a page stays with its name."""
+    """Sums are correct, comparisons hold, verbs agree with their nouns, and a page keeps its name."""
     text = "".join(corpus.page(number, 4000).decode("ascii").rpartition("\n")[0] for number in range(50))
     words = {word: number for number, word in enumerate(corpus.NUMBERS, 2)}
     products = re.findall(r"(\w+) \w+ of (\d) \w+ have (\d+) ", text)

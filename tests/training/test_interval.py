@@ -36,7 +36,7 @@ def test_before_anything_was_seen_it_says_what_it_assumes() -> None:
 
 
 def test_cost_of_a_save_is_the_slowdown_of_steps() -> None:
-    """Against the steps before it; and a save that made them faster by chance costs nothing."""
+    """The cost is relative to the steps before it; a save during faster steps costs nothing."""
     beside = Beside()
     beside.step(7.0, saving=True)  # the duration of a step is not known yet
     assert beside.ended() == 0.0

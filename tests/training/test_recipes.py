@@ -71,7 +71,7 @@ def started(name: str, folder: Path, programs: Path, **own: str) -> Iterator[sub
 
 
 def run(name: str, folder: Path, programs: Path = OWN, **own: str) -> str:
-    """The output of a recipe that came to its end."""
+    """The output of a complete recipe."""
     with started(name, folder, programs, **own) as process:
         said, _ = process.communicate(timeout=WAIT_S)
         assert process.returncode == 0, said

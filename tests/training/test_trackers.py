@@ -263,7 +263,7 @@ def test_a_user_in_an_address_is_sent_as_one(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="module")
 def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an MLflow server of our own."""
+    """The address of a private MLflow server."""
     folder = tmp_path_factory.mktemp("mlflow")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -39,7 +39,7 @@ def section(text: str, title: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_lines_fit_the_terminal(width: int) -> None:
-    """The test includes a cluster with two pools and all that can be declared."""
+    """The test includes a cluster with two pools and all declarable fields."""
     pools = [GPU | {"count": 1024}, {"name": "prep", "machine": "sim-cpu", "count": 3}]
     plan = plan_of(pools=pools, fabric={"leaf_nodes": 32, "oversubscription": 4})
     text = text_of(plan, planning.rules(plan, None), width)
@@ -155,7 +155,7 @@ def test_expected_rates_are_a_table_of_each_pool() -> None:
 
 
 def test_unknown_values_of_training_stand_with_it() -> None:
-    """Unknown values are beside the training, and not among all reasons."""
+    """Unknown values are shown with the training, and not among all reasons."""
     pool = {"name": "gpu", "machine": "p5", "count": 16}
     told = {"parameters": "8B", "tokens": "1T"}
     text = text_of(plan_of(cloud="aws", region="us-east-1", pools=[pool], training={"model": told}), ())
@@ -176,7 +176,7 @@ def test_the_size_of_a_fabric_stands_with_its_leaves() -> None:
 
 
 def test_a_cloud_as_it_is_read(request: pytest.FixtureRequest) -> None:
-    """The golden file has purchases, file systems and findings of a cloud, beside the declaration."""
+    """The golden file has purchases, file systems and findings of a cloud, in addition to the declaration."""
     plan, golden = aws(), DECLARED / "aws.txt"
     findings = planning.rules(plan, None, "2026-11-22")
     text = text_of(plan, findings)

@@ -1,4 +1,4 @@
-"""Values cross the wire and come back as they were, and differences are found where they are."""
+"""Values survive the wire unchanged, and differences are found at their places."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Start:
         self.processes[rank].send_signal(signal.SIGSTOP)
 
     def heard(self) -> Heard:
-        """Return the output of all ranks, read as the judge reads it; each file beside it matches the schema."""
+        """Return the output of all ranks, read as the judge reads it; each result file matches the schema."""
         said = "".join(process.communicate(timeout=LIMIT_S)[0] for process in self.processes if self._runs(process))
         for path in self.out.glob("*.json"):
             jsonschema.validate(json.loads(path.read_text()), SCHEMA)

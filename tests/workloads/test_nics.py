@@ -1,4 +1,4 @@
-"""Counters of NICs are read where each kind of them has them."""
+"""Counters of NICs are read at the place of each kind."""
 
 from __future__ import annotations
 

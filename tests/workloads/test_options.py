@@ -80,7 +80,7 @@ def test_options_come_as_text_or_as_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_are_none(text: str, words: str) -> None:
-    """Say where and why."""
+    """The error has place and reason."""
     with pytest.raises(options.OptionError) as refusal:
         options.load(text)
     assert str(refusal.value).startswith(words)

@@ -126,7 +126,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def _immutable(self, manifest: Manifest) -> bool:
-        """Whether the server would not have the change made to the object that is there."""
+        """Whether the server would refuse the change for the existing object."""
         if self._api is None or not is_known(manifest):
             return False
         try:
@@ -155,7 +155,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return pb.UpdateResponse(properties=encode(_outputs(self._connected().apply(manifest)), secret))
 
     def _previewed(self, manifest: Manifest) -> Manifest:
-        """Return the object that the server would make; the manifest itself where the server cannot be asked yet."""
+        """Return the object that the server would create; the manifest itself if the server cannot be reached yet."""
         shown = manifest
         if self._api is not None and is_known(manifest):
             try:

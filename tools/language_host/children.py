@@ -35,12 +35,12 @@ class Children:
         self._running: set[Process] = set()
 
     async def run(self, command: Command) -> int:
-        """Run it on our own streams, which the engine shows, and return its exit status."""
+        """Run it on this process's streams, which the engine shows, and return its exit status."""
         async with self._started(command, output=None) as process:
             return await process.wait()
 
     async def stream(self, command: Command, write: Write) -> int:
-        """Run it, hand over its output piece by piece as it comes, and return its exit status."""
+        """Run it, pass on its output piece by piece, and return its exit status."""
         one_at_a_time = asyncio.Lock()
 
         async def pump(name: Stream, reader: asyncio.StreamReader) -> None:

@@ -20,7 +20,7 @@ class EnvironmentMissingError(Exception):
 
 @dataclass(frozen=True)
 class Environment:
-    """An interpreter and its packages: a project's virtual environment, or our own when it names none."""
+    """An interpreter and its packages: a project's virtual environment, or the toolkit's own by default."""
 
     python: Path
     root: Path

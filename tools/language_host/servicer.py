@@ -40,7 +40,7 @@ class Host(LanguageRuntimeServicer):
         return language.LanguageHandshakeResponse()
 
     async def GetPluginInfo(self, request: Empty, context: Context) -> plugin.PluginInfo:
-        """Return the version of the Pulumi package of Python as ours."""
+        """Return the version of the Pulumi package of Python as this host's."""
         return plugin.PluginInfo(version=version("pulumi"))
 
     async def Run(self, request: language.RunRequest, context: Context) -> language.RunResponse:

@@ -94,7 +94,7 @@ def prepare(
 
 
 def _environments(root: Path, uv: Path, cache: Path, names: Sequence[str]) -> None:
-    """Make the virtual environments beside the project's."""
+    """Create the virtual environments in addition to the project's."""
     ensure = {"training": training.ensure_training, "site": training.ensure_site, "recipes": training.ensure_recipes}
     for name in names:
         with step(name) as shown:

@@ -26,7 +26,7 @@ pytest -m 'not engine and not cluster'."""
 
 
 def ensure_engine(step: Step, root: Path, cache: Path) -> None:
-    """A `pulumi` is on the PATH that tools/env.sh sets: the user's own, or ours behind .venv/engine."""
+    """A `pulumi` is on the PATH that tools/env.sh sets: the user's own, or the project's behind .venv/engine."""
     version = pinned_version(root)
     link = root / ".venv" / "engine"
     if own := _own_pulumi(cache, at_least=version):
@@ -93,7 +93,7 @@ def _flags(version: Version) -> list[str]:
 
 
 def _digest(root: Path, version: Version) -> str:
-    """Changes with everything that the folder is made from. Which Go compiled it makes no difference worth a build."""
+    """Digest of everything from which the folder is built. The version of Go does not matter."""
     digest = hashlib.sha256(" ".join(_flags(version)).encode())
     for name in ("go.mod", "go.sum", HOST):
         digest.update((root / "tools" / "engine" / name).read_bytes())

@@ -43,7 +43,7 @@ def _build(step: Step, source: Path, folder: Path) -> None:
 
 
 def _digest(source: Path) -> str:
-    """Changes with everything that the folder is made from. Which Go compiled it makes no difference worth a build."""
+    """Digest of everything from which the folder is built. The version of Go does not matter."""
     digest = hashlib.sha256(" ".join(_FLAGS).encode())
     for name in FILES:
         digest.update((source / name).read_bytes())

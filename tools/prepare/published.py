@@ -1,4 +1,4 @@
-"""Objects and charts that others publish, from their Go modules: tests compare our manifests with them."""
+"""Published objects and charts, from Go modules: tests compare the project's manifests with them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _downloaded(step: Step, go: str, module: Module, folder: str) -> Path:
 
 
 def _copy(found: Path, to: Path) -> None:
-    """Copy a tree without its modes: Go makes modules read-only, and files are added to the copy."""
+    """Copy a tree without its modes: Go creates read-only modules, and files are added to the copy."""
     if not found.is_dir():
         shutil.copyfile(found, to)
         return

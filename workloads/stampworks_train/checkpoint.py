@@ -386,7 +386,7 @@ class Staging:
                 populate(buffer)
 
     def copy(self, state: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
-        """Return a copy of the state, and the work that fills it, for a thread that runs beside readers of the
+        """Return a copy of the state, and the work that fills it, for a thread that runs while others read the
         state."""
         pairs: list[tuple[Tensor, Tensor]] = []
         copied = self._copied(state, (), pairs)
@@ -416,7 +416,7 @@ class Staging:
 
 
 def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -> None:
-    """Copy tensors. An accelerator copies beside its next step, after the `queued` work."""
+    """Copy tensors. An accelerator copies during its next step, after the `queued` work."""
     stream = torch.cuda.Stream(queued.device) if queued else None
     if stream and queued:
         stream.wait_event(queued)

@@ -68,7 +68,7 @@ class Chooser:
         self._costs: collections.deque[float] = collections.deque(maxlen=RECENT)
 
     def cost(self, seconds: float) -> None:
-        """A checkpoint kept training waiting, or made it slower, by so much."""
+        """Record by how much a checkpoint delayed or slowed down training."""
         self._costs.append(max(seconds, COST_LEAST))
 
     def failed(self, at: float) -> None:

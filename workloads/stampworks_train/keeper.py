@@ -78,7 +78,7 @@ class Keeper:
             del self.held[key]
 
     def told(self) -> list[tuple[int, int, int]]:
-        """Shard, step and cut of all that is whole."""
+        """Return shard, step and sharding of all complete snapshots."""
         return [(shard, step, kept.cut) for (shard, step), kept in self.held.items()]
 
     def hang_up(self) -> None:
@@ -127,7 +127,7 @@ class Keeper:
         return kept if kept and kept.cut == cut else None
 
     async def fetch(self, of: tuple[str, int], shard: int, step: int, cut: int, whole: bool) -> Kept:
-        """Fetch the pieces of another node, and the whole part where it is `whole`; once for all ranks of this node."""
+        """Fetch the pieces of another node, or the complete part if it is `whole`; once for all ranks of this node."""
         async with self._turns.setdefault((shard, step, whole), asyncio.Lock()):
             if (shard, step, whole) not in self._fetched:
                 self._fetched[shard, step, whole] = await self._fetch(of, shard, step, cut, whole)

@@ -53,7 +53,7 @@ class Events:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unreadable = 0
-        """Lines that the last reading could make nothing of."""
+        """Lines that the last reading could not parse."""
 
     def __iter__(self) -> Iterator[Event]:
         self.unreadable = 0
@@ -98,7 +98,7 @@ class Step:
     rate: float | None
     norm: float | None
     memory: float | None
-    """Bytes of the first rank's accelerator that tensors had at most; None where it has none."""
+    """Maximum bytes of tensors on the first rank's accelerator; None if it has none."""
 
 
 @dataclass
@@ -264,7 +264,7 @@ class _Book:
         self.saved: int | None = None
         """Time of the last publication of a checkpoint after the mark."""
         self.early = 0
-        """Time by which the last steps came earlier than their durations say."""
+        """Time by which the last steps were earlier than their durations."""
         self.world = 1
         self.told: list[tuple[int, Event]] = []
         self.settings: Mapping[str, Any] = {}
@@ -346,7 +346,7 @@ class _Book:
             self._lose(first)
 
     def _ready(self, event: Event, now: int) -> None:
-        """All ranks have their state: where it comes from storage, only they know which."""
+        """All ranks have their state: if it comes from storage, only they know its step."""
         self._until(now)
         self.state, self.early = "step", 0
         self.parameters = whole(event, "parameters") or self.parameters

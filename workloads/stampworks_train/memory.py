@@ -23,7 +23,7 @@ POPULATE = 23
 
 
 class Memory:
-    """A file in shared memory as a tensor of bytes. Pinned where an accelerator copies into it."""
+    """A file in shared memory as a tensor of bytes; pinned if an accelerator copies into it."""
 
     def __init__(self, path: Path, size: int, pinned: bool = False) -> None:
         """Map a file; an empty `size` uses that of an existing one."""

@@ -112,7 +112,7 @@ class NodeKeeper(Keeper):
 
 
 def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
-    """Start the keeper of this node; where it listens."""
+    """Start the keeper of this node; return its address."""
     folder = _place_of(key)
     clear_away(_place_of("").name)
     with contextlib.suppress(FileExistsError):

@@ -109,7 +109,7 @@ class Session:
         self._told = {"loss": loss, "tokens": tokens, "data_s": data_s}
 
     def done(self, step: int, last: bool = False) -> None:
-        """A step is complete: for loops that are not ours, such as a trainer's. Others use `steps`."""
+        """Complete a step: for foreign loops, such as a trainer's. Others use `steps`."""
         self.step = step
         wants_save, wants_stop = self._heard()
         self.stopped = wants_stop and not last

@@ -17,7 +17,7 @@ from .part import place
 ALIGNMENT = 64
 
 Piece = tuple[str, list[int], list[int], str, int]
-"""Name, where it begins in its whole, its shape, its kind of number, where its bytes begin in a snapshot."""
+"""Name, offset in its whole, shape, type of numbers, and offset of its bytes in a snapshot."""
 Sources = Callable[[str], Iterable[tuple[Piece, Tensor]]]
 """Pieces of a name, and the snapshot of each."""
 Part = tuple[str, Tensor, Tensor]

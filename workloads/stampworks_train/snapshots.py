@@ -216,7 +216,7 @@ class Door:
 
 
 def _cut(parts: Iterable[Part]) -> str:
-    """Ranks with the same hold the same: where their parts begin, and how large they are."""
+    """Ranks of the same group hold the same data: offsets and sizes of their parts."""
     table = [(name, place(whole), list(here.shape)) for name, whole, here in parts]
     return hashlib.sha256(json.dumps(table).encode()).hexdigest()
 

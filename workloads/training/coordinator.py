@@ -75,7 +75,7 @@ class Generation:
     ready: dict[int, int] = field(default_factory=dict)
     """Process ids of the ranks that have their state."""
     through: dict[int, str] = field(default_factory=dict)
-    """Ranks that have come to an end, finished or stopped."""
+    """Ended ranks, finished or stopped."""
     about: dict[str, Any] = field(default_factory=dict)
     progress: float = 0.0
     """Time of the last progress."""

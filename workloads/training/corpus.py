@@ -17,7 +17,7 @@ from pathlib import Path
 
 PAGES = 2**16
 LENGTH = 2048
-"""Bytes of a page in a file; elsewhere it is as long as it is asked for."""
+"""Bytes of a page in a file; otherwise a page is as long as requested."""
 
 THINGS = ("node", "switch", "cable", "fan", "disk", "rack", "rail", "clock", "job", "pump", "lamp", "door")
 KINDS = ("old", "new", "quiet", "slow", "tall", "spare", "warm", "first", "last", "small")

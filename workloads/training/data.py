@@ -74,7 +74,7 @@ class Stream:
         self.vocabulary = self._samples.vocabulary
         """Largest token plus one."""
         self.notices = self._samples.notices
-        """Notices for people, each once; they come while data is read."""
+        """Notices for users, each once; they arise while data is read."""
         self.waited_s = 0.0
         """Seconds that the last step waited for data."""
         self._rows, self._shape, self._ahead = list(rows), (len(rows), length + 1), data.prefetch

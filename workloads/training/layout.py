@@ -44,7 +44,7 @@ class Laid:
     """Whether it computes with bfloat16."""
 
     def accumulating(self, last: bool) -> contextlib.AbstractContextManager[None]:
-        """Gradients are brought together with the last of several."""
+        """Gradients are reduced with the last of several batches."""
         if isinstance(self.runs, DistributedDataParallel):
             return contextlib.nullcontext() if last else self.runs.no_sync()
         self.runs.set_requires_gradient_sync(last)
@@ -52,9 +52,10 @@ class Laid:
 
 
 def laid_out(settings: Settings, device: torch.device, on_node: int, linear: type[nn.Linear] = nn.Linear) -> Laid:
-    """Return a model with uninitialized weights. `on_node`: ranks of a node; `linear`: type of the blocks' layers.
+    """Return a model with uninitialized weights.
 
-    It is made without any memory, and gets some when it is cut: no rank ever holds more of it than its part.
+    `on_node`: ranks of a node; `linear`: type of the blocks' layers. It is created without memory, which is allocated
+    when it is sharded: no rank ever holds more than its part.
     """
     with torch.device("meta"):
         model = Transformer(settings.model, linear)

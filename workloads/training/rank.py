@@ -63,7 +63,7 @@ class Place:
     same: bool = False
     """Whether they were cut as this generation cuts."""
     accelerators: int = 0
-    """Accelerators that the node had when it came."""
+    """Accelerators of the node when it joined."""
     keeps: bool = True
     """Whether it leaves snapshots: of the ranks of a node with the same state, only one does."""
 
@@ -201,7 +201,7 @@ class Rank:
         return int(found.step)
 
     def _other_order(self, told: dict[str, Any]) -> list[str]:
-        """Why samples come in another order than before the checkpoint: some may come twice, and some not at all."""
+        """Reason for another order of samples than before the checkpoint: some may be repeated, and some skipped."""
         was, now = told.get("settings", {}), without_secrets(self.place.settings.told())
         fixed = [("batch",), ("model", "length"), ("data", "source"), ("data", "seed")]
         changed = [

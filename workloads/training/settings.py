@@ -49,7 +49,7 @@ class Data:
     source: str = "corpus"
     """`corpus` (the bundled one), `synthetic`, or a directory or URL of shards."""
     cache: str = ""
-    """A folder on a local disk for shards that come from elsewhere; none without it."""
+    """Folder on a local disk for remote shards; without it, none is used."""
     seed: int = 0
     """Seed of the order."""
     prefetch: int = 2

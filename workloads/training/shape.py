@@ -13,7 +13,7 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Seat:
-    """A rank and where it sits."""
+    """A rank and its place."""
 
     rank: int
     node: int

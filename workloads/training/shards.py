@@ -131,7 +131,7 @@ def _index_of(store: Store) -> Index:
 
 
 class Shards:
-    """Samples of a given length, out of shards that are opened as they are needed."""
+    """Samples of a given length, from shards that are opened when needed."""
 
     def __init__(self, store: Store, length: int) -> None:
         self.index = _index_of(store)

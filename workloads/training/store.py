@@ -47,7 +47,7 @@ class Held:
         self.where, self._file, self.size, self._cached = where, file, size, cached
 
     def forget(self) -> bool:
-        """Remove the file from the cache, so that it is fetched again. Return whether it came from there."""
+        """Remove the file from the cache, so that it is fetched again. Return whether it was there."""
         if self._cached:
             with contextlib.suppress(FileNotFoundError):
                 # another process has not replaced it

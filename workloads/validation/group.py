@@ -1,4 +1,4 @@
-"""A group of all ranks, in which torch's collectives run; made on the network that the environment names."""
+"""A group of all ranks for torch's collectives, on the network that the environment names."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Meeting:
         return {0: data} | dict(sorted(heard.items()))
 
     def exchange(self, data: Any, wait_s: float | None = None) -> dict[int, Any]:
-        """Return the data of each rank, on every rank; raise Lost where the first rank does not answer."""
+        """Return the data of each rank, on every rank; raise Lost if the first rank does not answer."""
         wait = self.wait_s if wait_s is None else wait_s
         heard = self.gather(data, wait)
         step = self._next()

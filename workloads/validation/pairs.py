@@ -203,7 +203,7 @@ def send(source: str, target: tuple[str, int], way: Way, options: Options) -> fl
 
 
 def resent(tcp_info: bytes) -> float | None:
-    """Per cent of the bytes of a connection that were sent again; None where the kernel does not count them."""
+    """Percentage of a connection's bytes that were sent again; None if the kernel does not count them."""
     if len(tcp_info) < SENT_AGAIN.size:
         return None
     sent, again = SENT_AGAIN.unpack_from(tcp_info)

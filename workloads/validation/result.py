@@ -56,7 +56,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Problem:
-    """Value that could not be measured, or a fault found while measuring; empty where no node is at fault."""
+    """Value that could not be measured, or a fault found by the measurement; empty if no node is at fault."""
 
     what: str
     node: str = ""

@@ -17,7 +17,7 @@ SETTLING = 0.2
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of some samples, and where nine tenths of them lie."""
+    """The median of some samples, and the range of nine tenths of them."""
 
     value: float
     low: float

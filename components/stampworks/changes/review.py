@@ -1,4 +1,4 @@
-"""The review of a change: made by planning, shown by views."""
+"""The review of a change: created by planning, shown by views."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Review:
     """Reason why the stack can have no `up`; empty if it can."""
     unknown: tuple[str, ...]
     id: str = ""
-    """The id with which a person accepts the change; empty where an `up` needs no approval."""
+    """Id with which a user approves the change; empty if an `up` needs no approval."""
     existing: tuple[tuple[str, str], ...] = ()
     """Parts of the account's owners that the stack uses, before or after, with their ids."""
 

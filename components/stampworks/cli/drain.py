@@ -47,7 +47,7 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
 
 
 def login() -> str:
-    """Return the user's name, also under sudo; empty where this machine has none."""
+    """Return the user's name, also under sudo; empty if this machine has none."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):

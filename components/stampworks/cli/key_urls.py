@@ -33,7 +33,7 @@ class _NoKeysError(Exception):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuse redirects: keys come from the URL that was reviewed, and from no other."""
+    """Refuse redirects: keys come only from the reviewed URL."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -109,9 +109,9 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
 def _looked_up(
     source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]]
 ) -> tuple[dict[str, CloudImage], dict[str, str]]:
-    """Return the images that the parameters name now, and the versions of parts by their names in a lock.
+    """Return the present image of each parameter, and the versions of parts by their names in a lock.
 
-    Raises accounts.AccountUnansweredError, or DeclarationError with all that is wrong about it.
+    Raise accounts.AccountUnansweredError, or DeclarationError with all problems.
     """
     from stampworks.clouds.errors import UnansweredError
 
@@ -256,7 +256,7 @@ def _summary(file: str, before: Lock, after: Lock, users: Mapping[str, list[Grou
 
 
 def _keys_told(before: Lock, after: Lock, key_urls: Sequence[KeyUrl]) -> Iterator[str]:
-    """Say which keys came and went, by their fingerprints."""
+    """List added and removed keys by their fingerprints."""
     from stampworks.planning.changes.access import exchanged
 
     for url in sorted({*before.keys, *after.keys}):

@@ -168,7 +168,8 @@ def _carry_out(commands: Commands, run: CommandRun) -> int:
 
 
 def _stream(command: Sequence[str]) -> int:
-    """The exit code of a command that shares our streams; a reader that leaves ends it, which ssh alone would not."""
+    """Return the exit code of a command that shares this process's streams; a reader that leaves ends it, which ssh
+    alone would not."""
     stdout = select.poll()
     stdout.register(_STDOUT, 0)  # POLLERR is always reported: the reader has closed the pipe
     with subprocess.Popen(command) as process:

@@ -113,7 +113,7 @@ def _stack_report(arguments: argparse.Namespace) -> Report:
 
 
 def _proofs(resources: Sequence[Mapping[str, Any]], files: Sequence[str], key: str) -> list[Certificate] | str:
-    """Return the certificates of earlier proofs, from files and from the backend; where it has none, the reason."""
+    """Return the certificates of earlier proofs, from files and from the backend; if it has none, the reason."""
     from stampworks import qualification
 
     found = _named_proofs(files, key)
@@ -151,7 +151,7 @@ def _records(arguments: argparse.Namespace) -> list[Left]:
 
 
 def _runs(plan: Plan, names: Sequence[str]) -> list[Left] | str:
-    """Return the records of the cluster's runs; where it cannot be asked, the reason, unless runs are named."""
+    """Return the records of the cluster's runs; if it cannot be reached, the reason, unless runs are named."""
     from stampworks import operations
     from stampworks.cli.output import Progress
     from stampworks.views.report import Left, left

@@ -24,7 +24,7 @@ from stampworks.cli.named import Named
 PROJECT = "Pulumi.yaml"
 TIMEOUT_S = 60
 SIZE_MAX = 1 << 20
-"""A larger file is no declaration, no role's and no check; it comes out cut, and is refused for its size."""
+"""Limit of a file: a larger one is no declaration, role or check; it is truncated, and refused for its size."""
 FILES_MAX = 10_000
 TOTAL_MAX_MIB = 64
 """Limit for all written files: a thousand names of an object take no room in a repository."""
@@ -66,7 +66,7 @@ class Written:
 class _Object:
     name: str
     kind: str
-    """blob or tree; empty where nothing is."""
+    """blob or tree; empty if nothing exists there."""
     size: int
 
 

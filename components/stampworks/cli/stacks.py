@@ -75,7 +75,7 @@ def asked_plan(arguments: argparse.Namespace) -> Plan:
 
 
 def asked_source(arguments: argparse.Namespace) -> DeclarationSource | None:
-    """The declaration that these options name; None where that is a plan that was written down."""
+    """Return the declaration that these options name; None for a plan's file."""
     from stampworks.declaration import load_file
 
     if arguments.file:

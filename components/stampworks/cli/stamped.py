@@ -45,7 +45,7 @@ def chosen(stack: str, resources: Sequence[Mapping[str, Any]], declared: Plan | 
 
 
 def declared_in(stack: str) -> Plan | Exception:
-    """Return the plan of the file as it is now, or the error that keeps it from being read."""
+    """Return the present plan of the file, or the error that prevents reading it."""
     from stampworks.declaration import DeclarationError
 
     try:

@@ -92,7 +92,7 @@ def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
 
 
 def _position(where: str, mark: Any) -> str:
-    """A place in the file; the file alone where the parser does not say more."""
+    """A place in the file; only the file if the parser reports no place."""
     return f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         """The members of one group."""
 
         generation: Input[str]
-        """Identity of the members, which changes with any of them; empty where the engine does not know the members."""
+        """Identity of the members, which changes with any of them; empty if the engine does not know the members."""
 
     class ControlPlane(Resource):
         """The server of a Kubernetes."""

@@ -97,7 +97,7 @@ class PoolMembers(Protocol):
 
 
 class JoinedRenewal(Protocol):
-    """`renewal`, too: nodes that are members of our own Kubernetes."""
+    """Optional part of `renewal`: nodes that are members of the toolkit's Kubernetes."""
 
     def take_in(
         self,
@@ -125,7 +125,7 @@ class Access(Protocol):
 
 
 class Doors(Protocol):
-    """`door`: access for users, where an administrator enters the network of a cluster."""
+    """`door`: access for users; an administrator can enter the network of a cluster."""
 
     def target(self, cluster: str, member: Member) -> str:
         """Open a connection to the member's sshd, and return its ssh address."""
@@ -201,10 +201,10 @@ class Images(Protocol[A_contra]):
     """`facts.images`: images that a cloud publishes."""
 
     def published(self, api: A_contra, parameter: str) -> str | None:
-        """Return the image that a parameter names now; None where the region has no such parameter."""
+        """Return the present image of a parameter; None if the region has no such parameter."""
 
     def named(self, api: A_contra, owner: str, name: str) -> CloudImage | None:
-        """Return the newest image of an owner with this name; None where the region has none."""
+        """Return the newest image of an owner with this name; None if the region has none."""
 
     def described(self, api: A_contra, ids: Iterable[str]) -> Mapping[str, CloudImage]:
         """Describe the images that exist."""
@@ -227,7 +227,7 @@ class Lookups(Generic[A]):
 
 
 class ImageBuilder(Protocol):
-    """`first_boot`: user data of a machine on which an image is made."""
+    """`first_boot`: user data of a machine that builds an image."""
 
     def builder_config(self, agent: str) -> str:
         """Return the user data of the instance on which Packer builds an image."""

@@ -73,7 +73,7 @@ class _Stamped:
 
 
 def _stamped(name: str, alone: bool) -> _Stamped | None:
-    """Return the plan that the state has; None before the first `up`, or where another version wrote it."""
+    """Return the plan in the state; None before the first `up`, or if another version wrote it."""
     told = _known_resources()
     found = _stamped_plans(told)
     own = name if name in found else next(iter(found)) if alone and len(found) == 1 else None

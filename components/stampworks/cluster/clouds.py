@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stampworks.clouds.contract import Kubernetes
 
 REHEARSAL = "STAMPWORKS_REHEARSAL"
-"""A variable of the environment: set where nothing that is made is real."""
+"""Environment variable that is set if all created resources are simulated."""
 
 
 def left_out() -> tuple[str, ...]:

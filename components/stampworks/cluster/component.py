@@ -91,13 +91,13 @@ class Cluster(pulumi.ComponentResource):
     """Capacity bought for a limited time, whose nodes end with it: group, reservation, end, or why the end is
     unknown."""
     fingerprint: Output[str]
-    """Digest of the settings shared with siblings, as it was stamped last."""
+    """Digest of the settings shared with siblings, from the last stamp."""
     verdict: Output[str]
     """Verdict of the proof: pass, or `unknown` if none is declared. Any other verdict fails the `up`."""
     certificate: Output[str]
-    """The proof, signed, as JSON; empty where none is declared."""
+    """The signed proof, as JSON; empty if none is declared."""
     verification_key: Output[str]
-    """The public key with which `stampworks verify` checks the certificate; empty where none is declared."""
+    """Public key with which `stampworks verify` checks the certificate; empty if no proof is declared."""
     kubeconfig: Output[str]
     """Credentials of the administrator of its Kubernetes; empty for another scheduler."""
 
@@ -289,7 +289,7 @@ class Cluster(pulumi.ComponentResource):
         return made
 
     def _database(self, place: Place, keyring: Keyring) -> list[Database]:
-        """Make the accounting database, where the cloud runs it."""
+        """Create the accounting database, if the cloud runs it."""
         plan = self.plan
         if plan.scheduler.database == "head":
             return []

@@ -20,7 +20,7 @@ from stampworks.planning.clouds import CLOUDS
 
 NAME = "stampworks"
 FOLDER = Path(sysconfig.get_path("data")) / "share" / NAME
-"""Folder in which an installation puts the plugin: beside its interpreter, so that each environment has its own."""
+"""Folder of the installed plugin: next to its interpreter, so that each environment has its own."""
 
 
 def check_plugin() -> None:
@@ -60,7 +60,7 @@ def check_programs(plan: Plan) -> None:
 
 
 def _is_test() -> bool:
-    """Return whether a test runs, of ours or of the user."""
+    """Return whether a test runs, of the toolkit or of the user."""
     return NAME in os.environ.get("PULUMI_DEBUG_PROVIDERS", "")
 
 

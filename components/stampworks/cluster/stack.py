@@ -56,7 +56,7 @@ def _from_here(extras: Extras, directory: Path) -> Extras:
 
 
 def _judged(source: DeclarationSource, declared: Path | None = None) -> Plan:
-    """DeclarationError with all that keeps it from coming about, each at the field that it is about."""
+    """DeclarationError with all problems that prevent the cluster, each at its field."""
     made, findings = judged(source, known_facts(declared), today(), left_out())
     if found := refusals(made, findings):
         raise DeclarationError([source.problem(*each) for each in found])

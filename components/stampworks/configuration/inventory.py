@@ -50,14 +50,14 @@ WORKLOADS: Mapping[str, Any] = {
     "links": _MERGED,
     "command": [],
 }
-"""Contents of a pod's image beside the node's own programs, which the pod sees below /usr."""
+"""Contents of a pod's image in addition to the node's programs, which the pod sees below /usr."""
 CONTAINERS = "/var/lib/enroot"
 AUTHORIZED_KEYS = "/etc/ssh/authorized_keys.d"
 SYSTEMS: Mapping[str, str] = {"debian": "apt", "ubuntu": "apt", "amzn": "dnf"}
 """Operating systems by the name of their part in a release, and their package managers."""
 HARDWARE_ROLES = tuple(role for role in ROLES if role.is_hardware)
 LUSTRE_MODULES = "lustre-client-modules"
-"""Prefix of packages that bring Lustre's module, in its version. Amazon Linux has it in the package of its kernel."""
+"""Prefix of packages with Lustre's module, whose version they have. Amazon Linux includes it in its kernel package."""
 
 
 def inventory(
@@ -290,7 +290,7 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
 
 
 def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the variables of our roles; each name begins with the name of its role."""
+    """Return the variables of the toolkit's roles; each name begins with the name of its role."""
     return {
         "validate_system": " ".join(system(plan.release)),
         "packages_directory": PACKAGES_DIRECTORY,

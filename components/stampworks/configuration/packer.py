@@ -1,4 +1,4 @@
-"""Variables of playbooks/packer/, with which Packer makes the image that a stack's nodes boot."""
+"""Variables of playbooks/packer/, with which Packer builds the image of a stack's nodes."""
 
 from __future__ import annotations
 

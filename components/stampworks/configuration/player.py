@@ -249,7 +249,7 @@ def stages(plays: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any]) -> 
 
 
 class Translator:
-    """Translator of Ansible's many events to our few."""
+    """Translator of Ansible's many events to a few of the toolkit's."""
 
     def __init__(self, names: list[str], check: bool, mask: Mask = str) -> None:
         self.names = names

@@ -66,7 +66,7 @@ class CheckModeResult:
 
 
 class PlaybookFailed(Exception):  # noqa: N818 (reads as what happened)
-    """A playbook did not reach its end. The text names every host that failed, where and why."""
+    """A playbook did not reach its end. The text names every failed host, with its task and reason."""
 
     def __init__(self, playbook: str, recap: Recap, note: str = "") -> None:
         self.recap = recap

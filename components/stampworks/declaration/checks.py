@@ -128,7 +128,7 @@ def _fallbacks(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 
 def _is_static(pool: Entry) -> bool:
-    """Whether all of its nodes always do, as far as it can be judged."""
+    """Whether all of its nodes are permanent, as far as the valid fields tell."""
     count = pool.get("count")
     return count is not None and "count_min" in pool and pool["count_min"] in (None, count)
 

@@ -35,7 +35,7 @@ class Problem:
     source: str
     """The line of text that holds the place."""
     last: bool = False
-    """Whether it is no mistake in the declaration, such as a missing lock: such problems come last."""
+    """Whether the problem is not a mistake in the declaration, such as a missing lock: such problems come last."""
 
     @property
     def where(self) -> str:

@@ -40,7 +40,7 @@ class LockedImage:
 
 @dataclass(frozen=True)
 class Lock:
-    """Empty where nothing was looked up."""
+    """Empty if nothing was looked up."""
 
     region: str = ""
     images: Mapping[str, LockedImage] = field(default_factory=dict)

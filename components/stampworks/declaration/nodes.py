@@ -1,4 +1,4 @@
-"""A declaration as it was read: plain data in which every value still knows where it is written."""
+"""A declaration as read: plain data in which every value knows its place in the file."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def similar(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest spelling, or all that is known when nothing is near."""
+    """A hint with the nearest spelling, or with all known words if nothing is near."""
     known = sorted(known)
     if near := similar(word, known):
         return f"did you mean '{near}'?"

@@ -30,7 +30,7 @@ OURS = (
 
 @dataclass(frozen=True)
 class Job:
-    """A job that a plan has room for, with all choices made."""
+    """A job that fits the plan, with all choices made."""
 
     file: JobFile
     user: str
@@ -62,7 +62,7 @@ class Job:
 
     @property
     def notice_s(self) -> int:
-        """Seconds from the signal to the time limit; 0 where the file has no checkpoint section."""
+        """Seconds from the signal to the time limit; 0 if the file has no checkpoint section."""
         return seconds(self.file.checkpoint.grace) if "checkpoint" in self.file.model_fields_set else 0
 
     @property

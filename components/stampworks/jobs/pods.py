@@ -43,7 +43,7 @@ def object_name(name: str, uid: int, task: int | None = None) -> str:
 
 
 def tasks(job: Job) -> tuple[int, ...]:
-    """Return the indexes of its array; none where it has no array."""
+    """Return the indexes of its array; none if it has no array."""
     return tuple(indexes_of(job.file.array)) if job.file.array else ()
 
 

@@ -39,7 +39,7 @@ class NodeDisk:
 
     @property
     def work(self) -> Path:
-        """The folder that overlayfs needs beside the upper layer."""
+        """Folder that overlayfs needs next to the upper layer."""
         return self.folder / "work"
 
     @property
@@ -91,7 +91,7 @@ class NodeDisk:
 
     @property
     def host_key(self) -> str:
-        """Public ssh host key of the node, without a comment, as it was made. The disk cannot change it."""
+        """Public ssh host key of the node, without a comment. The disk cannot change it."""
         return self.host_key_file.read_text()
 
     @property
@@ -101,7 +101,7 @@ class NodeDisk:
 
     @property
     def commission_file(self) -> Path:
-        """File with the settings that the disk was made for."""
+        """File with the settings of the disk."""
         return self.folder / "node.json"
 
 

@@ -76,7 +76,7 @@ def command(argv: list[str], text: str = "") -> str:
 
 
 def failed_line(errors: str) -> list[str]:
-    """Return the line number in "Command failed -:3", with which `ip -batch` reports where it stopped."""
+    """Return the line number in "Command failed -:3", with which `ip -batch` reports the failed line."""
     return [text.split()[0] for text in errors.split("Command failed -:")[1:2]]
 
 
@@ -221,7 +221,7 @@ def seal_sysctls(path: Path) -> None:
 
 
 def pretend(root: Path) -> None:
-    """Give a kubelet files that it can write to as if the kernel were its own. They have no effect."""
+    """Give a kubelet files that it can write as if the kernel were its own. They have no effect."""
     (root / "dev/kmsg").symlink_to("null")
     for name, value in KUBELETS.items():
         own = root / "dev" / f".{name.replace('/', '.')}"

@@ -116,7 +116,7 @@ def _idle_trunks(present: Links) -> list[tuple[str, str]]:
 
 
 def ports(nodes: Sequence[NodeSpec], rails: Sequence[RailSpec], present: Links) -> CommandBatch:
-    """Plug the nodes in: make the switch's ends of their interfaces, in the room's namespace."""
+    """Plug the nodes in: create the switch's ends of their interfaces, in the room's namespace."""
     ip: list[str] = []
     tc: list[str] = []
     made: set[str] = set()

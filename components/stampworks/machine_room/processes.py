@@ -1,4 +1,4 @@
-"""Processes that are not our children: identify them, see whether they live, and end them reliably."""
+"""Processes that are not children of this one: identify them, check whether they live, and end them reliably."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def remove_room(cluster: str, claim: str) -> None:
 
 
 def reach(cluster: str) -> tuple[str, ...]:
-    """Return the prefix of a command that runs a program of this host where the cluster's addresses can be reached."""
+    """Return the prefix of a command that runs a program of this host in the cluster's network."""
     return of_cluster(cluster).reach
 
 

@@ -87,7 +87,7 @@ class ProvingGround(Protocol):
         """Return the nodes that take no jobs, with the reason; wait for nodes that are about to answer."""
 
     def prepare(self, names: Sequence[str], progress: Progress) -> None:
-        """Prepare these nodes for a start before its time is counted; `lost` shows the nodes where that failed."""
+        """Prepare these nodes for a start before its time is counted; `lost` has the nodes where that failed."""
 
     def start(
         self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float

@@ -62,7 +62,7 @@ class Job:
     """Accelerators that it holds or held, or asks for while it waits."""
     exit_code: int | None = None
     place: int | None = None
-    """Place of a waiting job in its queue, from 1; None where the scheduler does not say."""
+    """Place of a waiting job in its queue, from 1; None if the scheduler does not report it."""
     hours: float | None = None
     """Hours that it has run, over all tasks of an array; None if unknown."""
     gpu_hours: float | None = None

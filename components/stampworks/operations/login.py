@@ -1,4 +1,4 @@
-"""A connection: all that a user needs to use a cluster with a key of her own, without an administrator's rights."""
+"""A connection: the data with which a user uses a cluster by a key of her own, without an administrator's rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own programs that run where the storage of a cluster is, with the rights of a user."""
+"""Programs of the toolkit that run on a node with the cluster's storage, with the rights of a user."""
 
 from __future__ import annotations
 

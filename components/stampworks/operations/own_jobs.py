@@ -48,7 +48,7 @@ class Prepared:
 
 
 def checked(plan: Plan, source: JobSource, user: str, environment: Mapping[str, str]) -> Prepared:
-    """Judge all that can be judged without the cluster; JobError has all problems at once."""
+    """Check everything that needs no cluster; JobError has all problems at once."""
     expect_user(plan, user)
     found = [*source.problems, *problems(source, plan, user)]
     secrets: dict[str, str] = {}

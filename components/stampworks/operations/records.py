@@ -16,7 +16,7 @@ from stampworks.operations.errors import InputError, UnknownError, nearest
 from stampworks.plan import Plan, Roster
 
 NEWEST_MAX = 20
-"""Limit where no run is named."""
+"""Limit if no run is named."""
 BYTES_MAX = 2 << 20
 _TIMEOUT_S = 60.0
 # The script prints a JSON object: names of all runs, and the records of the requested ones; by default the newest.

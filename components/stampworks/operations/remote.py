@@ -62,7 +62,7 @@ def member(roster: Roster, node: str) -> Member:
 
 
 def head(roster: Roster) -> Member:
-    """The controller, where the scheduler's own programs run."""
+    """The controller, which has the scheduler's own programs."""
     for candidate in roster.members:
         if candidate.group == CONTROLLER:
             return candidate

@@ -56,7 +56,7 @@ class Order:
 
 @dataclass
 class _Work:
-    """A roll, and how far it has come."""
+    """A roll, and its progress."""
 
     order: Order
     progress: Progress
@@ -112,7 +112,7 @@ def condemn(plan: Plan, names: Sequence[str], why: str, machine: bool = False) -
 
 
 def instructions(order: Order, roster: Roster, checks: Mapping[str, str], attached: Attached) -> dict[str, Any]:
-    """The inventory with which the playbook configures some nodes of the roster, the others being as they are."""
+    """Inventory with which the playbook configures some nodes of the roster, and leaves the others unchanged."""
     plan = order.plan
     files = port_of(plan.scheduler.kind).files(plan, roster)
     ends = endings(plan.cloud, plan.name, plan.region)

@@ -24,7 +24,7 @@ class RunOptions:
     """Pool of the nodes; empty for the default queue."""
     user: str = "root"
     gpus: int | None = None
-    """Accelerators of each node; None for all that each of them has."""
+    """Accelerators of each node; None for all of them."""
     wait: bool = False
     """Whether to wait for busy nodes, for any time."""
 

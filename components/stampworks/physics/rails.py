@@ -16,7 +16,7 @@ ROUND_US = 10.0
 CROWDED_ROUND_US = 15_000.0
 """The longest observed time of a round with more ranks than cores."""
 SHAPER_SHARE = 1.02
-"""Accuracy of a shaper: 192 Mb/s of data were measured where 191.3 fit."""
+"""Accuracy of a shaper: 192 Mb/s of data were measured, and 191.3 fit."""
 HEALTHY_SHARE = 0.75
 """Minimum share of a healthy link: measured collectives come within 4 % of the ceiling, and a link at half its rate
 reaches half of it."""

@@ -103,7 +103,7 @@ class Network:
     """The addresses of a cluster, and the existing network that it may use."""
 
     cidr: str = field(metadata=IDENTITY)
-    """The whole range that the cluster may use; empty when nodes come with addresses."""
+    """The whole range of the cluster; empty if nodes have their own addresses."""
     management_cidr: str = field(metadata=IDENTITY)
     gateway: str = field(metadata=IDENTITY)
     """The machine room's address on the management network, from which the toolkit reaches the nodes. Empty on a

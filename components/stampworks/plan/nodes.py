@@ -42,7 +42,7 @@ class Node:
 
     name: str
     address: str = field(metadata=IDENTITY)
-    """Empty for a node of a scheduling-only pool, and where the cloud assigns addresses."""
+    """Address; empty for a node of a scheduling-only pool, and if the cloud assigns addresses."""
     rail_addresses: tuple[str, ...] = field(metadata=IDENTITY | COUNTED)
     """One address for each rail of the node; an empty string for a port without an address."""
     leaf: str

@@ -81,7 +81,7 @@ class Roster:
     cluster: str
     cloud: str
     reach: tuple[str, ...]
-    """Command prefix that runs another command where the members are reachable; empty when that is this machine."""
+    """Command prefix that runs another command in the members' network; empty if that is this machine's."""
     user: str
     """The login user."""
     identity_file: str

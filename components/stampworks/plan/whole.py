@@ -44,7 +44,7 @@ class Plan:
     name: str = field(metadata=IDENTITY)
     cloud: str
     region: str = field(metadata=IDENTITY)
-    """Empty where the cloud has no regions."""
+    """Region; empty if the cloud has none."""
     release: Release = field(metadata=RELEASE)
     network: Network
     fabric: Fabric

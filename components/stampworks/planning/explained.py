@@ -44,7 +44,7 @@ class Explanation:
     change: str
     """Effect of a change of that field."""
     written: str
-    """File and line where it is written; empty when it is not written anywhere."""
+    """File and line of the declared field; empty if it is not written."""
 
 
 def explain(plan: Plan, source: DeclarationSource | None, path: str, findings: Sequence[Finding] = ()) -> Explanation:

@@ -49,13 +49,14 @@ class Call:
     _awaited: Future[Any] | None = None
 
     def progress(self, line: str) -> None:
-        """Show a line beside the resource. Any thread may call this."""
+        """Show a line at the resource. Any thread may call this."""
         if self._stopped:
             raise StoppedError
         self.say(line)
 
     async def thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run blocking work beside the event loop. When the call is cancelled, the work ends before this returns."""
+        """Run blocking work outside of the event loop. When the call is cancelled, the work ends before this
+        returns."""
         work = asyncio.create_task(asyncio.to_thread(function, *args, **kwargs))
         try:
             return await asyncio.shield(work)

@@ -187,7 +187,7 @@ class PluginServer(Plugin):
         return await _abort_partly_done(work, left, reason, context)
 
     async def _tell_changes(self, work: _Work) -> None:
-        """Show beside the resource which of its inputs differ, and how, until its own progress follows."""
+        """Show at the resource which of its inputs differ, and how, until its own progress follows."""
         call = work.call
         found = input_changes(work.handler.inputs, call.old_outputs, call.old_inputs, call.inputs)
         if line := in_words(found, work.secrets):

@@ -101,7 +101,7 @@ class Certificate:
     findings: tuple[CheckFinding, ...]
     measured: tuple[Measured, ...]
     toolkit: str
-    """The version of Stampworks that made the verdicts."""
+    """The version of Stampworks that gave the verdicts."""
 
 
 @dataclass(frozen=True)

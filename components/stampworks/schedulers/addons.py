@@ -71,7 +71,7 @@ def named_to_runtime(plan: Plan) -> bool:
 
 
 def objects(one: AddOn) -> list[Manifest]:
-    """Return the objects that are made after its chart, which brings their kinds."""
+    """Return the objects to create after its chart, which defines their kinds."""
     return [_nics(one)] if one.name == NETWORK_OPERATOR else []
 
 

@@ -17,7 +17,7 @@ from stampworks.schedulers import identity, topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
 
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
-"""The nodes' own programs: name of the claim, path in pods, and path on nodes where they cannot be changed."""
+"""The nodes' own programs: name of the claim, path in pods, and read-only path on nodes."""
 MIG = "nvidia.com/mig.config"
 """Label of a node with the partition of its accelerators."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
@@ -25,8 +25,8 @@ DEFAULT_QUEUE = "default"
 """Kueue's LocalQueue for jobs that name none. No declared queue has this name."""
 OURS = {"app.kubernetes.io/managed-by": "stampworks"}
 UNCOUNTED = ("vpc.amazonaws.com/", "rdma/", "hugepages-", "ephemeral-storage")
-"""Beginnings of resources that no quota counts: they come with a node's accelerators, or are its scratch. Kueue admits
-no workload that requests any other resource."""
+"""Prefixes of resources that no quota counts: they come with a node's accelerators, or are its scratch. Kueue admits no
+workload that requests any other resource."""
 
 Manifest = dict[str, Any]
 
@@ -280,7 +280,7 @@ def _claims(plan: Plan, team: Account) -> Iterator[Manifest]:
 
 
 def driven(plan: Plan, team: Account, name: str, found: Driven) -> tuple[Manifest, Manifest]:
-    """A file system that a driver brings into a team's pods: the volume, and the claim that has its name."""
+    """A file system that a driver mounts in a team's pods: the volume, and the claim that has its name."""
     source = {
         "driver": found.driver,
         "volumeHandle": f"{found.handle}-{team.name}" if found.own_handles else found.handle,
@@ -318,7 +318,7 @@ _KINDS_OF_JOBS: Mapping[str, tuple[str, Sequence[str]]] = {
 
 
 def _kinds_of_jobs(plan: Plan) -> list[tuple[str, Sequence[str]]]:
-    """Return the kinds of jobs that add-ons bring, each with its group."""
+    """Return the kinds of jobs of add-ons, each with its group."""
     return [_KINDS_OF_JOBS[each.name] for each in plan.scheduler.addons if each.name in _KINDS_OF_JOBS]
 
 
@@ -382,8 +382,8 @@ _MADE_OF: Mapping[str, tuple[_Made, ...]] = {
     ),
     "mpi-operator": (("kubeflow.org", "v2beta1", "mpijobs", ["CREATE", "UPDATE"], "[]"),),
 }
-"""Kinds that a team may make, always or with an add-on, and the path to the specs of their pods; none where others
-make the pods."""
+"""Kinds that a team may create, always or with an add-on, and the path to the specs of their pods; none if others
+create the pods."""
 NAMES_NODE = "pods of teams must not name a node: they would bypass the queue, and taints of that node"
 TOLERATES = (
     "pods of teams must not tolerate cordons, taints of stampworks or all taints: they would run on nodes "

@@ -340,7 +340,7 @@ def _settings(plan: Plan, rails: int, env: Mapping[str, str], path: Path) -> Ite
 
 
 def _admitted(pods: _Pods) -> Iterator[Remark]:
-    """Yield violations of our own policy for the namespaces of teams."""
+    """Yield violations of the toolkit's policy for the namespaces of teams."""
     if pods.spec.get("nodeName"):
         hint = f"take it out; nodeSelector: {{{POOL}: NAME}} chooses a pool"
         yield _error("node", (*pods.path, "nodeName"), kubernetes.NAMES_NODE, hint)

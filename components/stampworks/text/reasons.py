@@ -30,8 +30,8 @@ class DrainReason:
 
     @property
     def lasting(self) -> bool:
-        """Whether no proof and no new disk returns the node: a user drained it, with our commands or with Slurm's, or
-        its machine ends."""
+        """Whether no proof and no new disk returns the node: a user drained it, with the toolkit's or Slurm's commands,
+        or its machine ends."""
         return self.by in ("person", "cloud") or (self.by == "slurm" and self.who not in ("", "root", "slurm"))
 
 

@@ -272,7 +272,7 @@ def _sorted(changes: Sequence[DeclaredChange]) -> list[DeclaredChange]:
 
 
 def _approval(review: Review) -> list[str]:
-    """Say how a person accepts the change, where an `up` asks for it."""
+    """Say how a user approves the change, if an `up` requires it."""
     if not review.id:
         return []
     carried = f"`{VARIABLE}={review.id} pulumi up` carries out this change and no other"

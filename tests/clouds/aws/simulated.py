@@ -158,7 +158,7 @@ class Simulated:
         _WORLD.quotas.setdefault(region, {}).setdefault(service, {})[name] = value
 
     def tag_policy(self, policy: dict[str, Any]) -> None:
-        """Tag policy of the organisation, as it holds for the account."""
+        """Tag policy of the organisation that applies to the account."""
         _WORLD.tag_policy = policy
 
     def simulated_decision(self, action: str, **fields: Any) -> None:

@@ -271,7 +271,7 @@ def test_facts_of_wrong_parts(account: tuple[Path, dict[str, Any]], environment:
 
 
 def test_a_tag_policy(account: tuple[Path, dict[str, Any]], environment: Simulated) -> None:
-    """The organisation's, as it holds for the account."""
+    """The policy is the organisation's, as it applies to the account."""
     file, _ = account
     environment.tag_policy({"tags": {"owner": {"tag_key": "Owner", "enforced_for": ["ec2:instance"]}}})
     assert outcomes(file)["tags.policy"] == {"fail"}

@@ -163,7 +163,7 @@ def test_plan_and_facts_as_one_types_them(
 def test_an_up_is_refused_at_the_lines_that_are_wrong(
     full: Simulated, declared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All at once, as with any other mistake, before anything is made."""
+    """Both are reported at once, as any other mistake, before anything is created."""
     text = DECLARED.replace("us-east-1a", "us-east-1b").replace("p5,", "p5en,").replace("cr-1", "cr-2")
     stack = declared.with_name("Pulumi.test.yaml")
     stack.write_text(f"config:\n  stampworks:cluster:\n{textwrap.indent(text, '    ')}")
@@ -365,7 +365,7 @@ def test_denied_actions_make_facts_unknown(full: Simulated, declared: Path, fact
 
 @pytest.mark.parametrize(("code", "status"), [("NotFoundException", 404), ("BadRequestException", 400)])
 def test_a_group_that_is_not_there(full: Simulated, declared: Path, facts: Call, code: str, status: int) -> None:
-    """A group that AWS does not have is an error at its pool, and nothing to the pool beside it."""
+    """A missing group is an error at its pool, and does not affect the next pool."""
     other = f"{{name: more, machine: p5, count: 2, zone: us-east-1a, purchase: reserved, reservation: '{ARN}'}}"
     declared.write_text(DECLARED.replace("cr-1}]", f"cr-1}}, {other}]"))
     full.fail(GROUPS, code, "One or more of the specified resources don't exist.", status=status)
@@ -429,7 +429,7 @@ def test_a_service_that_is_silent_is_asked_once(
 def test_an_answer_of_another_shape(
     full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A field that is missing makes the fact unknown, and no traceback."""
+    """A missing field makes the fact unknown, without a traceback."""
 
     def ask(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
         return {"NatGateways": [{}]} if action == "ec2:DescribeNatGateways" else asked(self, action, **parameters)

@@ -93,7 +93,8 @@ def test_the_page_has_six_commands() -> None:
 
 @pytest.mark.engine
 def test_each_does_with_the_account_what_it_says(done: list[Done]) -> None:
-    """Facts and locks read; the others ask nothing. Nothing is made by any of them, or they would have failed above."""
+    """Facts and locks are read; other commands send no requests. None creates anything, or it would have failed
+    above."""
     readable = {*reading.actions()}
     first, lock, again, *others = done
     for each in (first, again):

@@ -74,7 +74,7 @@ def test_plan_uses_the_locked_image(aws: Simulated, declared: Path, lock: Call) 
 
 
 def test_lists_newer_images(aws: Simulated, declared: Path, lock: Call) -> None:
-    """Old and new with name and day; where nothing is, the file is left alone."""
+    """Old and new values have name and day; without a newer one the file stays unchanged."""
     old = published(aws, "old", 2)
     lock()
     file = declared.parent / "test.lock.json"
@@ -212,7 +212,7 @@ def of_vendor(aws: Simulated, declared: Path) -> Callable[[str, int], str]:
 
 
 def test_the_image_of_a_vendor(declared: Path, lock: Call, of_vendor: Callable[[str, int], str]) -> None:
-    """Nodes with GPUs boot it, and the head the distribution's; then nothing is missing, and no image is made."""
+    """Nodes with GPUs boot it, and the head boots the distribution's; nothing is missing, and no image is built."""
     image = of_vendor(DLAMI, 17)
     code, said, _ = lock()
     assert (code, said.splitlines()[-2:]) == (

@@ -25,7 +25,7 @@ EITHER = {"Bucket", "BucketLifecycleConfiguration", "BucketServerSideEncryptionC
 
 
 def made_in_code() -> set[str]:
-    """Return the class of every resource of AWS that a line of the cloud's code makes."""
+    """Return the class of every AWS resource that the cloud's code creates."""
     found = set(EITHER)
     for file in SOURCES.glob("*.py"):
         tree = ast.parse(file.read_text())

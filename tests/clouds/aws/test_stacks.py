@@ -616,7 +616,7 @@ def test_prerequisites_are_created_first(rehearsed: Rehearsed) -> None:
 
 
 def _after(resources: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Return for each resource all that are made before it. A state has each after its dependencies."""
+    """Return the earlier resources for each resource. A state has each resource after its dependencies."""
     found: dict[str, set[str]] = {}
     for each in resources:
         near = {*each.get("dependencies", ()), each.get("parent", "")}

@@ -255,6 +255,6 @@ def of_aws(resource: Mapping[str, Any]) -> bool:
 
 
 def major(engine: Engine) -> int:
-    """Return the version of the SDK that the stack was last made with."""
+    """Return the version of the SDK that wrote the stack last."""
     [version] = {each["inputs"]["version"] for each in state(engine) if each["type"] == "pulumi:providers:aws"}
     return int(version.partition(".")[0])

@@ -37,7 +37,7 @@ def plan_of(**fields: Any) -> Plan:
 
 
 def kept(plan: Plan, name: str) -> Group:
-    """The group of a node, with no other node; the node has the disk that an earlier version made."""
+    """The group of a single node, with the disk of an earlier version."""
     group = next(group for group in plan.running for node in group.nodes if node.name == name)
     disk = disks.disk_of(of_cluster(plan.name), name)
     disk.folder.mkdir(parents=True)

@@ -282,7 +282,7 @@ def test_measurement_pods_have_the_devices_of_jobs(of_image: KubernetesGround) -
 def test_a_node_that_offers_no_devices_is_waited_for_and_named(
     of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device plug-in starts after the node has joined; where it never does, no pod gets a device."""
+    """A device plugin starts after the node has joined; without it, no pod gets a device."""
     clock = itertools.count(step=200)
     ticks = sys.modules["stampworks.operations.kubernetes.ground"].time
     monkeypatch.setattr(ticks, "monotonic", lambda: next(clock))

@@ -141,7 +141,7 @@ def test_preempted_run_counts_until_its_pods_end(server: StandIn) -> None:
 
 
 def test_a_gang_that_goes_on_without_a_node_does_not_run_there(server: StandIn) -> None:
-    """Kueue counts the node as its own to the end. Where all of its pods have ended others may be about to come."""
+    """Kueue counts the node as the gang's to the end. After the end of all its pods, others may be about to start."""
     labels = {"jobset.sigs.k8s.io/jobset-name": "long"}
     pods = [pod(f"long-{index}", f"gpu-00{index}", labels=labels) for index in (1, 2)]
     pods[1]["status"]["phase"] = "Failed"

@@ -22,7 +22,7 @@ ALICE = Roster("k", "aws", (), "alice", "/home/alice/k.conf", ())
 
 
 class Server(StandIn):
-    """Jobs that are made have a pod, which is ready at once."""
+    """Created jobs have a pod, which is ready at once."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -290,7 +290,7 @@ def test_nearest_agrees_with_counting(value: int) -> None:
 
 
 def test_performance_of_file_systems() -> None:
-    """The API's own example, 2,400 GiB with 50 MB/s per TiB are 120 MB/s, and the derivation beside the number."""
+    """In the API's own example, 2,400 GiB with 50 MB/s per TiB are 120 MB/s; the derivation is next to the number."""
     found = delivered(Options("fsx-lustre", "PERSISTENT_1 SSD", 50, 2400), "aws")
     assert found.read is not UNKNOWN
     assert found.write is not UNKNOWN

@@ -221,7 +221,7 @@ def test_nodes_for_scheduling_only_take_some_beside_others() -> None:
 
 
 def test_a_range_that_is_too_small() -> None:
-    """The smallest that would do is named, and fewer pods where that helps."""
+    """The error names the smallest sufficient range, or fewer pods if that helps."""
     assert refusal("azure", network={"pods_cidr": "10.240.0.0/20"}) == [
         "network.pods_cidr: 10.240.0.0/20 is too small: 256 addresses a node (a /24, for any number of pods) are "
         "enough for 16 nodes, and with the head there are 17 => the smallest range that suffices is a /19, for example "

@@ -1,4 +1,4 @@
-"""Choice of a release, and the software that releases of some clouds bring to nodes."""
+"""Choice of a release, and software of releases for some clouds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
 
 @pytest.mark.parametrize("release", [*catalog.releases()])
 def test_every_release_mounts_buckets(release: str) -> None:
-    """The package that AWS publishes for no suite has its address, for an image has to bring it."""
+    """A package that AWS publishes for no suite has its address, because an image has to include it."""
     bucket = {"name": "archive", "kind": "s3", "mount": "/archive"}
     plan = on_aws(release=release, storage=[bucket])
     assert [said for said, _ in verdicts(plan, "release.client")] == ["pass"]
@@ -291,7 +291,7 @@ def test_a_file_system_is_not_mounted_over_the_disks_of_the_machine(mount: str) 
 
 @pytest.mark.parametrize("release", [DEBIAN_2026_12, UBUNTU_2026_12, AMAZON_2026_12])
 def test_2026_12_differs_in_the_tools_of_users_alone(release: str) -> None:
-    """The same suite, Slurm, driver and torch: a roll to it brings packages and moves no version."""
+    """Suite, Slurm, driver and torch are the same: a roll to it adds packages and changes no version."""
     row = catalog.releases()[release]
     earlier = catalog.releases()[release.replace("2026.12", "2026.11")]
     base = row.packages["base"]

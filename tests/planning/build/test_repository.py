@@ -1,4 +1,4 @@
-"""Views of a bucket on a file system: which bucket, and where that is impossible."""
+"""Views of a bucket on a file system: the bucket, and impossible cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of stages that make a plan."""
+"""The stages of a plan."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_only_the_first_storage_says_something() -> None:
 
 
 def test_a_kubernetes_keeps_no_queue() -> None:
-    """The cloud keeps its state, and no volume of ours; subnets and ranges have different names."""
+    """The cloud keeps its state, and none of the toolkit's volumes; subnets and ranges have different names."""
     data = {**DECLARED, "scheduler": {"kind": "kubernetes"}}
     plan = side("a", data).plan
     assert plan

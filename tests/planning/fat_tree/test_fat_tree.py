@@ -1,4 +1,4 @@
-"""Fat trees: published designs come out, ports are used once, and all leaves reach each other over as many paths."""
+"""Fat trees: published designs are reproduced, ports are used once, and all leaves have equally many paths."""
 
 from __future__ import annotations
 

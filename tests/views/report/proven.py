@@ -53,7 +53,7 @@ def certificate_of(
     aside: Sequence[str] = (),
     says: Mapping[tuple[str, str], float] | None = None,
 ) -> Certificate:
-    """Return a certificate as `operations.qualify` makes it. Nodes in `aside` are held by a user and not measured."""
+    """Return a certificate as `operations.qualify` creates it. Nodes in `aside` are held by a user and not measured."""
     subject = subject_of(plan)
     names = tuple(name for name in subject.nodes if name not in aside)
     evidence = NoisyCluster(subject, links or {}, says=says or {}).evidence(names, level)

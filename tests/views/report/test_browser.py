@@ -1,4 +1,4 @@
-"""A report as a browser shows and prints it, looked at pixel by pixel where that matters."""
+"""A report as a browser shows and prints it, checked pixel by pixel if needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs as a cluster's jobs would leave them: the record is made by the workload itself, from events of this file."""
+"""Runs like those of a cluster's jobs: the workload itself writes the record, from events of this file."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ HOSTILE = (
 )
 MARKUP = re.compile(r"</?details>|<summary>Consequences \(\d+\)</summary>|\*\*|^### |^- |^\d+\. |\| ---(?= \|)")
 TEXT = re.compile(r"[A-Za-z0-9 .,;:()|+%=/'\u2705\u274c\u2754\u2026?-]*")
-"""Characters that a page may have outside of code, without our own markup."""
+"""Characters that a page may have outside of code, besides its own markup."""
 
 
 def outside(page: str) -> list[str]:
@@ -84,7 +84,7 @@ def check_page(page: str) -> None:
 
 
 def hostile(text: str) -> Review:
-    """A review in which everything that a plan, a rule or a name can bring along is this text."""
+    """Return a review in which every text of a plan, a rule or a name is this text."""
     pool = dataclasses.replace(PLAN.pools[0], name=text, machine=dataclasses.replace(PLAN.pools[0].machine, name=text))
     nodes = tuple(dataclasses.replace(node, name=f"{text}{index}") for index, node in enumerate(pool.nodes))
     head = dataclasses.replace(
@@ -187,7 +187,7 @@ def test_a_change_in_place() -> None:
 
 
 def test_a_change_that_rolls() -> None:
-    """The number of stopped nodes is beside the change."""
+    """The number of stopped nodes is shown with the change."""
     lines = pages("fabric.leaf_nodes", 4).splitlines()
     assert lines[2].startswith("**1 change, by rolling. 6 nodes restart.")
     assert "| `fabric.leaf_nodes` | `2` | `4` | roll | nodes in waves; 6 nodes restart |" in lines

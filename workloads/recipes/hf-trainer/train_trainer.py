@@ -1,4 +1,4 @@
-"""A language model of transformers in its Trainer: a callback brings the session into a loop that is not ours."""
+"""A language model of transformers in its Trainer: a callback adds the session to a foreign loop."""
 
 from __future__ import annotations
 

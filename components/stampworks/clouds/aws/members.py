@@ -289,7 +289,7 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
 
 
 def _show_keys(api: Api, there: Sequence[ClusterInstance]) -> None:
-    """Write the host key that a console shows on its instance, which makes it a node."""
+    """Write the host key on the console as a tag of its instance, which makes it a node."""
     booting = [each for each in there if each.state == "running" and not KEY.fullmatch(each.host_key)]
     shown = [(each, shown_key(api, each.id)) for each in booting]
     booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]

@@ -72,7 +72,7 @@ def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False)
 
 
 def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[ClusterInstance, str]]:
-    """Return the nodes that always run, each with the template that it should be made from."""
+    """Return the permanent nodes, each with its present template."""
     templates = {group.name: tags.template(group, plan.release, content) for group in plan.stamped}
     static = {node.name for group in plan.stamped for node in group.nodes[: group.count_min]}
     found = machines(api, plan.name)

@@ -57,7 +57,7 @@ class AwsUnansweredError(errors.UnansweredError):
         self.code = code
         """AWS's error code; empty if AWS sent none."""
         self.silent = silent
-        """Whether no answer came at all, so that asking the same service again is of no use."""
+        """Whether no answer arrived at all, so that another request to the same service is useless."""
         self.encoded = encoded
         """Reason of a denial, which only AWS can decode; empty if AWS gave none."""
 

@@ -79,7 +79,7 @@ class InstanceProfiles(Section):
 
 
 class AccountTerms(Section):
-    """Terms of the account's owners for all that a cluster makes in it."""
+    """Requirements of the account's owners for all resources of a cluster."""
 
     key: PartId = Field(
         default="",

@@ -36,7 +36,7 @@ class Budget(Section):
 
 
 class Logs(Section):
-    """Logs of nodes, kept where they outlive them."""
+    """Logs of nodes, stored outside of the nodes."""
 
     days: int | None = Field(
         default=None,

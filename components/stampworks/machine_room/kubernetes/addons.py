@@ -26,7 +26,7 @@ SECONDS = "stampworks/simulated-seconds"
 ended."""
 
 ASKED: Mapping[str, str] = {"trainer": "trainjobs", "mpi-operator": "mpijobs"}
-"""Optional add-ons -> the jobs that they bring."""
+"""Optional add-ons -> the jobs that they support."""
 _TITLES = {"kueue": "Kueue", "jobset": "JobSet", "trainer": "Trainer", "mpi-operator": "the MPI operator"}
 _DEFINITIONS = {
     "kueue": "crd/bases/*.yaml",

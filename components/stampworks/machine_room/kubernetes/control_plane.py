@@ -52,7 +52,7 @@ class Addresses:
     services: str
     """Range of services."""
     pods: str = ""
-    """Range of pods; empty where no node runs any."""
+    """Range of pods; empty if no node runs pods."""
     pods_of_node: int = 0
     """Addresses of the pod range for a node."""
 

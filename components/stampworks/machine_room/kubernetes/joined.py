@@ -166,7 +166,7 @@ def _pool_nodes(asked: Kubectl, pool: JoinedPool) -> dict[str, dict[str, Any]]:
 
 
 def _label(asked: Kubectl, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Label nodes that are known. An object for a node that never came would count as that node."""
+    """Label known nodes. An object for a node that never joined would count as that node."""
     late = [name for name, node in found.items() if any(_node_drift(pool, name, node))]
     if late:
         asked.apply("cannot label nodes", [_node(pool, name) for name in late])

@@ -187,7 +187,7 @@ class KubernetesApi:
         raise RefusedError(f"{whole} refused: {why}", "stampworks status")
 
     def remedy(self, why: str) -> str:
-        """Return a remedy where no answer came for this reason: its cloud knows."""
+        """Return the cloud's remedy for a missing answer with this reason."""
         access = _access(self._place[0])
         return access.remedy(why) if access else start()
 

@@ -392,7 +392,7 @@ class KubernetesGround:
 
 
 def _entering(container: Manifest) -> dict[str, Any]:
-    """Configure a container that enters its node and sees all that the node has."""
+    """Configure a container that enters its node and sees everything on it."""
     usr = {"name": "usr", "mountPath": "/usr", "readOnly": True}  # needed to enter the node's namespaces
     program = {**container, "securityContext": {"privileged": True}, "volumeMounts": [usr]}
     return {

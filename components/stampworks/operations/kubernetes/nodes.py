@@ -24,7 +24,7 @@ from stampworks.text.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, parsed
 HELD = "stampworks/held"
 """Annotation with the reason of a cordon, in the form of `stampworks.text.reasons`."""
 _REQUEUED = "stampworks/requeued"
-"""The annotation of a gang that a roll has stopped, for as long as it may not start again."""
+"""Annotation of a gang that a roll has stopped, until it may start again."""
 _JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _SYSTEM = "kube-system"
 """Namespace of the system's pods, which no team has started: add-ons of a cloud run on any node with room."""

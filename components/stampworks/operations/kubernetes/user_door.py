@@ -39,7 +39,7 @@ def ask(plan: Plan, roster: Roster, argv: Sequence[str], limit_s: float, given: 
 
 
 def _opened(server: KubernetesApi, job: Manifest, where: str) -> str:
-    """Return the name of the pod that is ready, after starting the job where it is missing."""
+    """Return the name of the ready pod; start its job if it does not exist."""
     name, deadline = name_of(job), time.monotonic() + _STARTS_S
     while True:
         pods = server.listed("pods", where, f"--selector=batch.kubernetes.io/job-name={name}")

@@ -82,7 +82,7 @@ class Queued:
     task: int | None
     """Index in the array; None for waiting tasks that are listed together."""
     priority: int | None = None
-    """The higher, the sooner it starts; None where Slurm did not say."""
+    """Priority: a higher one starts sooner; None if Slurm did not report it."""
 
 
 def nodes(roster: Roster) -> dict[str, SlurmNode]:

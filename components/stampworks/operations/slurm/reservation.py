@@ -25,7 +25,7 @@ _HELD = re.compile(r"^\s*Comment=(.*)$", re.MULTILINE)
 
 @dataclass
 class Lease:
-    """Nodes that are ours."""
+    """Nodes of this reservation."""
 
     roster: Roster
     holder: str

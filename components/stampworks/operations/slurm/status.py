@@ -154,7 +154,7 @@ def sentence(row: NodeStatus) -> str:
 
 
 def _missing(group: Group, node: Node, known: slurm.SlurmNode | None) -> NodeStatus:
-    """A node that is drained stays so when it comes back: that is worth knowing while it is away."""
+    """Say that a drained node stays drained when it returns, which matters while it is down."""
     rails = len(node.rail_addresses)
     row = NodeStatus(node.name, group.name, node.address, "missing", None, None, (), None, None, rails, "fail")
     return _held(row, known) if known and "drain" in known.states else row

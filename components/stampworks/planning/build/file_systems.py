@@ -39,7 +39,7 @@ class Options:
     capacity: int | None = None
     """Capacity in the unit of the kind, which is GiB for all but one: see the catalog."""
     throughput_mbps: int | None = None
-    """Throughput of the whole file system, where it is sold separately from capacity."""
+    """Throughput of the whole file system, if it is sold separately from capacity."""
     read_cache_gib: int | None = None
     metadata_iops: MetadataIops | None = None
     efa: bool = False

@@ -95,7 +95,7 @@ def _numbered(
 def _on_a_cloud(
     declaration: Declaration, machines: Sequence[catalog.Machine], choices: Choices, notes: Notes
 ) -> ClusterLayout:
-    """Leave places and addresses of nodes to the cloud. Machines that it starts for us have our names."""
+    """Leave places and addresses of nodes to the cloud. Machines that it starts have names of the plan."""
     pools = [pool_group(declaration, index, machine, choices) for index, machine in enumerate(machines)]
     head = replace(controller_group(declaration, choices, notes), zone=pools[0].zone)
     others = [*pools, *login_groups(declaration, head, notes)]

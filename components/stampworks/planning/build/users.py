@@ -1,4 +1,4 @@
-"""People and their teams: where their files are."""
+"""People and their teams: places of their files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def teams(declaration: Declaration, place: str) -> tuple[Team, ...]:
 
 
 def directory(declaration: Declaration, place: str, notes: Notes) -> Directory | None:
-    """The directory of people. Their homes are on storage that all nodes see, and made when they log in."""
+    """The directory of people. Their homes are on storage that all nodes mount, and created at their login."""
     declared = declaration.directory
     if declared.kind == "none" or traits_of(declaration.scheduler.kind).runs_pods:
         return None

@@ -11,7 +11,7 @@ from stampworks.plan import Directory, Plan, User
 
 
 def access(each: Difference, after: Plan | None = None) -> str:
-    """Say how a difference changes access in a later plan, None where no stack is left; empty where it does not."""
+    """Describe how a difference changes access in a later plan, None for a removed stack; empty if it does not."""
     field, person = each.way[-1].field, each.way[0].key
     if each.way[0].field == "directory":
         return _directory_change(each, field)
@@ -67,7 +67,7 @@ def _logs_in(user: User) -> str:
 
 
 def exchanged(before: Iterable[str], after: Iterable[str]) -> list[str]:
-    """Return the keys that come and go."""
+    """Return added and removed keys."""
     return _gained_and_lost(set(before), set(after), named)
 
 

@@ -199,7 +199,7 @@ def _replacement_text(name: str, rolled: Sequence[DeclaredChange], a: Plan, b: P
 
 
 def _configured(plan: Plan, text: str) -> tuple[tuple[Stage, str], ...]:
-    """Return the configuration step; none where the cloud makes the nodes, because no playbook configures them."""
+    """Return the configuration step; none if the cloud creates the nodes, because no playbook configures them."""
     return () if plan.managed else (("playbook", text),)
 
 

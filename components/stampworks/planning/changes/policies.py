@@ -183,7 +183,7 @@ def _protected_text(kept: Sequence[stateful.Stateful]) -> str:
 
 
 def _homes_change(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:
-    """Refuse a change of the storage that homes are on, for they would stay behind. None where they do not move."""
+    """Refuse a change of the homes' storage, which would leave them behind. None if they do not move."""
     before, after = stateful.moved_homes(a, b)
     if not before or not (len(each.way) == 1 or each.way[-1].field in ("homes", "order")):
         return None

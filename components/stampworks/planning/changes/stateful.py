@@ -59,13 +59,13 @@ def _is_cut_anew(a: Plan, b: Plan) -> bool:
 
 
 def moved_homes(a: Plan, b: Plan) -> tuple[str, str]:
-    """Return the storages that have homes before and after; empty where people keep theirs."""
+    """Return the storages with homes before and after; empty if homes stay."""
     before, after = _homes_storage(a), _homes_storage(b)
     return (before, after) if before and after and before != after else ("", "")
 
 
 def _homes_storage(plan: Plan) -> str:
-    """Return the storage with homes and folders of groups; empty without people, or where each node has its own."""
+    """Return the storage with homes and folders of groups; empty without people, or if each node has its own."""
     places = [*(user.home for user in plan.users), *(team.folder for team in plan.teams)]
     places += [plan.directory.homes] if plan.directory else []
     below = (one.name for one in plan.storage for place in places if place.startswith(f"{one.mount}/"))

@@ -13,7 +13,7 @@ from typing import Final
 
 EC2_TAGS = "CreateTags DeleteTags"
 _PASSED, _LINKED = "iam:passed {}", "iam:linked {}"
-"""Roles that are passed to a service, and the role that a service makes for itself."""
+"""Roles passed to a service, and the role that a service creates for itself."""
 _LAUNCHED = {
     **{
         f"ec2:{each}": "RunInstances"

@@ -54,7 +54,7 @@ _PATTERNS: Final[Mapping[str, str]] = {
 
 
 def types_of(plan: Plan) -> tuple[str, ...]:
-    """Return the types of the resources that an `up` of a plan makes in AWS."""
+    """Return the types of AWS resources that an `up` of a plan creates."""
     found = [*_of_network(plan), *_of_nodes(plan), *_of_storage(plan), *_of_alarms(plan)]
     if plan.logs.days:
         found.append("cloudwatch/logGroup:LogGroup")

@@ -11,14 +11,14 @@ from stampworks.plan import Egress, Interface, Plan, Purchase, SchedulerKind, tr
 from stampworks.plan.rights import Right
 
 ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
-"""Reason for the controller's machine, where servers have no size names."""
+"""Reason for the controller's machine, if servers have no size names."""
 PODS_MIN = 16
 """The minimum that the declaration allows."""
 
 
 @dataclass(frozen=True)
 class Subnets:
-    """A cloud's rules for the ranges of our networks."""
+    """A cloud's rules for the ranges of the toolkit's networks."""
 
     reserved: int
     """Addresses of each subnet that cannot be assigned."""
@@ -65,7 +65,7 @@ class PodAddressing:
         return self.lost + self.control
 
     def fewer(self, pods: int, nodes: int, room: int) -> str:
-        """Return a hint with the number of pods per node that makes room for all nodes; empty when none does."""
+        """Return a hint with the number of pods per node that leaves room for all nodes; empty if none does."""
         fit = (each for each in range(pods - 1, PODS_MIN - 1, -1) if nodes * self.node_addresses(each) <= room)
         return f"write scheduler.pods_per_node: {found}" if (found := next(fit, 0)) else ""
 
@@ -159,7 +159,7 @@ class Launches:
     """Maximum number of declared tags on one resource."""
     tags_why: str
     tags_unread: str
-    """Characters that a tag's name must not have where machines read their own tags, as elastic nodes do."""
+    """Characters that a tag's name must not have if machines read their own tags, as elastic nodes do."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class EndpointService:
 
 @dataclass(frozen=True)
 class SubnetNow:
-    """A declared subnet as it is now."""
+    """The present state of a declared subnet."""
 
     name: str
     """The name in the plan."""

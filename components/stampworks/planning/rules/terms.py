@@ -14,7 +14,7 @@ from stampworks.planning.rules.reading import UnknownFact, known
 
 
 def storage(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Existing storage is in the account, can be mounted where nodes are, and is as declared."""
+    """Existing storage is in the account, in reach of the nodes, and as declared."""
     id_ = "existing.storage"
     for index, one in enumerate(plan.storage):
         if not one.existing:

@@ -20,7 +20,7 @@ from stampworks.plan import Domain, Plan, from_dict, to_json
 FABRIC = "fabric"
 """Name of the domain above all others, for schedulers that need one."""
 MANAGEMENT = "management"
-"""The same for where nodes stand that are on no fabric."""
+"""Name of the domain of nodes without a fabric."""
 LEVELS_MAX = 15
 """Kueue takes 16, and the innermost is the node."""
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -100,10 +100,8 @@ def read_rankfile(text: str) -> dict[str, int]:
 
 
 def nccl(rails: Sequence[str], devices: Sequence[str] = ()) -> dict[str, str]:
-    """Return NCCL's view of rails, which meet nowhere below a spine, and of the order of their devices.
-
-    rails are network interfaces; devices, where rails are RDMA's, the names that its verbs have for them.
-    """
+    """Return NCCL's view of rails, which meet only at a spine, and of the order of their devices. rails are network
+    interfaces; devices are the verbs' names, if rails use RDMA."""
     if not rails:
         return {}
     crossing = {"NCCL_CROSS_NIC": "0"} if len(rails) > 1 else {}

@@ -114,7 +114,7 @@ def _labels(name: str, margin: float, at: float) -> tuple[Element, Element]:
 
 
 def _grid(nodes: int, side: float) -> Iterator[Element]:
-    """Yield guide lines where the cells leave room for them, and the diagonal, which has no pairs."""
+    """Yield guide lines if the cells leave room for them, and the diagonal, which has no pairs."""
     end = f"{side * nodes:.1f}"
     for at in range(1, nodes if nodes <= _NUMBERS_MAX else 0):
         yield e("line", x1=f"{side * at:.1f}", x2=f"{side * at:.1f}", y1=0, y2=end, class_="rule")

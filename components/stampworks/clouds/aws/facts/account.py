@@ -244,9 +244,9 @@ def _placement_groups(asked: AccountQuestion) -> int:
 
 
 def _spreads(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """Count the switches above the nodes of each group, from the tags that nodes got when they joined.
+    """Count the switches above the nodes of each group, from the tags of joined nodes.
 
-    AWS does not say where small instances are.
+    AWS does not report places of small instances.
     """
     ways: dict[str, list[Sequence[str]]] = {}
     for tags in map(_tags, asked.nodes):
