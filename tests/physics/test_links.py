@@ -113,7 +113,7 @@ def test_no_order_of_ranks_is_worse_than_the_worst_or_better_than_leaf_order(
 
 
 def slowest_link(ring: tuple[int, ...], leaves: list[LeafLoad]) -> float:
-    """Return the share of 400 Mb/s on the slowest link of a ring of nodes, each given by its leaf."""
+    """Return the rate of a ring's slowest link, at most 400 Mb/s; `ring` lists the leaf of each node."""
     neighbours = list(zip(ring, ring[1:] + ring[:1], strict=True))
     leaving = [sum(1 for here, there in neighbours if here == leaf != there) for leaf in range(len(leaves))]
     return min([400.0, *(leaves[leaf].trunk_mbps / count for leaf, count in enumerate(leaving) if count)])

@@ -113,7 +113,7 @@ class Amazon:
         inventory["hosts"] = {NODE: inventory["hosts"][NODE]}
         inventory["children"] = {role: {"hosts": {NODE: {}}} for role in (*roles, "storage")}
         inventory["vars"] |= {"ansible_python_interpreter": "/usr/local/bin/python-of-amazon", **self.sources}
-        # settings of this machine's kernel that each network has for itself
+        # kernel settings of which each network namespace has its own
         inventory["vars"]["efa_settings"] = {"net.ipv4.tcp_fin_timeout": 50}
         edit(inventory)
         return {"all": inventory}

@@ -98,7 +98,7 @@ class Equipped:
         children = inventory["all"]["children"]
         inventory["all"]["children"] = {role: group for role, group in children.items() if role in mine}
         inventory["all"]["vars"] |= dict.fromkeys(("driver_kernel", "efa_kernel", "validate_kernel"), KERNEL)
-        # settings of this machine's kernel that each network has for itself
+        # kernel settings of which each network namespace has its own
         inventory["all"]["vars"]["efa_settings"] = {"net.ipv4.tcp_syn_retries": 4}
         inventory["all"]["children"]["torch"] = {"hosts": {NODE: {}}}
         inventory["all"]["vars"] |= {"torch_packages": TORCH, "torch_lock": str(self.lock), **self.sources}

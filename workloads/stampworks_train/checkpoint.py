@@ -326,7 +326,7 @@ class Checkpoints:
 
     def _foreign(self, folder: Path) -> str:
         """Return the reason if another user wrote it: reading its metadata runs the writer's code."""
-        # a file there belongs to the user that the file system knows us as
+        # the file system may map this user's id: a new file shows which owner it gives
         with tempfile.TemporaryFile(dir=self.folder) as file:
             own = os.fstat(file.fileno()).st_uid
         for path in (folder, folder / MANIFEST, folder / METADATA):

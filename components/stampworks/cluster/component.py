@@ -230,7 +230,7 @@ class Cluster(pulumi.ComponentResource):
                 {"name": group.name, "count": group.count, "generation": pool.generation}
                 for group, pool in made.items()
             ],
-            # claims of proofs, which exist with an image only
+            # volume claims of proofs exist only if pods start from an image
             claims={name: found.apply(lambda one: one.handle) for name, found in driven.items()}
             if plan.scheduler.workloads_image
             else {},

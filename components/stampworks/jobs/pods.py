@@ -56,7 +56,7 @@ def podjob(job: Job, plan: Plan, pods: PodJob) -> PodJob:
     """Return the pods of a job, based on those of a workload on the same nodes."""
     seen = places(job, plan)
     wanted = {plan.storage[0].name, *(each.name for each in plan.storage if each.mount in seen)}
-    programs = () if job.file.image else pods.read_only  # nodes bring those of their own image
+    programs = () if job.file.image else pods.read_only  # without an image, pods use the programs of their node
     claims = {path: name for path, name in pods.claims.items() if name in wanted or path in programs}
     return replace(
         pods,

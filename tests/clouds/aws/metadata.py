@@ -31,7 +31,7 @@ def service(
         elif environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN") != TOKEN:
             start_response("401 Unauthorized", [])
             return []
-        else:  # whatever the version, which comes first
+        else:  # the path begins with a version: accept any
             known = _known(aws, instances.get(address, ""), address)
             known |= {f"meta-data/{where}": json.dumps(notice) for where, notice in notices.get(address, {}).items()}
             said = _said(known, path.lstrip("/").partition("/")[2])

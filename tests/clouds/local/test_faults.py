@@ -95,7 +95,7 @@ def test_faults_that_stop_a_node_are_cleared_first(room: Room) -> None:
 
 
 def test_a_record_that_is_broken(room: Room) -> None:
-    """The error has a remedy, instead of faults that cannot be cleared."""
+    """An unreadable record is an error with a remedy: its faults could not be cleared."""
     (room.folder / record.FILE).write_text('[{"fault": "x"}]')
     with pytest.raises(
         RoomError, match=r"faults.json: cannot read the list of injected faults: .*\n  hint: remove it with rm "

@@ -122,7 +122,7 @@ def test_pod_output_may_be_binary(kubectl: Kubectl) -> None:
 
 
 def test_where_a_gang_is_placed_is_said_in_parts() -> None:
-    """Kueue writes the common part of the names once, at each level; in the order of the ranks."""
+    """Kueue writes the common prefix of node names once for each level; names are in rank order."""
     levels = ["topology.stampworks/rack", "kubernetes.io/hostname"]
     roots = {"prefix": "gpu-", "suffix": ".example", "roots": ["003", "001"]}
     many = {"domainCount": 2, "valuesPerLevel": [{"universal": "rack-1"}, {"individual": roots}]}
