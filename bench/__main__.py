@@ -75,7 +75,7 @@ def rows_of(name: str, small: bool) -> list[Row]:
     """Measure a row with the constants of its module, or with those in its SMALL."""
     module = importlib.import_module(f"bench.{name}")
     for constant, value in (module.SMALL if small else {}).items():
-        getattr(module, constant)  # a name that is not there would make nothing smaller
+        getattr(module, constant)  # raise an error for an unknown name, which would reduce nothing
         setattr(module, constant, value)
     found: list[Row] = module.rows()
     return found

@@ -104,7 +104,7 @@ def test_every_fact_has_a_source() -> None:
 @pytest.mark.parametrize(
     ("ranges", "text"),
     [
-        ([[1200, 2400]], "[1200, 2400] is not first, last and step"),
+        ([[1200, 2400]], "[1200, 2400] is not [first, last, step]"),
         ([[1200, 2500, 1200]], "no number of steps of 1200 leads from 1200 to 2500"),
         ([[2400, 1200, 1200]], "no number of steps of 1200 leads from 2400 to 1200"),
         ([[0, 2400, 1200]], "0 and 1200 have to be more than 0"),

@@ -99,7 +99,7 @@ def test_given_options_are_used(made: list[Injected], capsys: pytest.CaptureFixt
         "its rail's rate; rails must catch it\nthe same again: --seed 1\n"
     )
     main(["fault", "inject", "xid", "--node", "gpu-001"])
-    assert "xid on gpu-001: simulated: a node's kernel says" in capsys.readouterr().out
+    assert "xid on gpu-001: simulated: a node's kernel reports" in capsys.readouterr().out
 
 
 def test_a_trunk_is_found_by_its_leaf_and_by_a_node(made: list[Injected], project: Path) -> None:

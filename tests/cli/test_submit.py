@@ -139,7 +139,7 @@ def test_a_job_that_vanishes_while_it_is_waited_for(
     cluster.jobs([], [queued("job", "RUNNING", **of)], [])  # type: ignore[arg-type]
     assert main([*OWN, "--wait"]) == exits.NO
     assert capsys.readouterr().err.endswith(
-        "job job: cancelled: its scheduler knows it no more, and it has left no exit code: somebody has cancelled or "
+        "job job: cancelled: its scheduler knows it no more, and it has left no exit code: it was cancelled or "
         "deleted it\n"
     )
 

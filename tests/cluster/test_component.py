@@ -241,8 +241,7 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
 
 
 def test_names_of_helm_releases_are_stable() -> None:
-    """Names of the resource, part of every stack's state, and of the release, by which Helm knows it: another
-    name would replace it."""
+    """Another name of the resource, which every stack's state has, or of the Helm release would replace it."""
     recorder, _ = stamp(on_eks({}))
     releases = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "Release"}
     assert {name: (inputs["name"], inputs["namespace"]) for name, inputs in releases.items()} == {

@@ -38,7 +38,7 @@ echo "]"
 
 
 def test_it_sees_what_ip_and_tc_see() -> None:
-    """Rates of any size, up only with the other end up, masters, addresses with their prefix."""
+    """The survey has any rates, links that are up if both ends are, masters, and addresses with their prefix."""
     own = ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-euc", SCENE]
     done = subprocess.run([*own, sys.executable, str(hands.SURVEY)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

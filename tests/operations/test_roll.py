@@ -114,7 +114,9 @@ class World:
         self.without: list[list[str]] = []
         self.repaired = set[str]()
         """Nodes that are proven without a renewal."""
-        module = importlib.import_module("stampworks.operations.roll")  # the function of this name hides it
+        module = importlib.import_module(
+            "stampworks.operations.roll"
+        )  # the package exports a function of the same name
         monkeypatch.setattr(module, "renewal", lambda _: self.cloud)
         monkeypatch.setattr(module, "members", lambda *_: cluster.roster)
         monkeypatch.setattr(module, "qualify", self.qualify)
@@ -365,7 +367,7 @@ def test_a_playbook_that_fails_says_how_far_the_roll_has_come(world: World) -> N
         world.roll(the_plan(2))
     assert "the roll has stopped: site.yml failed on 1 host" in str(caught.value)
     assert "renewed: gpu-001" in str(caught.value)
-    assert "run pulumi up, which goes on" in str(caught.value)
+    assert "run pulumi up, which continues" in str(caught.value)
     assert world.nodes()[1]["reason"] == f"{written(UNPROVEN)}: old"
     assert [each.name for each in world.kept[-1].nodes] == ["gpu-001"]
 

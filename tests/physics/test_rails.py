@@ -132,5 +132,5 @@ def test_the_words_of_a_ceiling() -> None:
 @pytest.mark.parametrize(("leaves", "size_bytes"), [([LeafLoad(1, 0)], 1), (FOUR, 0)])
 def test_nothing_to_move(leaves: list[LeafLoad], size_bytes: int) -> None:
     """A single rank, or no bytes, is an error of the caller."""
-    with pytest.raises(ValueError, match=r"^a collective has two ranks and a byte$"):
+    with pytest.raises(ValueError, match=r"^a collective has at least two ranks and a byte$"):
         collective_on_rails("all_reduce", size_bytes, 200, leaves, SIMULATED)

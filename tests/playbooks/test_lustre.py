@@ -96,7 +96,7 @@ class Mounting:
         roles = ("kernel", "reboot", "lustre_efa", "storage")
         assert all(NODE in made["all"]["children"][role]["hosts"] for role in roles)
         made["all"]["children"] = {role: {"hosts": {NODE: {}}} for role in roles}
-        # the machine room has no Ubuntu, and its own image
+        # nodes of the machine room do not run Ubuntu, and have another image
         made["all"]["vars"] |= {"validate_system": "", "image_content": self.shell("cat /etc/stampworks/image")}
         return made
 

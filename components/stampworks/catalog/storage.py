@@ -230,7 +230,7 @@ def _with_next(ranges: Ranges | Unknown, place: str) -> Iterator[tuple[int, int 
         return
     for index, each in enumerate(ranges):
         if len(each) != 3:
-            raise CatalogError(f"{place}: {list(each)} is not first, last and step")
+            raise CatalogError(f"{place}: {list(each)} is not [first, last, step]")
         first, last, step = each
         if isinstance(first, Unknown) or isinstance(step, Unknown):
             raise CatalogError(f"{place}: first and step have to be known: write unknown for all of it")

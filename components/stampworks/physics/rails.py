@@ -38,7 +38,7 @@ def collective_on_rails(
     order."""
     ranks = sum(leaf.nodes for leaf in leaves)
     if ranks < 2 or size_bytes < 1:
-        raise ValueError("a collective has two ranks and a byte")
+        raise ValueError("a collective has at least two ranks and a byte")
     link = _slowest_link(operation, rate_mbps, leaves, fabric, worst_order)
     moved = bus_factor(operation, ranks) * size_bytes / rails
     rounds = _rounds(operation, ranks)

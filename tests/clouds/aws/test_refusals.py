@@ -74,7 +74,7 @@ def test_lasting_refusal_ends_the_wait(aws: Simulated, monkeypatch: pytest.Monke
     assert str(caught.value) == (
         f"{SHORT}, and waiting does not help\n  gpu, tried at 2026-11-25T20:33Z: {LIMIT}\n"
         "  hint: have the limit raised in the console of Service Quotas, or declare fewer nodes; run pulumi up "
-        "again: it goes on from here"
+        "again: it continues from here"
     )
 
 

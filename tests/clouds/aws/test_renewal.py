@@ -377,7 +377,9 @@ class Scheduler:
         self.aws, self.head, self.happened = aws, head, list[str]()
         self.reasons: dict[str, DrainReason] = {}
         self.roster: Roster | None = None
-        module = importlib.import_module("stampworks.operations.roll")  # the function of this name hides it
+        module = importlib.import_module(
+            "stampworks.operations.roll"
+        )  # the package exports a function of the same name
         monkeypatch.setattr(module, "service_of", self.of)
         monkeypatch.setattr(members, "POLL_S", 0)
 

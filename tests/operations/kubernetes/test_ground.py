@@ -202,7 +202,7 @@ def test_one_that_has_slept_ends(ground: KubernetesGround, server: StandIn) -> N
     assert server.lease
     assert server.lease["spec"]["leaseDurationSeconds"] == 3900
     server.lease["spec"]["holderIdentity"] = ALICE
-    with pytest.raises(OperationError, match="another one has taken its nodes of k\n  hint: run it again"):
+    with pytest.raises(OperationError, match="another has taken its nodes of k\n  hint: run it again"):
         ground.extend(7200)
     assert server.lease["spec"]["leaseDurationSeconds"] == 3900
 

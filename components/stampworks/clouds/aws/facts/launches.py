@@ -41,7 +41,7 @@ def _tried(api: Api, plan: Plan, group: Group) -> dict[str, str]:
         if error.code.startswith(("Invalid", "Missing", "Unsupported", "VPC")):
             return {"outcome": "refused", "why": str(error)}
         raise
-    raise ValueError(f"{RUN} of {group.name} gave an answer that no call of its kind gives")
+    raise ValueError(f"{RUN} of {group.name} succeeded although it was only a dry run")
 
 
 def _subnet(api: Api, plan: Plan, zone: str) -> str:
