@@ -76,6 +76,7 @@ def cloud_rules(cloud: str, *sdk: str, extra: tuple[str, ...] = ()) -> tuple[Rul
     )
 
 
+HOST_WORK = ("choice", "contact", "directories", "errors", "groups", "marks", "shell")
 ANY = ("*",)
 EVERYWHERE = ("text", "state.paths")
 PLANNED = ("declaration", "catalog", "physics", "plan", "changes")
@@ -107,6 +108,9 @@ RULES = (
     Rule("stampworks.jobs", ours=("declaration", "plan", "schedulers"), others=("pydantic",), pure=True),
     Rule("stampworks.properties", pure=True),
     Rule("stampworks.resources", ours=("plan", "properties"), others=("pulumi",)),
+    # what is done on hosts, which resources, members and the plugin use
+    *(Rule(f"stampworks.clouds.hosts.{each}", ours=("plan", "clouds.errors", "clouds.hosts")) for each in HOST_WORK),
+    *cloud_rules("hosts", extra=tuple(f"clouds.hosts.{each}" for each in HOST_WORK)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
     Rule("stampworks.clouds.local.rooms", ours=("plan", "machine_room"), pure=True),
     *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is the machine room
@@ -139,6 +143,7 @@ RULES = (
             "configuration",
             "qualification",
             "clouds.errors",
+            *(f"clouds.hosts.{each}" for each in HOST_WORK),
             "clouds.local.rooms",
             "machine_room",
         ),

@@ -177,9 +177,9 @@ def test_every_text_is_tried() -> None:
         "pools[].fallbacks[].reservation",
         *("scheduler.workloads_image", "scheduler.api_from", "scheduler.admins", "storage[].existing"),
     }
-    elsewhere |= {name for name in holding_text if name.startswith(("account.", "network.existing."))}
+    elsewhere |= {name for name in holding_text if name.startswith(("account.", "hosts.", "network.existing."))}
     where = (
-        "they are tried in test_files.py, planning/test_{access,storage,buying,expiry,fallbacks,terms}, "
+        "they are tried in test_files.py, planning/test_{access,storage,buying,expiry,fallbacks,terms}, test_hosts.py, "
         "clouds/aws/test_eks"
     )
     assert holding_text - tried == elsewhere, where

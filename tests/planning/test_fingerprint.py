@@ -187,6 +187,8 @@ OF_KUBERNETES = {"network.pods_cidr", "network.services_cidr", "scheduler.pods_p
 """Fields without an effect on Slurm; test_pods.py has them."""
 OF_ADDONS = {path for path in fields() if path.startswith("scheduler.addons.")}
 """The same; test_addons.py has them."""
+OF_HOSTS = {path for path, field in fields().items() if path.startswith("hosts.") and not section_of(field)}
+"""Machines, which siblings never share; declaration/test_hosts.py has them."""
 OF_DIRECTORY = {path for path in fields() if path.startswith("directory.")}
 """Fields that depend on each other; test_directory.py has them."""
 NO_MEANING_OF_ITS_OWN = {"extends", "release"}
@@ -246,7 +248,7 @@ def test_no_declared_field_is_forgotten() -> None:
     """A new field has to say here whether two clusters may differ in it."""
     leaves = {path for path, field in fields().items() if section_of(field) is None}
     others = {*ONLY_ONE_VALUE, *REFUSED_BY_THE_PLANNER, *OF_KUBERNETES, *OF_ADDONS, *OF_DIRECTORY}
-    others |= NO_MEANING_OF_ITS_OWN
+    others |= NO_MEANING_OF_ITS_OWN | OF_HOSTS
     assert leaves == {*IDENTITY, *OTHERS, *others}
 
 

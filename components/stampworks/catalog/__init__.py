@@ -8,6 +8,8 @@ from functools import cache
 
 from stampworks.catalog.hardware import (
     CLOUDS,
+    MACHINES_EXIST,
+    SIMULATED,
     Cloud,
     Suggestions,
     accelerators,
@@ -90,6 +92,8 @@ from stampworks.catalog.storage import (
 
 __all__ = [
     "CLOUDS",
+    "MACHINES_EXIST",
+    "SIMULATED",
     "UNKNOWN",
     "Accelerator",
     "AddOn",

@@ -43,6 +43,10 @@ Cloud = Literal[
 ]
 """Providers of machines; machines/<cloud>.yaml has their rows. `hosts` are in the user's own racks."""
 CLOUDS: tuple[Cloud, ...] = get_args(Cloud)
+MACHINES_EXIST: frozenset[str] = frozenset({"hosts"})
+"""Clouds whose machines exist before a cluster, which is stamped on those that its declaration lists."""
+SIMULATED: Cloud = "local"
+"""The cloud of simulated machines, which tests of others use, too."""
 PARTS = "machines/parts.yaml"
 _NAME = re.compile(r"^([^\s#][^:]*):", re.MULTILINE)
 _ALIKE = 0.7

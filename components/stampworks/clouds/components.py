@@ -206,7 +206,8 @@ class Resources(Generic[P, N, S, D, G]):
     network: NetworkMaker[P, N]
     nodes: NodesMaker[N, D, G]
     storage: StorageMaker[P, S]
-    volumes: VolumeMaker[P, D]
+    volumes: VolumeMaker[P, D] | None
+    """None where plans have no volumes."""
 
 
 class ElasticMaker(Protocol[P_contra, G_contra]):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from stampworks.clouds import aws, local
+from stampworks.clouds import aws, hosts, local
 from stampworks.clouds.contract import Cloud
 
 T = TypeVar("T")
 
-CLOUDS: Mapping[str, Cloud] = MappingProxyType({"aws": aws.CLOUD, "local": local.CLOUD})
+CLOUDS: Mapping[str, Cloud] = MappingProxyType({"aws": aws.CLOUD, "hosts": hosts.CLOUD, "local": local.CLOUD})
 
 
 def rehearsed() -> tuple[str, ...]:

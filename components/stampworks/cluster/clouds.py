@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from stampworks import catalog
 from stampworks.clouds.registry import CLOUDS, needed, rehearsed, stamped, with_kubernetes
 from stampworks.cluster.refusal import refuse
 from stampworks.plan import Plan, declared_pools
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         Resources,
         ServerMaker,
         Stored,
+        VolumeMaker,
     )
     from stampworks.clouds.contract import Kubernetes
 
@@ -51,6 +53,9 @@ def refusals(plan: Plan, findings: Iterable[Finding]) -> list[tuple[str, str, st
             "`stampworks rehearse` shows what it takes" if plan.cloud in rehearsed() else "`stampworks plan` shows it"
         )
         found.append(("cloud", what, f"there are components for {', '.join(stamped())}; {shown}"))
+    elif plan.cloud in catalog.MACHINES_EXIST and plan.hosts is None:
+        hint = "list them: docs/how-to/hosts.md"
+        found.append(("hosts", "the cluster is stamped on machines that exist, and none are listed", hint))
     if plan.scheduler.traits.control_plane:
         found.extend(_kubernetes_refusals(plan))
     failed = [one for one in findings if stops(one) and one.id not in left_out()]
@@ -98,6 +103,11 @@ def server(plan: Plan) -> ServerMaker[Network, ControlPlane]:
 def pools(plan: Plan) -> PoolMaker[ControlPlane, NodeGroup]:
     """Return the maker of a managed Kubernetes' node groups. Raise an error if the cloud has none."""
     return needed(_kubernetes(plan).managed, "Kubernetes with nodes of its own", plan.cloud).make()
+
+
+def volumes(plan: Plan) -> VolumeMaker[Place, Disk]:
+    """Return the maker of disks that outlive a node. Raise an error if the cloud has none."""
+    return needed(CLOUDS[plan.cloud].resources().volumes, "volumes", plan.cloud)
 
 
 def joined(plan: Plan) -> JoinedMaker[ControlPlane]:

@@ -310,7 +310,7 @@ class Cluster(pulumi.ComponentResource):
         """Return the locations at which nodes find storage, volumes and databases."""
         of, plan = self._cloud, self.plan
         mounts = Output.all(*(of.storage.mount(each, storage[each.name]) for each in plan.storage))
-        serials = Output.all(*map(of.volumes.serial, volumes))
+        serials = Output.all(*(clouds.volumes(plan).serial(each) for each in volumes))
         paths = [each.mount for each in plan.controller.volumes] if volumes else []
         hosts = Output.all(*(each.address for each in databases))
         return Output.all(mounts, serials, hosts).apply(
@@ -324,7 +324,7 @@ class Cluster(pulumi.ComponentResource):
 
     def _volumes(self, group: Group, place: Place) -> list[Disk]:
         return [
-            self._cloud.volumes.create_volume(
+            clouds.volumes(self.plan).create_volume(
                 f"{self._base}-{group.name}-{volume.name}",
                 cluster=self.plan.name,
                 place=place,

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from stampworks import catalog
 from stampworks.catalog.roles import OWN_ROLES_BEFORE, ROLES
@@ -108,10 +109,7 @@ def image_inventory(release: Release, roster: Roster, packages_source: str, cont
         **hardware_variables(release),
         **(client_variables(release) if release.clients else {}),
     }
-    hosts = {
-        member.name: {"ansible_host": roster.host(member), "node_host_key": member.host_key}
-        for member in roster.members
-    }
+    hosts = {member.name: {**_reached(roster, member), "node_host_key": member.host_key} for member in roster.members}
     roles = [*(role for role, _ in release.packages), *(each.name for each in release.hardware)]
     roles = [role for role in roles if role != "storage" or release.clients]
     # otherwise the stand-in for the driver's tool would be found before the tool itself
@@ -173,7 +171,7 @@ def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, 
     """Return the variables of one host: its group, machine and rails."""
     rails = zip(plan.fabric.rails, member.rail_addresses, strict=False)  # a machine may have fewer NICs than rails
     return {
-        "ansible_host": roster.host(member),
+        **_reached(roster, member),
         "node_group": group.name,
         "node_role": group.role,
         "node_instance": member.instance,
@@ -196,6 +194,15 @@ def host(plan: Plan, group: Group, roster: Roster, member: Member) -> dict[str, 
         **({"node_scratch": to_dict(group.scratch)} if group.scratch else {}),
         **host_checks(plan.extras, group.name),
     }
+
+
+def _reached(roster: Roster, member: Member) -> dict[str, Any]:
+    """Return the address at which Ansible reaches a host, and its port if that is another one."""
+    host = roster.host(member)
+    if not host.startswith("ssh://"):
+        return {"ansible_host": host}
+    parts = urlsplit(host)
+    return {"ansible_host": parts.hostname, "ansible_port": parts.port}
 
 
 def block_ends(plan: Plan, endings: Sequence[Ending]) -> dict[str, dict[str, str]]:

@@ -36,7 +36,7 @@ def check(data: Entry) -> Iterator[FieldFinding]:
     scheduler = data.get("scheduler", {})
     yield from _names(data, scheduler)
     yield from _tags(data.get("tags", ()))
-    yield from _machines(data.get("cloud"), data.get("pools", ()))
+    yield from _machines(data.get("cloud"), data.get("hosts", {}).get("provider"), data.get("pools", ()))
     yield from _elastic(data.get("pools", ()))
     yield from _idle(data.get("pools", ()), scheduler)
     yield from _fallbacks(data.get("pools", ()))
@@ -80,8 +80,9 @@ def _tags(tags: Sequence[Entry]) -> Iterator[FieldFinding]:
         yield FieldFinding(("tags", index, "name"), f"a second tag is called {shown(names[index] or '')}", hint)
 
 
-def _machines(cloud: str | None, pools: Sequence[Entry]) -> Iterator[FieldFinding]:
-    """The catalog knows machines of more clouds than a cluster can be stamped on."""
+def _machines(cloud: str | None, provider: str | None, pools: Sequence[Entry]) -> Iterator[FieldFinding]:
+    """Refuse machines of another cloud. Hosts may be machines of their provider, or simulated ones for tests."""
+    known = {cloud, provider, catalog.SIMULATED} if cloud in catalog.MACHINES_EXIST else {cloud}
     for index, pool in enumerate(pools):
         name = pool.get("machine")
         if name is None:
@@ -90,7 +91,7 @@ def _machines(cloud: str | None, pools: Sequence[Entry]) -> Iterator[FieldFindin
         row = catalog.machines().get(name) or catalog.machine_names().get(name)
         if row is None:
             yield FieldFinding(path, f"no machine is called {shown(name)}", machine_hint(name, cloud or ""))
-        elif cloud not in (None, row.cloud):
+        elif cloud is not None and row.cloud not in known:
             message = f"{name} is a machine of {row.cloud}, and the cluster is on {cloud}"
             yield FieldFinding(path, message, machine_hint(name, cloud or ""))
 

@@ -6,13 +6,13 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
-from stampworks.declaration.forms import wrong
+from stampworks.declaration.forms import TextForm, wrong
 from stampworks.declaration.wording import only, shown
 
 KEY_TYPES = (
@@ -117,3 +117,11 @@ class _KeyForm:
 
 
 KEY_FORM = _KeyForm()
+
+
+def host_key(value: str) -> str:
+    """Refuse all but the public key of a host; it may be empty, until a lock has it."""
+    return value and public_key(value)
+
+
+HostKey = Annotated[str, TextForm(host_key, f"^$|{KEY_PATTERN}")]

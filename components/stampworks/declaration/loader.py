@@ -16,6 +16,7 @@ from stampworks.declaration.directories import check_directory
 from stampworks.declaration.errors import PROBLEMS_MAX, AbsentError, DeclarationError, Problem
 from stampworks.declaration.fields import fields
 from stampworks.declaration.files import read_declared, stack_file
+from stampworks.declaration.host_checks import check_hosts
 from stampworks.declaration.key_files import KeyUrl, key_urls, with_certificates, with_keys
 from stampworks.declaration.lock import NONE, Lock, read_lock
 from stampworks.declaration.models import Declaration
@@ -108,7 +109,7 @@ def _load(root: ValueNode, directory: Path, lock: Lock | None) -> DeclarationSou
         problems += [explain.problem(each, root, fields()) for each in found[:ENOUGH]]
         wrong |= {each["loc"] for each in found} | explain.meant(found, fields())
     known = sound(data, frozenset(wrong))
-    between = chain(check(known), check_directory(known), check_paths(known, directory))
+    between = chain(check(known), check_directory(known), check_hosts(known), check_paths(known, directory))
     for path, message, hint in islice(between, ENOUGH):
         node, _ = find(root, path)
         problems.append(

@@ -24,8 +24,9 @@ AGAIN: Final = "`stampworks lock -s STACK` looks its images up again"
 MADE_UP: Final = "example"
 """Id of an image, or version of a part, in the lock of an example: it can be planned, and exists nowhere."""
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@ -]{0,1000}|")
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_FIELDS, _OPTIONAL = {"version", "region", "images"}, {"keys", "made_with", "parts"}
+_FIELDS, _OPTIONAL = {"version", "region", "images"}, {"hosts", "keys", "made_with", "parts"}
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,30 @@ class LockedImage:
     name: str
     """Information for readers, like the date below: no code depends on it."""
     created: str
+
+
+@dataclass(frozen=True)
+class LockedRail:
+    """A port of a host on the fabric."""
+
+    interface: str
+    address: str
+    """Empty for a port without an address."""
+
+
+@dataclass(frozen=True)
+class LockedHost:
+    """A machine as `stampworks hosts lock` found it."""
+
+    address: str
+    port: int
+    inside: str
+    host_key: str
+    """Its public host key, which a person confirmed or declared."""
+    machine_id: str
+    group: str
+    rack: str
+    rails: tuple[LockedRail, ...]
 
 
 @dataclass(frozen=True)
@@ -51,6 +76,8 @@ class Lock:
     """Versions of the parts of a cloud's Kubernetes, by its version and their names."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Public keys of users by the URL that had them. The declaration judges them like keys that are written there."""
+    hosts: tuple[LockedHost, ...] = ()
+    """Machines that answer ssh, in the order in which they get names of nodes."""
 
     @property
     def is_example(self) -> bool:
@@ -101,7 +128,35 @@ def _lock(data: Any) -> Lock:
         raise ValueError("parts is a mapping")
     parts = {name: _part(version) for name, version in parts.items()}
     keys = _keys(data.get("keys", {}))
-    return Lock(data["region"], {name: _image(image) for name, image in images.items()}, made_with, parts, keys)
+    images = {name: _image(image) for name, image in images.items()}
+    return Lock(data["region"], images, made_with, parts, keys, _hosts(data.get("hosts", [])))
+
+
+def _hosts(data: Any) -> tuple[LockedHost, ...]:
+    if not isinstance(data, list):
+        raise ValueError("hosts is a list")
+    return tuple(_host(each) for each in data)
+
+
+def _host(data: Any) -> LockedHost:
+    names = [each.name for each in fields_of(LockedHost)]
+    if not isinstance(data, dict) or set(data) != {*names}:
+        raise ValueError(f"each of its hosts has {', '.join(names)}")
+    rails, port = data["rails"], data["port"]
+    texts = [value for name, value in data.items() if name not in ("port", "rails")]
+    if not all(isinstance(each, str) and _PLAIN.fullmatch(each) for each in texts) or type(port) is not int:
+        raise ValueError("each of its hosts has plain texts, and a number as its port")
+    if not isinstance(rails, list) or not all(map(_is_rail, rails)):
+        raise ValueError("the rails of a host are a list of {interface, address}")
+    return LockedHost(**{**data, "rails": tuple(LockedRail(**each) for each in rails)})
+
+
+def _is_rail(data: Any) -> bool:
+    return (
+        isinstance(data, dict)
+        and set(data) == {"interface", "address"}
+        and all(isinstance(each, str) and _PLAIN.fullmatch(each) for each in data.values())
+    )
 
 
 def _keys(data: Any) -> dict[str, tuple[str, ...]]:
@@ -133,6 +188,7 @@ def lock_text(lock: Lock) -> str:
     """Return the text of its file: equal locks have equal texts."""
     images = {parameter: asdict(lock.images[parameter]) for parameter in sorted(lock.images)}
     keys = {url: list(found) for url, found in sorted(lock.keys.items())}
-    more = {"made_with": lock.made_with, "parts": dict(sorted(lock.parts.items())), "keys": keys}
+    hosts = [asdict(each) for each in lock.hosts]
+    more = {"made_with": lock.made_with, "parts": dict(sorted(lock.parts.items())), "keys": keys, "hosts": hosts}
     said = {name: value for name, value in more.items() if value}
     return json.dumps({"version": VERSION, "region": lock.region, "images": images, **said}, indent=2) + "\n"

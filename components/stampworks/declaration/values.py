@@ -30,7 +30,9 @@ FOLDER_PATTERN = r"^([A-Za-z0-9_=-][A-Za-z0-9._=-]*/)*$"
 TIER_PATTERN = r"^[A-Za-z][A-Za-z0-9_ -]{0,39}$"
 ROLE_PATH_MAX = 512  # CreateRole of the IAM API, Path
 ROLE_PATH_PATTERN = r"^$|^/([A-Za-z0-9+=,.@_-]+/)+$"
-PART_PATTERN = r"^$|^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
+HOST_PATTERN = r"^$|^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$|^[0-9A-Fa-f:]{2,39}$"
+IDENTITY_FILE_PATTERN = r"^$|^(~/|/)?[A-Za-z0-9._+@-][A-Za-z0-9._+@/ -]{0,254}$"
+PART_PATTERN = r"^$|^/?[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 RESERVATION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}$"
 ADMIN_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9+=,.@_:/-]{0,1023}$"
 IMAGE_PATTERN = r"^$|^[a-z0-9][A-Za-z0-9._:/-]{0,500}(@sha256:[0-9a-f]{64})?$"
@@ -199,6 +201,36 @@ def role_path(value: str) -> str:
 def part(value: str) -> str:
     """Refuse text that no cloud uses as the id of a resource; planning checks the form of each cloud."""
     return value and _matching(value, PART_PATTERN, "part of an account", "vpc-0123456789abcdef0")
+
+
+def host_address(value: str) -> str:
+    """Refuse text that is no host name and no IP address: ssh would take it as an option, or a URL."""
+    return value and _matching(value, HOST_PATTERN, "address of a host", "203.0.113.4 or node1.example.org")
+
+
+def login_name(value: str) -> str:
+    """Refuse text that is no name of a user; root may log in, which no declared person may be called."""
+    if not re.fullmatch(USER_PATTERN, value):
+        raise wrong(f"{shown(value)} is not the name of a user", "write it as the machine has it, like ubuntu or root")
+    return value
+
+
+def provider(value: str) -> str:
+    """Refuse text that is no provider of the catalog's machines; it may be empty."""
+    if value and value not in catalog.CLOUDS:
+        known = [each for each in catalog.CLOUDS if each != catalog.SIMULATED]
+        raise wrong(f"no provider is called {shown(value)}", did_you_mean(value, known) or only(known))
+    return value
+
+
+def group_of_hosts(value: str) -> str:
+    """Refuse text that is no name of a pool; it may be empty."""
+    return value and name(value)
+
+
+def identity_file(value: str) -> str:
+    """Refuse text that is no plain path of a private key."""
+    return value and _matching(value, IDENTITY_FILE_PATTERN, "path of a private key", "~/.ssh/id_ed25519")
 
 
 def admin(value: str) -> str:
@@ -423,6 +455,11 @@ Region = Annotated[str, TextForm(region, REGION_PATTERN)]
 Zone = Annotated[str, TextForm(zone, ZONE_PATTERN)]
 Reservation = Annotated[str, TextForm(reservation, RESERVATION_PATTERN)]
 RolePath = Annotated[str, TextForm(role_path, ROLE_PATH_PATTERN)]
+HostAddress = Annotated[str, TextForm(host_address, HOST_PATTERN)]
+LoginName = Annotated[str, TextForm(login_name, USER_PATTERN)]
+Provider = Annotated[str, TextForm(provider, f"^$|{NAME_PATTERN}")]
+GroupOfHosts = Annotated[str, TextForm(group_of_hosts, f"^$|{NAME_PATTERN}")]
+IdentityFile = Annotated[str, TextForm(identity_file, IDENTITY_FILE_PATTERN)]
 PartId = Annotated[str, TextForm(part, PART_PATTERN)]
 Admin = Annotated[str, TextForm(admin, ADMIN_PATTERN)]
 TagName = Annotated[str, TextForm(tag_name, TAG_PATTERN)]

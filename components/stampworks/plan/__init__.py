@@ -6,6 +6,7 @@ order. So two plans can be compared, and a plan can be written to a file, read b
 
 from stampworks.plan.conversion import from_dict, from_json, to_dict, to_json
 from stampworks.plan.existing import existing_parts
+from stampworks.plan.hosts import Host, HostRail, Hosts, JumpHost
 from stampworks.plan.marks import COUNTED, FIRST, IDENTITY, NUMBERED, RELEASE, UNORDERED, WORDS, apart, ordered, settled
 from stampworks.plan.network import (
     CORE,
@@ -136,8 +137,12 @@ __all__ = [
     "Extras",
     "Fabric",
     "Group",
+    "Host",
+    "HostRail",
+    "Hosts",
     "Image",
     "Interface",
+    "JumpHost",
     "Launch",
     "Layout",
     "Leaf",

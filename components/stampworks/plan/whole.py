@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 
+from stampworks.plan.hosts import Hosts
 from stampworks.plan.marks import FIRST, IDENTITY, NUMBERED, RELEASE, UNORDERED, WORDS, common
 from stampworks.plan.network import AccountTerms, Fabric, Network
 from stampworks.plan.nodes import Group
@@ -71,6 +72,8 @@ class Plan:
     image_parts: tuple[Software, ...] = field(default=(), metadata=RELEASE)
     """Parts of the vendor's image for nodes with such hardware, by role. Nodes are compared with them, and none is
     installed. Empty if no node boots such an image."""
+    hosts: Hosts | None = field(default=None, metadata=IDENTITY)
+    """Existing machines of the cluster; None if the cloud creates them."""
 
     @property
     def controller(self) -> Group:

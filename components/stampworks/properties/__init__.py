@@ -12,6 +12,7 @@ from stampworks.properties.cluster import (
     ROSTER,
     SIGNING_KEY,
 )
+from stampworks.properties.hosts import HOST_DIRECTORY, HOST_GROUP, HOST_NETWORK, HOST_PLACE
 from stampworks.properties.local import (
     JOINED_POOL,
     LOCAL_CONTROL_PLANE,
@@ -26,6 +27,10 @@ from stampworks.properties.table import Kind, Property, PropertyTable
 
 __all__ = [
     "ELASTIC_NODES",
+    "HOST_DIRECTORY",
+    "HOST_GROUP",
+    "HOST_NETWORK",
+    "HOST_PLACE",
     "JOINED_POOL",
     "KEYRING",
     "KUBERNETES_NODES",

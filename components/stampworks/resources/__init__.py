@@ -12,6 +12,7 @@ from stampworks.resources.cluster import (
     Roster,
     SigningKey,
 )
+from stampworks.resources.hosts import HostDirectory, HostGroup, HostNetwork, HostPlace
 from stampworks.resources.local import (
     JoinedPool,
     LocalControlPlane,
@@ -25,6 +26,10 @@ from stampworks.resources.local import (
 
 __all__ = [
     "ElasticNodes",
+    "HostDirectory",
+    "HostGroup",
+    "HostNetwork",
+    "HostPlace",
     "JoinedPool",
     "Keyring",
     "KubernetesNodes",

@@ -24,7 +24,7 @@ from stampworks.plan import (
 from stampworks.text.amounts import counted
 from stampworks.text.names import fold
 from stampworks.text.printable import printable
-from stampworks.views import existing, launches
+from stampworks.views import existing, hosts, launches
 from stampworks.views.money import uncounted, usd
 from stampworks.views.people import directory, groups_of_people, people
 from stampworks.views.table import INDENT, explained, paragraph, sparse, table
@@ -463,6 +463,7 @@ def _extras(plan: Plan, width: int) -> list[str]:
 SECTIONS: tuple[Callable[[Plan, int], list[str]], ...] = (
     _headline,
     _groups,
+    hosts.listed,
     _networks,
     _pods,
     launches.lines,

@@ -13,6 +13,7 @@ from stampworks.declaration.models.existing import (
     InstanceProfiles,
     SecurityGroups,
 )
+from stampworks.declaration.models.hosts import Host, Hosts, JumpHost
 from stampworks.declaration.models.network import Fabric, Network
 from stampworks.declaration.models.pools import Fallback, Pool
 from stampworks.declaration.models.running import Budget, Check, Extras, Logs, Proof, Role, Roll, Tag
@@ -39,7 +40,10 @@ __all__ = [
     "Extras",
     "Fabric",
     "Fallback",
+    "Host",
+    "Hosts",
     "InstanceProfiles",
+    "JumpHost",
     "Logs",
     "Model",
     "Network",

@@ -85,8 +85,8 @@ class Storage(Section):
     )
     existing: PartId = Field(
         default="",
-        description="The cloud's id of an existing one, as fs-0123456789abcdef0, or a bucket's name; it is "
-        "mounted, and never changed or deleted. Its other options say how it was made.",
+        description="The cloud's id of an existing one, as fs-0123456789abcdef0, or a bucket's name, or on hosts the "
+        "path of a directory that they share; it is mounted, and never changed or deleted.",
         json_schema_extra=REFUSE,
     )
     mount: Mount = Field(description="Mount point on the nodes: an absolute path.", json_schema_extra=ROLL)

@@ -9,6 +9,7 @@ from pydantic import Field
 from stampworks.catalog import Cloud
 from stampworks.declaration.models.directory import Directory
 from stampworks.declaration.models.existing import AccountTerms
+from stampworks.declaration.models.hosts import Hosts
 from stampworks.declaration.models.network import Fabric, Network
 from stampworks.declaration.models.pools import Pool
 from stampworks.declaration.models.running import Budget, Extras, Logs, Proof, Roll, Tag
@@ -59,6 +60,11 @@ class Declaration(Section):
     account: AccountTerms = Field(
         default=AccountTerms(),
         description="Requirements of the cloud account for everything that the cluster creates.",
+        json_schema_extra=REFUSE,
+    )
+    hosts: Hosts = Field(
+        default=Hosts(),
+        description="On hosts: the machines that become the cluster, and the way to them.",
         json_schema_extra=REFUSE,
     )
     pools: Annotated[tuple[Pool, ...], FromList] = Field(

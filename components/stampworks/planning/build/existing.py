@@ -9,8 +9,10 @@ from ipaddress import IPv4Network
 from stampworks.declaration import Declaration
 from stampworks.declaration import ExistingNetwork as Declared
 from stampworks.declaration import Storage as DeclaredStorage
+from stampworks.declaration.values import DIRECTORY
 from stampworks.declaration.wording import alternatives, shown
 from stampworks.plan import DATABASE, AccountTerms, ExistingNetwork, ExistingSubnet, Subnet
+from stampworks.planning.build import hosts
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices, Existing, Subnets
 
@@ -182,7 +184,7 @@ def check_storage(
     path: str, storage: DeclaredStorage, declaration: Declaration, choices: Choices, notes: Notes
 ) -> None:
     """Refuse an existing file system that the cluster cannot use, and options that would change it."""
-    if not storage.existing:
+    if not storage.existing or (storage.kind == DIRECTORY and hosts.listed(declaration)):
         return
     forms = choices.existing.storage if choices.existing else {}
     if (form := forms.get(storage.kind)) is None:

@@ -12,6 +12,7 @@ from stampworks import catalog
 from stampworks.catalog import UNKNOWN
 from stampworks.declaration import Declaration
 from stampworks.plan import CORE, Domain, Fabric, Group, Leaf, Rail, Trunk, declared_pools
+from stampworks.planning.build import hosts
 from stampworks.planning.build.layout import ClusterLayout
 from stampworks.planning.build.leaves import joined_nodes, leaf_size, unit_of
 from stampworks.planning.build.notes import Notes
@@ -30,7 +31,7 @@ def build(declaration: Declaration, layout: ClusterLayout, choices: Choices, not
     kind = _kind(declaration, machines, notes)
     _check_accelerators(layout, notes)
     rates = _rates(declaration, machines, len(layout.rail_cidrs), notes)
-    if not choices.numbers_ports:
+    if not choices.numbers_ports or hosts.listed(declaration):
         return _cloud_fabric(declaration, layout, kind, rates, notes)
     declared, leaf_nodes = declaration.fabric, leaf_size(declaration)
     if not rates and layout.rail_cidrs:
@@ -194,7 +195,9 @@ def _cloud_fabric(
             notes.problem(
                 f"fabric.{name}", f"{declaration.cloud} builds the fabric, so that it cannot be chosen", "take it out"
             )
-    if layout.rail_cidrs:
+    if layout.rail_cidrs and hosts.listed(declaration):
+        notes.reason("fabric.leaves", "the fabric exists; racks of the machines say which are near each other")
+    elif layout.rail_cidrs:
         notes.reason("fabric.leaves", f"{declaration.cloud} joins the rails and does not publish how")
     if layout.rail_cidrs and not rates:
         notes.reason("fabric.rails", "no rails are planned, for their rate is not published")

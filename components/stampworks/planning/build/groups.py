@@ -7,6 +7,7 @@ from dataclasses import replace
 from stampworks import catalog
 from stampworks.declaration import Declaration
 from stampworks.plan import CONTROLLER, LOGIN, STATE_DIRECTORY, Group, Machine, Offer, Volume, traits_of
+from stampworks.planning.build import hosts
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
 
@@ -39,8 +40,11 @@ def controller_group(declaration: Declaration, choices: Choices, notes: Notes) -
     row = catalog.machines()[choices.controller_machine]
     managed = choices.runs(declaration.scheduler.kind)
     notes.reason(f"groups.{CONTROLLER}.machine", choices.controller_why)
+    existing = hosts.listed(declaration)
     if managed:
         notes.reason(f"groups.{CONTROLLER}.count", managed.system_why)
+    elif existing:
+        notes.reason(f"groups.{CONTROLLER}.volumes", f"none: {STATE_DIRECTORY} is on the disk of the machine")
     else:
         notes.reason(
             f"groups.{CONTROLLER}.volumes",
@@ -54,7 +58,7 @@ def controller_group(declaration: Declaration, choices: Choices, notes: Notes) -
         count=managed.system_nodes if managed else 1,
         count_min=managed.system_nodes if managed else 1,
         nodes=(),
-        volumes=() if managed else (STATE,),
+        volumes=() if managed or existing else (STATE,),
         rails=known(row.nics),
         purchase="owned" if row.billing_unit == "none" else choices.purchases[0],
         zone="",

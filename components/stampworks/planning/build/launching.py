@@ -10,7 +10,7 @@ from stampworks import catalog
 from stampworks.declaration import AGAIN, Declaration, DeclarationSource
 from stampworks.declaration.wording import alternatives
 from stampworks.plan import DATABASE, Egress, Group, Launch, Network, Plan, Release, Software, Subnet, Tag
-from stampworks.planning.build import existing
+from stampworks.planning.build import existing, hosts
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.build.ports import STORAGE
 from stampworks.planning.clouds.choices import Choices, Launches, Subnets
@@ -147,7 +147,7 @@ def _refuse_options(declaration: Declaration, choices: Choices, notes: Notes) ->
     if declaration.network.card_addresses:
         problem = f"the NICs of nodes of {declaration.cloud} cannot be chosen"
         notes.problem("network.card_addresses", problem, "take it out")
-    if declaration.network.egress:
+    if declaration.network.egress and not hosts.listed(declaration):
         problem = f"egress cannot be chosen on {declaration.cloud} yet"
         notes.problem("network.egress", problem, "take it out")
 
@@ -157,7 +157,7 @@ def connected(network: Network, declaration: Declaration, choices: Choices, note
     wanted, card_addresses = declaration.network.egress, declaration.network.card_addresses
     if choices.launches is None:
         _refuse_options(declaration, choices, notes)
-        return network
+        return replace(network, egress=wanted or "nat") if hosts.listed(declaration) else network
     how, egress = choices.launches, wanted or "nat"
     endpoints = _endpoints(egress, declaration, how, choices)
     if not wanted:

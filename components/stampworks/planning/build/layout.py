@@ -9,7 +9,7 @@ from stampworks import catalog
 from stampworks.declaration import AbsentError, Declaration
 from stampworks.declaration import Network as Declared
 from stampworks.plan import CONTROLLER, Group, Leaf, Network, Node, Subnet
-from stampworks.planning.build import addresses, subnets
+from stampworks.planning.build import addresses, hosts, subnets
 from stampworks.planning.build.addresses import AddressMap
 from stampworks.planning.build.groups import controller_group, login_groups, node_names, pool_group
 from stampworks.planning.build.leaves import leaf_size, leaves_of
@@ -38,7 +38,7 @@ def lay_out(declaration: Declaration, choices: Choices, notes: Notes) -> Cluster
     """Place every node. A pool's layout does not depend on the size of other pools, so that growth moves no node."""
     refuse(declaration, choices, notes)
     machines = [catalog.machines()[pool.machine] for pool in declaration.pools]
-    if choices.numbers_ports:
+    if choices.numbers_ports and not hosts.listed(declaration):
         return _numbered(declaration, machines, choices, notes)
     return _on_a_cloud(declaration, machines, choices, notes)
 
@@ -99,7 +99,8 @@ def _on_a_cloud(
     pools = [pool_group(declaration, index, machine, choices) for index, machine in enumerate(machines)]
     head = replace(controller_group(declaration, choices, notes), zone=pools[0].zone)
     others = [*pools, *login_groups(declaration, head, notes)]
-    if choices.launches and not choices.runs(declaration.scheduler.kind):
+    existing = hosts.listed(declaration)
+    if existing or (choices.launches and not choices.runs(declaration.scheduler.kind)):
         head = replace(head, nodes=(_unnumbered(CONTROLLER, head),))
         others = [replace(each, nodes=tuple(_unnumbered(name, each) for name in node_names(each))) for each in others]
     else:
@@ -119,7 +120,12 @@ def _on_a_cloud(
                 f"{group.counts} nodes run: addresses, limits and what they can reach are counted for {group.count}",
             )
     if choices.subnets is None:
-        notes.reason("network", f"{declaration.cloud} rents machines with an address each: the cluster has no range")
+        why = (
+            "the machines have addresses already"
+            if existing
+            else f"{declaration.cloud} rents machines with an address each"
+        )
+        notes.reason("network", f"{why}: the cluster has no range")
         return ClusterLayout(Network(cidr="", management_cidr="", gateway="", subnets=()), ("",) * rails, groups, ())
     cidr = _range(declaration)
     cut = subnets.cut(cidr, declaration, groups, machines, choices, notes)

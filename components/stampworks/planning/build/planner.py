@@ -16,6 +16,7 @@ from stampworks.plan import (
     Extras,
     Fabric,
     Group,
+    Hosts,
     Logs,
     Network,
     Plan,
@@ -37,6 +38,7 @@ from stampworks.planning.build import (
     extras,
     fabric,
     hardware,
+    hosts,
     launching,
     layout,
     logs,
@@ -80,6 +82,8 @@ class Draft:
     change."""
     groups: tuple[Group, ...] = _LATER
     """The placed groups with everything that later stages add."""
+    hosts: Hosts | None = _LATER
+    """Machines that exist; None where the cloud makes them."""
     tags: tuple[Tag, ...] = _LATER
     pods: Pods | None = _LATER
     network: Network = _LATER
@@ -121,6 +125,8 @@ STAGES: tuple[tuple[str, Callable[[Draft], Any]], ...] = (
     ("network", lambda d: launching.connected(d.with_pods, d.declared, d.choices, d.notes)),
     ("account", lambda d: existing.terms(d.declared, d.choices, d.notes)),
     ("fabric", lambda d: fabric.build(d.declared, d.placed, d.choices, d.notes)),
+    ("hosts", lambda d: hosts.build(d.source, d.placed.groups, d.notes)),
+    ("fabric", lambda d: hosts.joined(d.fabric, d.hosts, d.placed.groups, d.notes)),
     ("storage", lambda d: storage.build(d.declared, d.choices, d.notes)),
     ("groups", lambda d: storage.reached(d.groups, d.declared, d.notes)),
     ("scheduler", lambda d: scheduler.build(d.source, d.release, d.fabric, d.placed.groups, d.choices, d.notes)),

@@ -13,7 +13,7 @@ from stampworks.declaration.wording import alternatives, only
 from stampworks.physics import checkpoints
 from stampworks.physics.bounds import Bound, rounded
 from stampworks.plan import Expectation, Group, Storage, traits_of
-from stampworks.planning.build import existing, file_systems
+from stampworks.planning.build import existing, file_systems, hosts
 from stampworks.planning.build.file_systems import Delivered, Options
 from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices, Managed
@@ -31,7 +31,7 @@ WITHOUT_SUBNET = ("s3", "blob", "gcs", "local")
 def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Storage, ...]:
     """Return the declared storage, with a problem at each impossible option."""
     for index, storage in enumerate(declaration.storage):
-        notes.step(_check, f"storage[{index}]", storage, declaration.cloud, choices, notes)
+        notes.step(_check, f"storage[{index}]", storage, declaration, choices, notes)
         notes.step(_check_repository, f"storage[{index}]", storage, declaration, notes)
         notes.step(_check_expiry, f"storage[{index}]", storage, notes)
         notes.step(existing.check_storage, f"storage[{index}]", storage, declaration, choices, notes)
@@ -59,9 +59,10 @@ def _planned(declared: Declared, notes: Notes) -> Storage:
     return replace(planned, tier=row.tier)
 
 
-def _check(path: str, storage: Declared, cloud: str, choices: Choices, notes: Notes) -> None:
+def _check(path: str, storage: Declared, declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    cloud = declaration.cloud
     if storage.kind == DIRECTORY:
-        _check_directory(path, storage, cloud, choices, notes)
+        _check_directory(path, storage, declaration, choices, notes)
     elif choices.storage == DIRECTORY:
         problem = f"{storage.kind} does not exist on {cloud}, whose nodes share the disk of one machine"
         notes.problem(f"{path}.kind", problem, f"write kind: {DIRECTORY}")
@@ -74,10 +75,14 @@ def _check(path: str, storage: Declared, cloud: str, choices: Choices, notes: No
                 notes.problem(f"{path}.{finding.option}", finding.text, finding.hint)
 
 
-def _check_directory(path: str, storage: Declared, cloud: str, choices: Choices, notes: Notes) -> None:
-    """Refuse options of a directory: it is as large and as fast as its disk."""
+def _check_directory(path: str, storage: Declared, declaration: Declaration, choices: Choices, notes: Notes) -> None:
+    """Refuse options of a directory: it is as large and as fast as its disk. Hosts share one already."""
+    shared, cloud = hosts.listed(declaration), declaration.cloud
+    if shared and not storage.existing.startswith("/"):
+        problem = f"{storage.name} is a directory that all machines share, and its path on them is not written"
+        notes.problem(f"{path}.existing" if storage.existing else path, problem, "write it, like existing: /mnt/nfs")
     for name, value in storage.given().items():
-        if value and name not in ("name", "kind", "mount", "protect", "homes"):
+        if value and name not in ("name", "kind", "mount", "protect", "homes", *["existing"] * shared):
             problem = "a directory has no such setting: it takes space of the disk below it"
             notes.problem(f"{path}.{name}", problem, "take it out")
     if choices.storage == "file systems":

@@ -8,6 +8,7 @@ CHOICES = Choices(
     controller_why=ANY_SERVER,
     purchases=("owned",),
     regions=False,
+    stamped=True,
     zones_begin_with_region=False,
     numbers_ports=True,
     storage="both",

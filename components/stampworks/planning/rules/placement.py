@@ -18,6 +18,9 @@ def stamped(plan: Plan) -> Iterator[Finding]:
         can = ", ".join(name for name, choices in CLOUDS.items() if choices.stamped)
         text = f"clusters on {plan.cloud} can be planned, estimated and reviewed, and not stamped yet"
         yield Finding(NOT_STAMPED, "fail", text, f"take one of {can} to stamp it", "cloud", "warning")
+    elif plan.cloud in catalog.MACHINES_EXIST and plan.hosts is None:
+        text = f"clusters on {plan.cloud} are stamped on machines that exist, and none are listed"
+        yield Finding(NOT_STAMPED, "fail", text, "list them: docs/how-to/hosts.md", "hosts", "warning")
 
 
 def region(plan: Plan) -> Iterator[Finding]:

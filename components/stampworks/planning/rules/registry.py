@@ -41,7 +41,7 @@ BOTH: Final[tuple[Need, ...]] = ("facts", "today")
 _ADDON = ("scheduler.addons.*",)
 
 RULES: Final = (
-    Rule(NOT_STAMPED, NOTHING, placement.stamped, ("cloud",)),
+    Rule(NOT_STAMPED, NOTHING, placement.stamped, ("cloud", "hosts")),
     Rule("fabric.loopback", FACTS, fabric.loopback, ("fabric.rail_rate_mbps",)),
     Rule("addresses.room", NOTHING, addresses.addresses, ("network.cidr", "network.pods_cidr")),
     Rule("addresses.storage", NOTHING, addresses.storage_addresses, ("network.cidr",)),

@@ -6,6 +6,10 @@ from stampworks.machine_room import RoomError
 from stampworks.operations.errors import OperationError
 from stampworks.provider.handler import Package
 from stampworks.provider.handlers.elastic_nodes import ElasticNodes
+from stampworks.provider.handlers.host_directory import HostDirectory
+from stampworks.provider.handlers.host_group import HostGroup
+from stampworks.provider.handlers.host_network import HostNetwork
+from stampworks.provider.handlers.host_place import HostPlace
 from stampworks.provider.handlers.keyring import Keyring
 from stampworks.provider.handlers.kubernetes_nodes import KubernetesNodes
 from stampworks.provider.handlers.kubernetes_queues import KubernetesQueues
@@ -28,6 +32,10 @@ PACKAGE = Package(
     description="Declare a GPU training cluster once, stamp it out identically on any cloud, prove it.",
     handlers=(
         ElasticNodes(),
+        HostDirectory(),
+        HostGroup(),
+        HostNetwork(),
+        HostPlace(),
         Keyring(),
         KubernetesNodes(),
         KubernetesQueues(),
