@@ -140,7 +140,7 @@ def test_a_job_that_vanishes_while_it_is_waited_for(
     assert main([*OWN, "--wait"]) == exits.NO
     assert capsys.readouterr().err.endswith(
         "job job: cancelled: its scheduler knows it no more, and it has left no exit code: it was cancelled or "
-        "deleted it\n"
+        "deleted\n"
     )
 
 

@@ -77,7 +77,7 @@ def test_only_its_clusters_have_its_packages(tmp_path: Path) -> None:
         ({"id_min": 999}, "directory.id_min: must be from 1000 to 4000000000, not 999"),
         (
             {"id_min": 2000, "id_max": 2001},
-            "users[0].uid: 2001 is in the range of the directory, 2000 to 2001: somebody",
+            "users[0].uid: 2001 is in the range of the directory, 2000 to 2001: another user",
         ),
         ({"id_min": 3000}, "groups[0].gid: 3001 is in the range of the directory, 3000 to 29999: another user may"),
         ({"tls": "off"}, "directory.tls: ldaps:// is TLS, which nothing turns off"),
