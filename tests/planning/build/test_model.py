@@ -418,7 +418,7 @@ def test_every_number_has_its_arithmetic(trained_on: Callable[..., Plan]) -> Non
     ("machine", "words"),
     [
         ("p6-b300", "upper limit of a step is unknown: no run of such a model on b300 in bfloat16 "),
-        ("ND96isr_H100_v5", "duration and interval of checkpoints, and goodput, are unknown: the catalog know"),
+        ("ND96isr_H100_v5", "duration and interval of checkpoints, and goodput, are unknown: the catalog has"),
     ],
 )
 def test_missing_facts_of_the_catalog_are_named(machine: str, words: str, trained_on: Callable[..., Plan]) -> None:
