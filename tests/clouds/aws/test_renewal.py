@@ -205,7 +205,9 @@ def test_a_roll_that_ends_anywhere_is_gone_on_with(
     stamped(aws, plan)
     new, boots = with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
     aws.fail(f"ec2:{call}", "UnauthorizedOperation", times=1)
-    with pytest.raises(AwsError, match=r"cannot .* gpu-001 \(i-[0-9a-f]+\).* new disk.*: ec2:[A-Za-z]+: not permitted"):
+    with pytest.raises(
+        AwsError, match=r"cannot (?=.*gpu-001 \(i-[0-9a-f]+\)).*new disk.*: ec2:[A-Za-z]+: not permitted"
+    ):
         renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
     boots.boot(0)
     join()
@@ -471,14 +473,14 @@ def test_an_image_that_does_not_boot_stops_it_and_one_up_goes_back(
             slurm.roll(with_launch(plan, image="ami-2"))
     assert str(caught.value) == (
         "the roll has stopped: AWS us-east-1: gpu-001 have not come back: their console has shown no host key for 0 "
-        "min\n  as before: gpu-002\n  hint: the machine's console in EC2 shows its progress, and whether the "
+        "min\n  unchanged: gpu-002\n  hint: the machine's console in EC2 shows its progress, and whether the "
         "image boots; then run the same command again; to go back, undo the change and run pulumi up"
     )
     slurm.did()
     slurm.roll(plan)
     target = before.members[0].target
     assert slurm.did() == [
-        *("making gpu-001 anew: its new disk is not attached yet", f"gpu-001: a new disk for {target}", "play head"),
+        *("renewing gpu-001: its new disk is not attached yet", f"gpu-001: a new disk for {target}", "play head"),
         *("gpu-001: begun earlier", "play gpu-001"),
     ]
     after = members.members(CLUSTER, REGION)
